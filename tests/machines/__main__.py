@@ -14,12 +14,18 @@ from pathlib import Path
 
 from hvstack import errors
 from hvstack.progress import Progress
-from tests.machines import disk, emulator
+from tests.machines import disk, emulator, qemu, uml
 
 WORK_DIR = Path(
     os.environ.get('HVSTACK_MACHINES_DIR') or '/var/cache/hvstack-machines'
 )
 SUITES = ('bookworm', 'trixie')
+EMULATORS: dict[str, type[emulator.Emulator]] = {
+    'uml': uml.UserMode,
+    'qemu': qemu.Qemu,
+}
+#: Stages that only QEMU's machines have.
+_CAPS = ('caps-systemd', 'caps-files')
 #: Memory of a machine with one lab host, and of one that only has cgroups.
 LAB_MIB = 12_288
 CAPS_MIB = 3072
@@ -33,21 +39,24 @@ class Machine:
     """One release in an emulated machine, and the stages of its test.
 
     :param suite: Debian release by code name.
+    :param kind: emulator, a key of :data:`EMULATORS`.
     """
 
-    def __init__(self, suite: str) -> None:
+    def __init__(self, suite: str, kind: str) -> None:
         self.suite = suite
-        self.work_dir = WORK_DIR / suite
+        self.kind = kind
+        self.work_dir = WORK_DIR / f'{suite}-{kind}'
         self.disk = disk.Disk(self.work_dir, suite)
-        self.emulator = emulator.Emulator(self.work_dir)
+        self.emulator = EMULATORS[kind](self.work_dir)
         self.marks = self.work_dir / 'stages.json'
 
     def stages(self) -> dict[str, Callable[[], None]]:
         """Return what is done, in order, by name."""
-        return {
+        stages = {
             'system': self.disk.build_system,
             'software': self.disk.build_software,
             'images': self.disk.build_images,
+            'kernel': self.emulator.prepare,
             'disk': self.disk.build_disk,
             'caps-systemd': self.caps_with_systemd,
             'caps-files': self.caps_without_systemd,
@@ -59,7 +68,15 @@ class Machine:
                 'demo --configurations i1 --runs 1 --size 20MB', 8
             ),
             'destroy': lambda: self.run('lab destroy', 1),
+            'records': lambda: self.check_remains('records'),
+            'destroy-records': lambda: self.run('lab destroy --records', 1),
+            'nothing': lambda: self.check_remains('nothing'),
             'off': self.emulator.power_off,
+        }
+        return {
+            name: stage
+            for name, stage in stages.items()
+            if self.kind == 'qemu' or name not in _CAPS
         }
 
     def run(self, command: str, hours: float) -> None:
@@ -92,6 +109,15 @@ class Machine:
     def check_processes(self) -> None:
         """Check that all processes of lab hosts are in leaves below units."""
         self.emulator.run(f'{_PYTHON} -m tests.machines.processes', _HOUR)
+
+    def check_remains(self, expected: str) -> None:
+        """Check which traces of hvstack the machine has.
+
+        :param expected: argument of :mod:`tests.machines.remains`.
+        """
+        self.emulator.run(
+            f'{_PYTHON} -m tests.machines.remains {expected}', _HOUR
+        )
 
     def passed(self) -> dict[str, float]:
         """Return the seconds of the stages that succeeded."""
@@ -135,21 +161,27 @@ def test(machine: Machine, again: str | None, last: str | None) -> None:
         passed[name] = round(progress.took[-1][1])
         machine.mark(passed)
     for name, seconds in machine.passed().items():
-        print(f'{seconds:7.0f} s  {machine.suite} {name}')
+        print(f'{seconds:7.0f} s  {machine.suite} {machine.kind} {name}')
 
 
 def main() -> int:
     """Run the test of one release."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('suite', choices=SUITES)
-    names = list(Machine(SUITES[0]).stages())
+    names = list(Machine(SUITES[0], 'qemu').stages())
+    parser.add_argument(
+        '--emulator',
+        choices=EMULATORS,
+        default='uml',
+        help='emulator of the machine (default: %(default)s)',
+    )
     parser.add_argument(
         '--again', choices=names, help='start from this stage again'
     )
     parser.add_argument('--until', choices=names, help='stop after this stage')
     args = parser.parse_args()
     try:
-        test(Machine(args.suite), args.again, args.until)
+        test(Machine(args.suite, args.emulator), args.again, args.until)
     except errors.HVStackError as exc:
         print(f'test-machines: {exc}', file=sys.stderr)
         return exc.exit_code

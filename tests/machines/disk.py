@@ -28,12 +28,21 @@ SERVER = (
     'systemd-container',
 )
 _AUTHORITIES = Path('/usr/local/share/ca-certificates')
-#: QEMU's user-mode network.
+#: User-mode network of QEMU.
 _NETWORK = """[Match]
 Name=en*
 [Network]
 DHCP=yes
 """
+#: User-mode network of slirp4netns, which has no DHCP server.
+UML_ADDRESS = '10.0.2.100'
+_UML_NETWORK = f"""[Match]
+Name=vec*
+[Network]
+Address={UML_ADDRESS}/24
+Gateway=10.0.2.2
+"""
+#: The same address in both networks.
 _NAME_SERVER = 'nameserver 10.0.2.3\n'
 _CHROOT = """
 set -e
@@ -90,8 +99,9 @@ class Disk:
         for path, text in {
             'etc/hostname': f'{self.suite}\n',
             'etc/hosts': f'127.0.0.1 localhost\n127.0.1.1 {self.suite}\n',
-            'etc/fstab': '/dev/vda / ext4 rw,discard 0 1\n',
+            'etc/fstab': 'LABEL=root / ext4 rw,discard 0 1\n',
             'etc/systemd/network/lan.network': _NETWORK,
+            'etc/systemd/network/uml.network': _UML_NETWORK,
             'etc/environment': 'SSL_CERT_FILE='
             '/etc/ssl/certs/ca-certificates.crt\n',
             'root/.ssh/authorized_keys': public_key,
@@ -110,7 +120,6 @@ class Disk:
         self.chroot('update-ca-certificates')
         self.chroot(
             *('systemctl', 'enable', '--quiet', 'systemd-networkd', 'ssh'),
-            'serial-getty@ttyS0',
         )
 
     def build_software(self) -> None:
@@ -138,14 +147,11 @@ class Disk:
         """Write the root directory to the machine's disk."""
         (self.root / 'etc/resolv.conf').unlink(missing_ok=True)
         (self.root / 'etc/resolv.conf').write_text(_NAME_SERVER)
-        for name in ('vmlinuz', 'initrd.img'):
-            newest = sorted((self.root / 'boot').glob(f'{name}-*'))[-1]
-            shutil.copy(newest, self.work_dir / name)
         self.image.unlink(missing_ok=True)
         processutils.run(
             [
-                *('mke2fs', '-q', '-t', 'ext4', '-d', self.root),
-                *(self.image, f'{DISK_GIB}G'),
+                *('mke2fs', '-q', '-t', 'ext4', '-L', 'root'),
+                *('-d', self.root, self.image, f'{DISK_GIB}G'),
             ],
             timeout=1800,
         )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boot a machine's disk under QEMU and run commands in it."""
+"""Boot a machine's disk and run commands in it."""
 
+import abc
 import os
 import signal
 import socket
@@ -12,83 +13,78 @@ from hvstack import errors, pid_files, processutils
 
 #: Kernel arguments that boot without systemd, see the file.
 WITHOUT_SYSTEMD = 'init=/root/hvstack/tests/machines/init'
-_KERNEL_ARGS = 'root=/dev/vda rw console=ttyS0 mitigations=off'
 
 
-class Emulator:
-    """One emulated machine.
+class Emulator(abc.ABC):
+    """One machine that boots for real.
 
-    :param work_dir: directory with its disk, kernel and initrd.
+    :param work_dir: directory with its disk and its kernel.
     """
 
     def __init__(self, work_dir: Path) -> None:
         self.work_dir = work_dir
-        self.pid_file = work_dir / 'qemu.json'
+        self.pid_file = work_dir / 'machine.json'
         self.port_file = work_dir / 'port'
+        self.log = work_dir / 'emulator.log'
+        self.console = work_dir / 'serial.log'
+
+    @abc.abstractmethod
+    def prepare(self) -> None:
+        """Put the kernel into the work directory.
+
+        The root directory of the machine is already there.
+        """
+
+    @abc.abstractmethod
+    def start(
+        self, memory_mib: int, cpus: int, kernel_args: str, port: int
+    ) -> subprocess.Popen[bytes]:
+        """Start the machine's process.
+
+        :param memory_mib: the machine's memory.
+        :param cpus: number of CPUs.
+        :param kernel_args: additional kernel arguments.
+        :param port: port on the loopback address that leads to the machine's
+            SSH server.
+        :returns: a process that runs as long as the machine.
+        """
 
     def boot(self, memory_mib: int, cpus: int, kernel_args: str = '') -> None:
         """Start the machine and wait until it answers.
 
-        :param memory_mib: the machine's memory; a balloon returns what it
-            does not use.
+        :param memory_mib: the machine's memory.
         :param cpus: number of CPUs.
         :param kernel_args: additional kernel arguments.
-        :raises hvstack.errors.CommandFailed: QEMU does not start.
+        :raises hvstack.errors.CommandFailed: the machine does not start.
         :raises hvstack.errors.DeadlineExceeded: the machine does not answer.
         """
         self.power_off()
         with socket.create_server(('127.0.0.1', 0)) as free:
             port = free.getsockname()[1]
         self.port_file.write_text(str(port))
-        disk = self.work_dir / 'disk.raw'
-        process = subprocess.Popen(
-            [
-                *('nice', '-n', '10', 'qemu-system-x86_64', '-M', 'q35'),
-                *('-cpu', 'max', '-accel', 'tcg,thread=multi,tb-size=512'),
-                *('-smp', str(cpus), '-m', str(memory_mib)),
-                *('-kernel', str(self.work_dir / 'vmlinuz')),
-                *('-initrd', str(self.work_dir / 'initrd.img')),
-                *('-append', f'{_KERNEL_ARGS} {kernel_args}'),
-                '-drive',
-                f'file={disk},if=virtio,format=raw,cache=unsafe,discard=unmap',
-                '-netdev',
-                f'user,id=lan,hostfwd=tcp:127.0.0.1:{port}-:22',
-                *('-device', 'virtio-net-pci,netdev=lan'),
-                *('-device', 'virtio-rng-pci'),
-                '-device',
-                'virtio-balloon-pci,deflate-on-oom=on,free-page-reporting=on',
-                *('-display', 'none', '-monitor', 'none'),
-                *('-serial', f'file:{self.work_dir / "serial.log"}'),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=(self.work_dir / 'qemu.log').open('w'),
-            start_new_session=True,
-        )
+        process = self.start(memory_mib, cpus, kernel_args, port)
         pid_files.write(self.pid_file, process.pid)
-
-        def answers() -> bool:
-            if process.poll() is not None:
-                raise errors.CommandFailed(
-                    ['qemu-system-x86_64'],
-                    process.returncode,
-                    (self.work_dir / 'qemu.log').read_text(),
-                )
-            return (
-                processutils.run(self.ssh('true'), check=False).returncode == 0
-            )
-
         processutils.wait_for(
-            answers,
+            lambda: (
+                process.poll() is not None
+                or processutils.run(self.ssh('true'), check=False).returncode
+                == 0
+            ),
             f'the machine in {self.work_dir} to answer',
             timeout=900,
             interval=5,
             get_reason=self.console_tail,
         )
+        if process.poll() is not None:
+            raise errors.CommandFailed(
+                [type(self).__name__],
+                process.returncode,
+                self.log.read_text() + self.console_tail(),
+            )
 
     def console_tail(self) -> str:
         """Return the last lines of the machine's console."""
-        text = (self.work_dir / 'serial.log').read_text(errors='replace')
+        text = self.console.read_text(errors='replace')
         return processutils.tail(text)
 
     def ssh(self, command: str) -> list[str]:
@@ -122,7 +118,7 @@ class Emulator:
             ) from exc
 
     def power_off(self) -> None:
-        """Shut the machine down; end QEMU if the machine does not."""
+        """Shut the machine down; kill its process if that does not."""
         pid = pid_files.read(self.pid_file)
         if pid is None:
             return

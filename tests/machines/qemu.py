@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Machines under QEMU's emulation, with the kernel of their release.
+
+They have the modules of this kernel and, with AMD's SVM emulated, /dev/kvm.
+"""
+
+import shutil
+import subprocess
+
+from tests.machines import emulator
+
+_KERNEL_ARGS = 'root=/dev/vda rw console=ttyS0 mitigations=off'
+
+
+class Qemu(emulator.Emulator):
+    """One machine under QEMU, about 20 times slower."""
+
+    def prepare(self) -> None:
+        """Copy the kernel of the machine's release."""
+        for name in ('vmlinuz', 'initrd.img'):
+            newest = sorted(self.work_dir.glob(f'root/boot/{name}-*'))[-1]
+            shutil.copy(newest, self.work_dir / name)
+
+    def start(
+        self, memory_mib: int, cpus: int, kernel_args: str, port: int
+    ) -> subprocess.Popen[bytes]:
+        """Start QEMU; a balloon returns memory that the machine frees."""
+        disk = self.work_dir / 'disk.raw'
+        with self.log.open('w') as log:
+            return subprocess.Popen(
+                [
+                    *('nice', '-n', '10', 'qemu-system-x86_64', '-M', 'q35'),
+                    *('-cpu', 'max', '-accel', 'tcg,thread=multi,tb-size=512'),
+                    *('-smp', str(cpus), '-m', str(memory_mib)),
+                    *('-kernel', str(self.work_dir / 'vmlinuz')),
+                    *('-initrd', str(self.work_dir / 'initrd.img')),
+                    *('-append', f'{_KERNEL_ARGS} {kernel_args}'),
+                    '-drive',
+                    f'file={disk},if=virtio,format=raw,cache=unsafe,'
+                    'discard=unmap',
+                    '-netdev',
+                    f'user,id=lan,hostfwd=tcp:127.0.0.1:{port}-:22',
+                    *('-device', 'virtio-net-pci,netdev=lan'),
+                    *('-device', 'virtio-rng-pci'),
+                    '-device',
+                    'virtio-balloon-pci,deflate-on-oom=on,'
+                    'free-page-reporting=on',
+                    *('-display', 'none', '-monitor', 'none'),
+                    *('-serial', f'file:{self.console}'),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                start_new_session=True,
+            )
