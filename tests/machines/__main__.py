@@ -27,9 +27,8 @@ EMULATORS: dict[str, type[emulator.Emulator]] = {
 #: Stages that only QEMU's machines have.
 _CAPS = ('caps-systemd', 'caps-files')
 #: Memory of a machine with one lab host, and of one that only has cgroups.
-LAB_MIB = 12_288
+LAB_MIB = 11_264
 CAPS_MIB = 3072
-CPUS = 2
 _PYTHON = f'cd {disk.CLONE} && .venv/bin/python'
 _HVSTACK = f'cd {disk.CLONE} && .venv/bin/hvstack'
 _HOUR = 3600
@@ -89,7 +88,7 @@ class Machine:
 
     def boot(self) -> None:
         """Boot with systemd and enough memory for a lab."""
-        self.emulator.boot(LAB_MIB, CPUS)
+        self.emulator.boot(LAB_MIB)
         disk.copy_sources(self.emulator.ssh('')[:-1])
 
     def caps_with_systemd(self) -> None:
@@ -101,7 +100,7 @@ class Machine:
         self._measure_caps(emulator.WITHOUT_SYSTEMD)
 
     def _measure_caps(self, kernel_args: str) -> None:
-        self.emulator.boot(CAPS_MIB, CPUS, kernel_args)
+        self.emulator.boot(CAPS_MIB, kernel_args)
         disk.copy_sources(self.emulator.ssh('')[:-1])
         self.emulator.run(f'{_PYTHON} -m tests.machines.caps', _HOUR)
         self.emulator.run(f'{_PYTHON} -m tests.machines.host', _HOUR)

@@ -37,23 +37,21 @@ class Emulator(abc.ABC):
 
     @abc.abstractmethod
     def start(
-        self, memory_mib: int, cpus: int, kernel_args: str, port: int
+        self, memory_mib: int, kernel_args: str, port: int
     ) -> subprocess.Popen[bytes]:
         """Start the machine's process.
 
         :param memory_mib: the machine's memory.
-        :param cpus: number of CPUs.
         :param kernel_args: additional kernel arguments.
         :param port: port on the loopback address that leads to the machine's
             SSH server.
         :returns: a process that runs as long as the machine.
         """
 
-    def boot(self, memory_mib: int, cpus: int, kernel_args: str = '') -> None:
+    def boot(self, memory_mib: int, kernel_args: str = '') -> None:
         """Start the machine and wait until it answers.
 
         :param memory_mib: the machine's memory.
-        :param cpus: number of CPUs.
         :param kernel_args: additional kernel arguments.
         :raises hvstack.errors.CommandFailed: the machine does not start.
         :raises hvstack.errors.DeadlineExceeded: the machine does not answer.
@@ -62,7 +60,7 @@ class Emulator(abc.ABC):
         with socket.create_server(('127.0.0.1', 0)) as free:
             port = free.getsockname()[1]
         self.port_file.write_text(str(port))
-        process = self.start(memory_mib, cpus, kernel_args, port)
+        process = self.start(memory_mib, kernel_args, port)
         pid_files.write(self.pid_file, process.pid)
         processutils.wait_for(
             lambda: (

@@ -22,7 +22,7 @@ class Qemu(emulator.Emulator):
             shutil.copy(newest, self.work_dir / name)
 
     def start(
-        self, memory_mib: int, cpus: int, kernel_args: str, port: int
+        self, memory_mib: int, kernel_args: str, port: int
     ) -> subprocess.Popen[bytes]:
         """Start QEMU; a balloon returns memory that the machine frees."""
         disk = self.work_dir / 'disk.raw'
@@ -31,7 +31,7 @@ class Qemu(emulator.Emulator):
                 [
                     *('nice', '-n', '10', 'qemu-system-x86_64', '-M', 'q35'),
                     *('-cpu', 'max', '-accel', 'tcg,thread=multi,tb-size=512'),
-                    *('-smp', str(cpus), '-m', str(memory_mib)),
+                    *('-smp', '2', '-m', str(memory_mib)),
                     *('-kernel', str(self.work_dir / 'vmlinuz')),
                     *('-initrd', str(self.work_dir / 'initrd.img')),
                     *('-append', f'{_KERNEL_ARGS} {kernel_args}'),
