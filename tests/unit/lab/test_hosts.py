@@ -248,6 +248,16 @@ class FilesTest(testtools.TestCase):
         parser.read_string((directory / 'nova.conf').read_text())
         return parser
 
+    def test_kernel_without_numa(self) -> None:
+        """Every path of a NUMA node is mounted only if there are nodes."""
+        directory, _ = self.configured()
+        outside, _, inside = (
+            (directory / 'init').read_text().partition('if [ -d /sys/devices/')
+        )
+        nodes, _, after = inside.partition('\nfi\n')
+        self.assertIn('system/node/node0/meminfo', nodes)
+        self.assertNotIn('system/node/', outside + after)
+
     def test_compute_has_no_database(self) -> None:
         directory, _ = self.configured()
         conf = self.nova(directory)
