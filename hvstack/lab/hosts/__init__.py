@@ -200,13 +200,21 @@ def _wait(cloud: Any, names: list[str], since: Mapping[str, float]) -> None:
         late = [name for name in names if states.get(name) != 'up'] or names
         return f'{", ".join(late)}: ' + host.log_tail(late[0], 'nova-compute')
 
+    def stopped_hosts() -> list[str]:
+        return [name for name in since if host.pid(name) is None]
+
     processutils.wait_for(
-        lambda: nova.ready(cloud, names, since),
+        lambda: bool(stopped_hosts()) or nova.ready(cloud, names, since),
         'hosts to be up in Nova and Neutron',
         timeout=_READY_SECONDS,
         interval=1,
         get_reason=describe_late_hosts,
     )
+    for name in stopped_hosts():
+        raise errors.HVStackError(
+            f'Cannot start {name}: its first process ended. '
+            + host.log_tail(name)
+        )
 
 
 def down(lab_settings: LabSettings) -> None:

@@ -13,7 +13,7 @@ import testtools
 
 from hvstack import errors, host_profiles, pid_files, processutils, yamlfile
 from hvstack.hadoop import sizing
-from hvstack.lab import settings
+from hvstack.lab import hosts, settings
 from hvstack.lab.hosts import dedicated, fake, host, sizes
 from hvstack.lab.settings import LabSettings
 from hvstack.model import catalogue, lint
@@ -247,6 +247,21 @@ class FilesTest(testtools.TestCase):
         parser = configparser.ConfigParser(interpolation=None)
         parser.read_string((directory / 'nova.conf').read_text())
         return parser
+
+    def test_host_whose_first_process_ended(self) -> None:
+        directory, _ = self.configured()
+        (directory / 'log').mkdir(exist_ok=True)
+        (directory / 'log/init.log').write_text('mount: no such directory')
+        self.swap('hvstack.lab.hosts.nova.ready', lambda *_: False)
+        exc = self.assertRaises(
+            errors.HVStackError,
+            hosts._wait,
+            None,
+            [directory.name],
+            {directory.name: 0.0},
+        )
+        self.assertIn(directory.name, str(exc))
+        self.assertIn('no such directory', str(exc))
 
     def test_kernel_without_numa(self) -> None:
         """Every path of a NUMA node is mounted only if there are nodes."""
