@@ -26,8 +26,8 @@ EMULATORS: dict[str, type[emulator.Emulator]] = {
 }
 #: Stages that only QEMU's machines have.
 _CAPS = ('caps-systemd', 'caps-files')
-#: Memory of a machine with one lab host, and of one that only has cgroups.
-LAB_MIB = 11_264
+#: Memory of a machine with two lab hosts, and of one that only has cgroups.
+LAB_MIB = 12_416
 CAPS_MIB = 3072
 _PYTHON = f'cd {disk.CLONE} && .venv/bin/python'
 _HVSTACK = f'cd {disk.CLONE} && .venv/bin/hvstack'
@@ -61,7 +61,7 @@ class Machine:
             'caps-files': self.caps_without_systemd,
             'boot': self.boot,
             'doctor': lambda: self.run('lab doctor', 1),
-            'up': lambda: self.run('lab up --hosts 1 --compute lxc', 8),
+            'up': lambda: self.run('lab up --hosts 2 --compute lxc', 8),
             'processes': self.check_processes,
             'demo': lambda: self.run(
                 'demo --configurations i1 --runs 1 --size 20MB', 8
