@@ -11,6 +11,7 @@ from hvstack.cli import arguments, hadoop_options, image, report
 from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
 from hvstack.lab import clouds_yaml, lifecycle
+from hvstack.lab.settings import LabSettings
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
@@ -63,7 +64,7 @@ class Demo(Command):
         profiles = hadoop_options.chosen(parsed_args)
         progress = Progress(_STAGES)
         with progress.stage('the lab'):
-            lifecycle.up(lambda before: before, Progress())
+            lifecycle.up(_check_hosts, Progress())
         with progress.stage('guest image'):
             image.ensure(progress)
         with progress.stage('Rally'):
@@ -81,6 +82,20 @@ class Demo(Command):
         self.app.stdout.write(report.render(records, 'table'))
         self.app.stdout.write(report.where_the_rest_is(records, page))
         _judge(sweep)
+
+
+def _check_hosts(lab_settings: LabSettings) -> LabSettings:
+    """Return the settings of the lab unchanged.
+
+    :raises hvstack.errors.InputError: the lab has no host for workers.
+    """
+    if lab_settings.hosts < 2:
+        raise errors.InputError(
+            'Cannot run the demo (lab with 1 host): a cluster needs a host '
+            "for its controllers and one for workers. Run 'hvstack lab up "
+            "--hosts 2' first."
+        )
+    return lab_settings
 
 
 def _sweep(sweep: Sweep, again: bool, progress: Progress) -> None:
