@@ -36,6 +36,14 @@ class SpeedTest(testtools.TestCase):
         self.assertEqual(20, speed.record())
         self.assertEqual(20, speed.factor())
 
+    def test_slow_system_calls(self) -> None:
+        calls: list[str] = []
+        self.swap('hvstack.speed.os.stat', calls.append)
+        self.swap('hvstack.speed.time.thread_time', lambda: len(calls) / 1e5)
+        # Only the system calls take time: 10 microseconds each.
+        self.assertAlmostEqual(0.05, speed._work())
+        self.assertEqual(2.1, speed.measure())
+
     def test_it_is_measured_once(self) -> None:
         self.slow_by(20)
         speed.record()
