@@ -21,11 +21,13 @@ from hvstack.cluster import bare_metal, ironic, planner
 from hvstack.cluster.base import Cluster
 from hvstack.cluster.plan import ClusterSpec
 from hvstack.hadoop.sizing import size_node
-from hvstack.model.target import BARE_METAL
+from hvstack.model.target import BareMetal
 from hvstack.progress import Progress
 from hvstack.results import record, signing, telemetry
+from hvstack.results.run_id import RunId
 from hvstack.sweep import recovery, sweep_store
 from hvstack.tpcxhs import kit, run
+from hvstack.tpcxhs.result import RunSpec
 from hvstack.tpcxhs.workload import Workload, count_tasks
 
 #: Where runs leave their records.
@@ -231,16 +233,16 @@ class Run(Lister):
                 progress.say(
                     f'run {len(run_records) + 1} of {parsed_args.runs}'
                 )
+                run_id = RunId(sweep, BareMetal(), first + len(run_records))
                 run_records += kit.measure_runs(
-                    parsed_args.kit,
                     cluster,
-                    run_workload,
-                    parsed_args.records,
-                    sweep=sweep,
-                    kind='baseline',
-                    configuration=BARE_METAL,
-                    index=first + len(run_records),
-                    progress=progress,
+                    RunSpec(
+                        run_id,
+                        run_workload,
+                        parsed_args.records,
+                        parsed_args.kit,
+                    ),
+                    progress,
                 )
                 if not run_records[-1].valid:
                     break

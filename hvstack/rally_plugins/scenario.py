@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rally scenario whose iterations are runs, each with a run record."""
 
-from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,15 +13,14 @@ from hvstack import errors
 from hvstack.cluster.base import Cluster
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
-from hvstack.rally_plugins import slas, task_state
+from hvstack.rally_plugins import output, task_state
 from hvstack.rally_plugins.task_state import TaskState
-from hvstack.report.sweep_report import SweepReport, build_report
-from hvstack.report.text import format_percent
 from hvstack.results import baselines, skipped
 from hvstack.results.record import Record
 from hvstack.sweep import sweep_store
 from hvstack.sweep.run_order import Step
 from hvstack.tpcxhs import kit as kits
+from hvstack.tpcxhs.result import RunSpec
 from hvstack.tpcxhs.workload import Workload
 
 
@@ -157,7 +155,7 @@ def _run_iteration(
         runs += baselines.choose_runs(
             config['baseline'], record, sweep_store.RECORDS_DIR, allow
         )
-    _add_output(tpcx_hs, task, record, runs, allow)
+    output.add_run(tpcx_hs, task.progress, record, runs, allow)
     if not record.valid:
         raise errors.RunFailed(f'{step.label}: {record.reason}')
 
@@ -196,57 +194,25 @@ def _measure_runs(
     path = Path(config['kit']) if config['kit'] else None
     sweep = task.sweep_id(config)
     first = step.index - step.index % 2 if path else step.index
-    return kits.measure_runs(
-        path,
-        cluster,
-        workload,
-        sweep_store.RECORDS_DIR,
-        sweep=sweep,
-        kind=step.kind,
-        configuration=step.configuration,
-        index=first,
-        run_numbers=[
-            offset + 1
-            for offset in (0, 1)
-            if sweep_store.find_records(
-                sweep, replace(step, index=first + offset)
-            )[0]
-            is None
-        ],
-        progress=task.progress,
+    run_numbers = tuple(
+        offset + 1
+        for offset in (0, 1)
+        if sweep_store.find_records(
+            sweep, replace(step, index=first + offset)
+        )[0]
+        is None
     )
-
-
-def build_interim_report(
-    records: list[Record], allow: Collection[str] = ()
-) -> SweepReport | None:
-    """Return the report of all runs so far; None without a baseline run.
-
-    :param records: records of the sweep.
-    :param allow: facts that may differ.
-    """
-    if not any(
-        record.kind == 'baseline' and record.valid for record in records
-    ):
-        return None
-    return build_report(records, allow=allow)
-
-
-def steal_percent(record: Record) -> float | None:
-    """Return the largest percentage of stolen CPU time of a node.
-
-    :param record: run record.
-    :returns: percentage; None without telemetry of stolen CPU time.
-    """
-    nodes = (record.seen.get('telemetry') or {}).get('nodes', {})
-    parts = [
-        100 * node['steal'] / (node['cpus'] * node['seconds'])
-        for node in nodes.values()
-        if node.get('steal') is not None
-        and node.get('cpus')
-        and node.get('seconds')
-    ]
-    return max(parts, default=None)
+    return kits.measure_runs(
+        cluster,
+        RunSpec(
+            replace(step, index=first).run_id(sweep),
+            workload,
+            sweep_store.RECORDS_DIR,
+            path,
+            run_numbers,
+        ),
+        task.progress,
+    )
 
 
 def _report_skipped(
@@ -256,129 +222,4 @@ def _report_skipped(
     if configuration != BARE_METAL:
         label, _, reason = task.skip_reason.partition(': ')
         skipped.save_skip(sweep_store.RECORDS_DIR, sweep, label, reason)
-    tpcx_hs.add_output(
-        complete={
-            'title': slas.SKIPPED,
-            'description': 'cannot exist on these hosts',
-            'chart_plugin': 'TextArea',
-            'data': [task.skip_reason],
-        }
-    )
-
-
-def _add_figure(tpcx_hs: TPCxHS, title: str, name: str, value: float) -> None:
-    tpcx_hs.add_output(
-        additive={
-            'title': title,
-            'chart_plugin': 'StatsTable',
-            'data': [[name, value]],
-        }
-    )
-
-
-def _add_output(
-    tpcx_hs: TPCxHS,
-    task: TaskState,
-    record: Record,
-    runs: list[Record],
-    allow: Collection[str],
-) -> None:
-    """Add charts of the phases, and of percent of bare metal so far.
-
-    :param tpcx_hs: scenario that gets the output.
-    :param task: state of the Rally process.
-    :param record: record of the run.
-    :param runs: records of the sweep and of the baseline.
-    :param allow: facts that may differ.
-    """
-    if record.valid:
-        _add_figure(tpcx_hs, slas.RATE, 'TB/h', record.rate)
-        # The other runs of the configuration were on other clusters, that is
-        # in other workloads, but the SLA of the spread is for all of them.
-        for run in runs:
-            if run.configuration == record.configuration and (
-                run.valid
-                and run.id != record.id
-                and run.size_bytes == record.size_bytes
-            ):
-                name = f'TB/h, run {run.index + 1}'
-                _add_figure(tpcx_hs, slas.RATE, name, run.rate)
-    stolen = steal_percent(record)
-    if stolen is not None:
-        _add_figure(tpcx_hs, slas.STEAL, 'percent', stolen)
-    if record.phases:
-        tpcx_hs.add_output(
-            additive={
-                'title': 'Seconds of each phase',
-                'description': record.configuration,
-                'chart_plugin': 'StackedArea',
-                'data': [
-                    [name, seconds]
-                    for name, seconds in record.phase_seconds().items()
-                ],
-                'axis_label': 'iteration',
-                'label': 'seconds',
-            }
-        )
-    try:
-        answer = build_interim_report(runs, allow)
-    except errors.NotComparable as exc:
-        task.progress.say(str(exc))
-        return
-    if answer is None:
-        return
-    rows = [
-        [
-            row.label,
-            str(len(row.valid)),
-            format_percent(row),
-            _format_interval(row.percent),
-            row.verdict,
-        ]
-        for row in answer.rows
-    ]
-    count = next(
-        len(row.valid)
-        for row in answer.rows
-        if row.configuration == BARE_METAL
-    )
-    tpcx_hs.add_output(
-        complete={
-            'title': slas.PERCENT,
-            'description': f'Of {count} baseline runs finished so far. '
-            + ' '.join(answer.notes),
-            'chart_plugin': 'Table',
-            'data': {
-                'cols': [
-                    'configuration',
-                    'runs',
-                    'percent of bare metal',
-                    '95 % interval',
-                    'verdict',
-                ],
-                'rows': rows,
-            },
-        }
-    )
-    for row in answer.rows:
-        if row.configuration == record.configuration and row.percent:
-            tpcx_hs.add_output(
-                additive={
-                    'title': slas.PERCENT,
-                    'description': f'of {count} baseline runs',
-                    'chart_plugin': 'StatsTable',
-                    'data': [['percent', row.percent.percent]],
-                }
-            )
-            if record.configuration != BARE_METAL:
-                task.progress.say(
-                    f'so far: {parse(record.configuration).label} at '
-                    f'{row.percent.percent:.1f} % of bare metal '
-                    f'({len(row.valid)} runs of it, {count} of bare metal)'
-                )
-
-
-def _format_interval(percent: Any) -> str:
-    if percent is None or percent.low is None:
-        return ''
-    return f'{percent.low:.1f} to {percent.high:.1f}'
+    output.add_skipped(tpcx_hs, task.skip_reason)

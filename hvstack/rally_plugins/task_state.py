@@ -42,7 +42,7 @@ from hvstack.sweep import (
 from hvstack.sweep.run_order import Step
 from hvstack.sweep.search_space import CAPABILITIES
 from hvstack.sweep.task_events import EventPipe
-from hvstack.tpcxhs import run as tpcxhs
+from hvstack.tpcxhs.result import RunResult
 from hvstack.tpcxhs.workload import Workload, count_tasks
 
 #: Schema of a workload, the same for its contexts and its scenario.
@@ -455,21 +455,10 @@ class TaskState:
             # No data was sorted, so the number of tasks does not matter.
             copies = config.get('replication') or 1
             workload = Workload(step.size_bytes, copies, 1, 1)
-        run_result = tpcxhs.RunResult(workload, started=moment, ended=moment)
+        run_result = RunResult(workload, started=moment, ended=moment)
         run_result.reason = ' '.join(reason.split())[:2000]
-        killed = sorted(self.read_kills() - self.known_kills)
-        if killed:
-            run_result.observations['killed'] = killed
-            run_result.reason = (
-                'killed because it ran out of memory: '
-                f'{killed[0]}; {run_result.reason}'
-            )[:2000]
-        run_record = run_result.to_record(
-            sweep=self.sweep_id(config),
-            kind=step.kind,
-            configuration=step.configuration,
-            index=step.index,
-        )
+        run_result.add_kills(sorted(self.read_kills() - self.known_kills))
+        run_record = run_result.to_record(step.run_id(self.sweep_id(config)))
         record.save(run_record, sweep_store.RECORDS_DIR)
         self.report_record(run_record)
         self.progress.say(f'{step.label} failed: {run_result.reason[:300]}')

@@ -333,10 +333,11 @@ def _compute_phase_bounds(
 
 
 def compute_steal_shares(record: Record) -> dict[str, float] | None:
-    """Return the part of each worker's CPU time that was stolen from it.
+    """Return the share of the CPU time of each node that was stolen.
 
-    :returns: None where it is not available: without telemetry, in nodes
-        that share a kernel, and on emulated CPUs, which count none.
+    :returns: shares by name of the node; None if they are not available:
+        without telemetry, for nodes that share a kernel, and on emulated
+        CPUs, which count no stolen time.
     """
     summary = record.seen.get('telemetry')
     if not isinstance(summary, dict) or (
@@ -346,10 +347,9 @@ def compute_steal_shares(record: Record) -> dict[str, float] | None:
     shares = {
         name: node['steal'] / (node['cpus'] * node['seconds'])
         for name, node in summary.get('nodes', {}).items()
-        if node['role'] == 'worker'
-        and 'steal' in node
-        and node['cpus']
-        and node['seconds']
+        if node.get('steal') is not None
+        and node.get('cpus')
+        and node.get('seconds')
     }
     return shares or None
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from hvstack import errors
 from hvstack.model.configuration import parse
-from hvstack.model.target import BARE_METAL
+from hvstack.model.target import BARE_METAL, parse_target
+from hvstack.results.run_id import RunId
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,9 @@ class Step:
     index: int
     size_bytes: int
 
-    @property
-    def kind(self) -> str:
-        """Kind of the run record."""
-        is_baseline = self.configuration == BARE_METAL
-        return 'baseline' if is_baseline else 'configuration'
+    def run_id(self, sweep: str) -> RunId:
+        """Return the identity of the run in a sweep."""
+        return RunId(sweep, parse_target(self.configuration), self.index)
 
     @property
     def label(self) -> str:

@@ -13,7 +13,6 @@ import base64
 import io
 import re
 import tarfile
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,8 +22,9 @@ from hvstack.cluster.base import Cluster, Node
 from hvstack.progress import Progress
 from hvstack.results import record, signing
 from hvstack.results.benchmark import KIT_SIZES, PHASES
-from hvstack.tpcxhs import datacheck
-from hvstack.tpcxhs import run as tpcxhs
+from hvstack.tpcxhs import datacheck, run
+from hvstack.tpcxhs.phases import PHASE_SECONDS
+from hvstack.tpcxhs.result import RunResult, RunSpec
 from hvstack.tpcxhs.workload import Workload
 
 PROGRAM = 'TPCx-HS-master.sh'
@@ -44,7 +44,7 @@ _DATA = 'TPCx-HS-benchmark'
 OUTPUT = f'/user/root/{_DATA}/HSsort-output'
 _MAX_KIT_BYTES = 100 * 10**6
 #: Maximum number of seconds for both runs: the sum of their phases.
-_SECONDS = 2 * len(PHASES) * tpcxhs.PHASE_SECONDS
+_SECONDS = 2 * len(PHASES) * PHASE_SECONDS
 #: Programs that the kit calls.
 _REQUIRED_PROGRAMS = ('bash', 'bc', 'md5sum')
 #: Substitute for sudo: a node has no user but root, and possibly no sudo.
@@ -76,6 +76,10 @@ class KitRun:
     total_seconds: int | None
     metric: float | None
     reason: str = ''
+
+    def fail(self, reason: str) -> 'KitRun':
+        """Return the run as a failed run."""
+        return replace(self, reason=reason, total_seconds=None, metric=None)
 
 
 def check_kit(path: Path, size_bytes: int) -> None:
@@ -202,46 +206,42 @@ def execute_kit(node: Node, size_bytes: int, timeout: float) -> str:
     return done.stdout
 
 
-def measure(
+def measure_runs(
+    cluster: Cluster, spec: RunSpec, progress: Progress | None = None
+) -> list[record.Record]:
+    """Execute a run, or a pair of runs with TPC's kit, and save the records.
+
+    :param cluster: cluster that executes the runs.
+    :param spec: runs to execute.
+    :param progress: where to report; None reports nothing.
+    :raises hvstack.errors.InputError: the kit is incomplete, or does not
+        support the size.
+    :raises hvstack.errors.HVStackError: the run could not be started.
+    """
+    if spec.kit is None:
+        return [run.measure(cluster, spec, progress)]
+    return _measure_pair(cluster, spec, spec.kit, progress)
+
+
+def _measure_pair(
     cluster: Cluster,
-    workload: Workload,
-    records_dir: Path,
+    spec: RunSpec,
     path: Path,
-    *,
-    sweep: str,
-    kind: str,
-    configuration: str,
-    index: int,
-    run_numbers: Collection[int] = (1, 2),
-    progress: Progress | None = None,
+    progress: Progress | None,
 ) -> list[record.Record]:
     """Execute the two runs of the kit, and save a record of each run.
 
     Caches are dropped only before the first run: TPCx-HS allows only the
     clean-up of the file system between the runs.
-
-    :param cluster: cluster that executes the runs.
-    :param workload: workload of the runs.
-    :param records_dir: directory of the run records.
-    :param path: directory of the kit.
-    :param sweep: sweep ID of the records.
-    :param kind: kind of the records.
-    :param configuration: name of the configuration.
-    :param index: index of the first run of the pair.
-    :param run_numbers: numbers of the runs to record; a run that already has a
-        valid record is not recorded again.
-    :param progress: where to report; None reports nothing.
-    :raises hvstack.errors.InputError: the kit is incomplete, or does not
-        support the size.
-    :raises hvstack.errors.HVStackError: the kit could not be started.
     """
+    workload = spec.workload
     check_kit(path, workload.size_bytes)
     # Without a key the records could not be written after the runs.
     signing.own_key()
     if progress:
         progress.say("TPC's kit: both runs ...")
     logs: list[str] = []
-    whole = tpcxhs.run(
+    whole = run.run(
         cluster,
         workload,
         program=[
@@ -251,126 +251,84 @@ def measure(
             ),
         ],
     )
-    runs = _collect_runs(whole, ''.join(logs))
-    runs[1] = _check_output(cluster, workload, runs[1])
-    slower = _performance_run_number(runs)
+    kit_runs = _collect_runs(whole, ''.join(logs))
+    kit_runs[1] = _check_output(cluster, workload, kit_runs[1])
+    slower = _performance_run_number(kit_runs)
     version = textfile.read(path / 'VERSION.txt').strip()[:40]
     records = []
-    for kit_run in runs:
-        if kit_run.run_number not in run_numbers:
+    for kit_run in kit_runs:
+        if kit_run.run_number not in spec.run_numbers:
             continue
-        run_result = replace(
-            whole,
-            started=_format_time(kit_run.started_at),
-            ended=_format_time(
-                kit_run.started_at + (kit_run.total_seconds or 0)
-            ),
-            reason=kit_run.reason,
-            total_seconds=float(kit_run.total_seconds or 0),
-            phases=[
-                {'name': name, 'seconds': seconds}
-                for name, seconds in kit_run.phases.items()
-            ],
-            observations={
-                **whole.observations,
-                'kit': {
-                    'version': version,
-                    'metric': kit_run.metric,
-                    'run': kit_run.run_number,
-                    'role': _run_role(kit_run, slower),
-                },
-            },
-        )
-        saved = run_result.to_record(
-            sweep=sweep,
-            kind=kind,
-            configuration=configuration,
-            index=index + kit_run.run_number - 1,
+        first = spec.run_id
+        saved = _build_result(whole, kit_run, slower, version).to_record(
+            replace(first, index=first.index + kit_run.run_number - 1)
         )
         saved.derived = False
-        record.save(saved, records_dir)
+        record.save(saved, spec.records_dir)
         records.append(saved)
     return records
 
 
-def measure_runs(
-    path: Path | None,
-    cluster: Cluster,
-    workload: Workload,
-    records_dir: Path,
-    *,
-    sweep: str,
-    kind: str,
-    configuration: str,
-    index: int,
-    progress: Progress | None = None,
-    run_numbers: Collection[int] = (1, 2),
-) -> list[record.Record]:
-    """Execute a run, or a pair of runs with TPC's kit, and save the records.
+def _build_result(
+    whole: RunResult, kit_run: KitRun, slower: int | None, version: str
+) -> RunResult:
+    """Return the result of one run of the kit.
 
-    :param path: directory of the kit; None runs the substitute workload.
-    :param cluster: cluster that executes the runs.
-    :param workload: workload of the runs.
-    :param records_dir: directory of the run records.
-    :param sweep: sweep ID of the records.
-    :param kind: kind of the records.
-    :param configuration: name of the configuration.
-    :param index: index of the first run.
-    :param progress: where to report; None reports nothing.
-    :param run_numbers: numbers of the runs to record, with a kit.
-    :raises hvstack.errors.HVStackError: the run could not be started.
+    :param whole: result of both runs together.
+    :param kit_run: run in the log of the kit.
+    :param slower: number of the performance run; None if a run failed.
+    :param version: version of the kit.
     """
-    if path is not None:
-        return measure(
-            cluster,
-            workload,
-            records_dir,
-            path,
-            sweep=sweep,
-            kind=kind,
-            configuration=configuration,
-            index=index,
-            run_numbers=run_numbers,
-            progress=progress,
-        )
-    run_record = tpcxhs.measure(
-        cluster,
-        workload,
-        records_dir,
-        sweep=sweep,
-        kind=kind,
-        configuration=configuration,
-        index=index,
-        progress=progress,
+    total_seconds = kit_run.total_seconds or 0
+    return replace(
+        whole,
+        started=_format_time(kit_run.started_at),
+        ended=_format_time(kit_run.started_at + total_seconds),
+        reason=kit_run.reason,
+        total_seconds=float(total_seconds),
+        phases=[
+            {'name': name, 'seconds': seconds}
+            for name, seconds in kit_run.phases.items()
+        ],
+        observations={
+            **whole.observations,
+            'kit': {
+                'version': version,
+                'metric': kit_run.metric,
+                'run': kit_run.run_number,
+                'role': _run_role(kit_run, slower),
+            },
+        },
     )
-    return [run_record]
 
 
-def _collect_runs(whole: tpcxhs.RunResult, log: str) -> list[KitRun]:
+def _collect_runs(whole: RunResult, log: str) -> list[KitRun]:
     """Return both runs; a problem of the whole kit invalidates both."""
-    runs_by_number = {run.run_number: run for run in parse_log(log)}
+    runs_by_number = {
+        kit_run.run_number: kit_run for kit_run in parse_log(log)
+    }
     started_at = int(datetime.fromisoformat(whole.started).timestamp())
     tail = ' '.join(log.split())[-300:]
     runs = []
     for run_number in (1, 2):
-        run = runs_by_number.get(run_number) or KitRun(
+        kit_run = runs_by_number.get(run_number) or KitRun(
             run_number, started_at, {}, None, None, f'it did not start: {tail}'
         )
         if whole.reason:
-            run = replace(
-                run, reason=whole.reason, total_seconds=None, metric=None
-            )
-        runs.append(run)
+            kit_run = kit_run.fail(whole.reason)
+        runs.append(kit_run)
     return runs
 
 
-def _check_output(cluster: Cluster, workload: Workload, run: KitRun) -> KitRun:
+def _check_output(
+    cluster: Cluster, workload: Workload, kit_run: KitRun
+) -> KitRun:
     """Check the size and replication of the output of the last run.
 
     The kit prints the result of HSDataCheck, but checks only the jobs.
     """
-    if run.reason:
-        return run
+    if kit_run.reason:
+        return kit_run
     try:
         datacheck.check_data(
             cluster,
@@ -380,21 +338,21 @@ def _check_output(cluster: Cluster, workload: Workload, run: KitRun) -> KitRun:
             workload.replication,
         )
     except errors.RunFailed as exc:
-        return replace(run, reason=str(exc), total_seconds=None, metric=None)
-    return run
+        return kit_run.fail(str(exc))
+    return kit_run
 
 
 def _performance_run_number(runs: list[KitRun]) -> int | None:
     """Return the number of the performance run; None if a run failed."""
-    if any(run.total_seconds is None for run in runs):
+    if any(kit_run.total_seconds is None for kit_run in runs):
         return None
-    return max(runs, key=lambda run: run.total_seconds or 0).run_number
+    return max(runs, key=lambda kit_run: kit_run.total_seconds or 0).run_number
 
 
-def _run_role(run: KitRun, slower: int | None) -> str:
+def _run_role(kit_run: KitRun, slower: int | None) -> str:
     if slower is None:
         return 'none: the pair is not whole'
-    return 'performance' if run.run_number == slower else 'repeatability'
+    return 'performance' if kit_run.run_number == slower else 'repeatability'
 
 
 def _format_time(seconds: int) -> str:

@@ -12,6 +12,7 @@ from hvstack.lab import identity, images
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 from hvstack.tpcxhs import run as tpcxhs
+from hvstack.tpcxhs.result import RunResult
 from hvstack.tpcxhs.workload import Workload
 from tests.functional.test_cluster import LabTest
 from tests.unit.hadoop.test_sites import parse_properties
@@ -39,7 +40,7 @@ class NodesTest(LabTest):
     def check_in_force(
         self,
         cluster: Cluster,
-        run_result: tpcxhs.RunResult,
+        run_result: RunResult,
         files: dict[str, str],
     ) -> None:
         """What daemons and job say is what the tuning asks for."""

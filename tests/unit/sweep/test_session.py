@@ -28,10 +28,17 @@ from hvstack.cluster.stack import StackCluster
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
-from hvstack.rally_plugins import contexts, scenario, slas, task_state
+from hvstack.rally_plugins import (
+    contexts,
+    output,
+    scenario,
+    slas,
+    task_state,
+)
 from hvstack.results import record, skipped
 from hvstack.sweep import sweep_store
 from hvstack.sweep.run_order import Step
+from hvstack.tpcxhs.result import RunSpec
 from hvstack.tpcxhs.workload import Workload
 from tests.unit.cluster.test_hosts import entry
 from tests.unit.results import factory
@@ -358,7 +365,7 @@ class SessionTest(testtools.TestCase):
 
     def test_nothing_begins_after_ctrl_c(self) -> None:
         # In a run, and while the report's charts are made after it.
-        for function_name in ('_measure_runs', '_add_output'):
+        for function_name in ('scenario._measure_runs', 'output.add_run'):
             calls: list[Any] = []
 
             def interrupted(*args: Any, calls: list[Any] = calls) -> None:
@@ -372,14 +379,14 @@ class SessionTest(testtools.TestCase):
             with contextlib.ExitStack() as patched:
                 for name, value in (
                     (
-                        '_measure_runs',
+                        'scenario._measure_runs',
                         lambda *_: [factory.run(BARE_METAL, 0, 60)],
                     ),
                     (function_name, interrupted),
                 ):
                     patched.enter_context(
                         fixtures.MonkeyPatch(
-                            f'hvstack.rally_plugins.scenario.{name}', value
+                            f'hvstack.rally_plugins.{name}', value
                         )
                     )
                 # Rally's runner goes on with the next iteration and workload.
@@ -438,22 +445,20 @@ class SessionTest(testtools.TestCase):
         ]
         outputs: list[dict[str, Any]] = []
         benchmark = SimpleNamespace(
-            add_output=lambda **output: outputs.append(output)
+            add_output=lambda **chart: outputs.append(chart)
         )
-        scenario._add_output(  # type: ignore[arg-type]
-            *(benchmark, self.state, runs[1], runs, ())
-        )
+        output.add_run(benchmark, self.state.progress, runs[1], runs, ())
         (table,) = [
-            output['complete']['data']['rows']
-            for output in outputs
-            if output.get('complete', {}).get('title') == slas.PERCENT
+            chart['complete']['data']['rows']
+            for chart in outputs
+            if chart.get('complete', {}).get('title') == slas.PERCENT
         ]
         self.assertEqual('emulated, not compared', table[1][2])
         self.assertEqual([], slas.list_figures(
             {'output': {'additive': [
-                output['additive'] for output in outputs
-                if 'additive' in output
-                and output['additive']['title'] == slas.PERCENT
+                chart['additive'] for chart in outputs
+                if 'additive' in chart
+                and chart['additive']['title'] == slas.PERCENT
             ]}}, slas.PERCENT,
         ))  # fmt: skip
 
@@ -620,12 +625,10 @@ class SessionTest(testtools.TestCase):
         self.assertIn('no Ceph', failed.reason)
 
     def test_kit_records_what_a_pair_lacks(self) -> None:
-        calls: list[tuple[int, list[int]]] = []
+        calls: list[tuple[int, tuple[int, ...]]] = []
 
-        def runs(
-            *_: object, index: int, run_numbers: list[int], **__: Any
-        ) -> list:
-            calls.append((index, run_numbers))
+        def runs(_: object, spec: RunSpec, __: object) -> list:
+            calls.append((spec.run_id.index, spec.run_numbers))
             return []
 
         self.useFixture(
@@ -639,4 +642,4 @@ class SessionTest(testtools.TestCase):
                 BARE_METAL, index, 50, size=SIZE, sweep='mine'
             )
             factory.save(baseline, sweep_store.RECORDS_DIR)
-        self.assertEqual([(0, [1, 2]), (0, [2])], calls)
+        self.assertEqual([(0, (1, 2)), (0, (2,))], calls)

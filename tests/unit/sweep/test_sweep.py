@@ -15,7 +15,7 @@ from hvstack.cli import demo
 from hvstack.cli.sweep import SIZE_BYTES
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
-from hvstack.rally_plugins import contexts, scenario
+from hvstack.rally_plugins import contexts, output, scenario
 from hvstack.rally_plugins.task_state import WORKLOAD_SCHEMA
 from hvstack.sweep import run_order, sweep_store
 from tests.unit.results import factory
@@ -341,11 +341,11 @@ class OutputTest(testtools.TestCase):
 
     def test_nothing_before_a_baseline(self) -> None:
         self.assertIsNone(
-            scenario.build_interim_report([factory.run('i1', 0, 60)])
+            output.build_interim_report([factory.run('i1', 0, 60)])
         )
 
     def test_percent(self) -> None:
-        answer = scenario.build_interim_report(
+        answer = output.build_interim_report(
             [factory.run(BARE_METAL, 0, 50), factory.run('i1', 0, 100)]
         )
         percents = {row.label: row.percent.percent for row in answer.rows}

@@ -3,6 +3,7 @@
 
 import importlib
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import jinja2
@@ -17,8 +18,11 @@ from rally.task.scenario import Scenario
 
 from hvstack import share
 from hvstack.model.configuration import parse
-from hvstack.rally_plugins import scenario, slas
+from hvstack.progress import Progress
+from hvstack.rally_plugins import output, slas
 from hvstack.rally_plugins.task_state import WORKLOAD_SCHEMA
+from hvstack.results import telemetry
+from hvstack.results.record import Record
 from tests.unit.results import factory
 
 FOLDER = share.RALLY_TASKS
@@ -223,7 +227,7 @@ class TaskTest(testtools.TestCase):
             factory.run('i1', 0, 100, jre='8'),
         ]
         for allow, status in (((), 'not comparable'), (('jre',), 'ok')):
-            answer = scenario.build_interim_report(runs, allow)
+            answer = output.build_interim_report(runs, allow)
             assert answer
             self.assertEqual(status, answer.rows[1].status)
 
@@ -381,6 +385,16 @@ def iteration(*skipped: str, **figures: float) -> dict[str, Any]:
     }
 
 
+def steal_figures(record: Record) -> list[float]:
+    """Return the stolen CPU time in the charts of a run."""
+    charts: list[dict[str, Any]] = []
+    benchmark = SimpleNamespace(
+        add_output=lambda additive: charts.append(additive)
+    )
+    output.add_run(benchmark, Progress(), record, [], ())
+    return slas.list_figures({'output': {'additive': charts}}, slas.STEAL)
+
+
 class SLATest(testtools.TestCase):
     def judge(
         self, name: str, bound: float, *iterations: dict[str, Any]
@@ -433,10 +447,17 @@ class SLATest(testtools.TestCase):
         record = factory.run(
             'i1', 0, 60, observations={'telemetry': {'nodes': {}}}
         )
-        self.assertIsNone(scenario.steal_percent(record))
+        self.assertEqual([], steal_figures(record))
         record.seen['telemetry']['nodes'] = {
             'w1': node,
             'w2': {**node, 'steal': 0.6},
             'w3': {'seconds': 30.0},
         }
-        self.assertEqual(5.0, scenario.steal_percent(record))
+        self.assertEqual([5.0], steal_figures(record))
+        # The report has the same figure, also for a node that is no worker.
+        record.seen['telemetry']['nodes']['w2']['role'] = 'controller'
+        record.seen['telemetry']['nodes']['w2']['steal'] = 6.0
+        self.assertEqual([10.0], steal_figures(record))
+        self.assertEqual(
+            {'w1': 0.05, 'w2': 0.1}, telemetry.compute_steal_shares(record)
+        )

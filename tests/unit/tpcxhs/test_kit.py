@@ -14,8 +14,11 @@ import testtools
 
 from hvstack import errors, processutils
 from hvstack.cluster.command_node import CommandNode
+from hvstack.model.target import BareMetal
 from hvstack.results import record
+from hvstack.results.run_id import RunId
 from hvstack.tpcxhs import kit
+from hvstack.tpcxhs.result import RunSpec
 from hvstack.tpcxhs.workload import Workload
 from tests.unit.tpcxhs.test_run import Hadoop, Some
 
@@ -76,17 +79,14 @@ class KitTest(testtools.TestCase):
         self.workload = Workload(SIZE, 2, 6, 6)
 
     def measure(self, **options: Any) -> list[record.Record]:
-        return kit.measure(
-            Some(self.gateway),
+        spec = RunSpec(
+            RunId('mine', BareMetal(), 4),
             self.workload,
             self.top / 'records',
             self.path,
-            sweep='mine',
-            kind='baseline',
-            configuration='bare-metal',
-            index=4,
             **options,
         )
+        return kit.measure_runs(Some(self.gateway), spec)
 
     def test_a_pair_is_two_records(self) -> None:
         slow, fast = self.measure()

@@ -14,10 +14,12 @@ import testtools
 
 from hvstack import errors, processutils
 from hvstack.cluster.base import Node
-from hvstack.model.target import BARE_METAL
+from hvstack.model.target import BareMetal
 from hvstack.results import record
 from hvstack.results.benchmark import PHASES
+from hvstack.results.run_id import RunId
 from hvstack.tpcxhs import run
+from hvstack.tpcxhs.result import RunResult, RunSpec
 from hvstack.tpcxhs.workload import Workload
 
 FSCK = (Path(__file__).parent / 'fsck' / 'healthy.txt').read_text()
@@ -198,7 +200,7 @@ class RunTest(testtools.TestCase):
         self.cluster = Some(self.gateway)
         self.workload = Workload(BYTES, 2, 6, 6)
 
-    def run_once(self) -> run.RunResult:
+    def run_once(self) -> RunResult:
         return run.run(self.cluster, self.workload)
 
     def jobs(self) -> list[str]:
@@ -426,14 +428,9 @@ class RunTest(testtools.TestCase):
         directory = Path(self.useFixture(fixtures.TempDir()).path)
         for index, dead in enumerate(('', 'datanode dead -\n')):
             self.gateway.dead = dead
+            run_id = RunId('s', BareMetal(), index)
             run.measure(
-                self.cluster,
-                self.workload,
-                directory,
-                sweep='s',
-                kind='baseline',
-                configuration=BARE_METAL,
-                index=index,
+                self.cluster, RunSpec(run_id, self.workload, directory)
             )
         records = sorted(
             record.load_all(directory), key=lambda record_: record_.index

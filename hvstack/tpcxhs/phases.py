@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Phases of a run: HSGen, HSDataCheck, HSSort, HSDataCheck, HSValidate.
+
+Hadoop's TeraGen, TeraSort and TeraValidate are the substitute workload for
+TPC's kit.
+"""
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from hvstack import errors, processutils
+from hvstack.cluster import effective_settings
+from hvstack.cluster.base import Cluster, Node
+from hvstack.hadoop import job_history, webhdfs
+from hvstack.hadoop.tuning_profiles import LARGEST_BLOCK_MIB
+from hvstack.progress import Progress
+from hvstack.results.benchmark import RECORD_BYTES
+from hvstack.tpcxhs import datacheck
+from hvstack.tpcxhs.preparation import BASE
+from hvstack.tpcxhs.result import RunResult
+from hvstack.tpcxhs.workload import MIB, Workload
+
+INPUT = f'{BASE}/input'
+OUTPUT = f'{BASE}/output'
+REPORT = f'{BASE}/validate'
+#: Maximum number of seconds for a phase.
+PHASE_SECONDS = 3600.0
+_JAR = '/opt/hadoop/hadoop-mapreduce-examples.jar'
+_JOB = re.compile(r'\bjob_\d+_\d+\b')
+#: Lines in the output of the client about a container that the kernel killed,
+#: or that YARN killed because of its memory.
+_KILLED = re.compile(
+    r'(?i)exit code is 137|exitcode: 137|exit code 137|'
+    r"beyond the '?physical'? memory limit|java heap space|"
+    r'OutOfMemoryError'
+)
+#: Messages of nodes, HDFS and YARN about full disks, with the reason. HDFS
+#: prints the last one also for lost DataNodes.
+_FULL_DISK_REASONS = {
+    re.compile(
+        r'No space left on device|DiskOutOfSpaceException|'
+        r'Could not find any valid local directory|'
+        r'local-dirs usable space is below'
+    ): 'disks are full',
+    re.compile(
+        r'could only be written to \d+ of the'
+    ): 'no DataNode accepted a block: disks are full or DataNodes are missing',
+}
+
+
+@dataclass
+class PhaseRunner:
+    """The phases of one run.
+
+    :param cluster: cluster that executes the run.
+    :param workload: workload of the run.
+    :param run_result: receives the phases and observations.
+    :param progress: where to report; None reports nothing.
+    :param phase_seconds: maximum number of seconds for a phase.
+    """
+
+    cluster: Cluster
+    workload: Workload
+    run_result: RunResult
+    progress: Progress | None = None
+    phase_seconds: float = PHASE_SECONDS
+
+    @property
+    def steps(self) -> Sequence[Callable[[], None]]:
+        """The phases in order."""
+        return (
+            self.generate,
+            self.check_input,
+            self.sort,
+            self.check_output,
+            self.validate,
+        )
+
+    def generate(self) -> None:
+        """Create the input (HSGen)."""
+        workload = self.workload
+        self._run_job(
+            'HSGen',
+            f'teragen -Dmapreduce.job.maps={workload.maps}',
+            f'{workload.records} {INPUT}',
+        )
+
+    def put_random(self) -> None:
+        """Write random input without a job, with one block per map task.
+
+        TeraSort sorts data records with any content. A block has at least
+        1 MiB.
+        """
+        workload = self.workload
+        block = workload.size_bytes // workload.maps // MIB * MIB
+        self.cluster.gateway.run(
+            f'head -c {workload.size_bytes} /dev/urandom | hdfs dfs '
+            f'-Ddfs.blocksize={block} '
+            f'-Ddfs.replication={workload.replication} -put - {INPUT}/part',
+            timeout=300,
+        )
+
+    def check_input(self) -> None:
+        """Check the input (HSDataCheck)."""
+        self._check_data(INPUT, self.workload.maps)
+
+    def sort(self) -> None:
+        """Sort the input (HSSort)."""
+        workload = self.workload
+        self._run_job(
+            'HSSort',
+            f'terasort -Dmapreduce.job.reduces={workload.reduces} '
+            f'-Dmapreduce.terasort.output.replication={workload.replication}',
+            f'{INPUT} {OUTPUT}',
+        )
+
+    def check_output(self) -> None:
+        """Check the output (HSDataCheck)."""
+        checked = self._check_data(OUTPUT, self.workload.reduces)
+        self.run_result.observations['blocks_on_one_host'] = checked[
+            'blocks_on_one_host'
+        ]
+        self.run_result.observations['blocks'] = checked['blocks']
+
+    def validate(self) -> None:
+        """Check the order of the output (HSValidate)."""
+        self._run_job('HSValidate', 'teravalidate', f'{OUTPUT} {REPORT}')
+
+    def _say(self, text: str) -> None:
+        if self.progress:
+            self.progress.say(text)
+
+    def _run_job(self, phase: str, program: str, operands: str) -> None:
+        """Run a job and measure the time of its client, as TPCx-HS does."""
+        workload = self.workload
+        self._say(f'{phase} ...')
+        max_block_bytes = LARGEST_BLOCK_MIB[self.cluster.tuning] * MIB
+        block = min(workload.block_bytes, max_block_bytes)
+        if workload.one_jvm:
+            program += ' -Dmapreduce.job.ubertask.enable=true'
+        begin = time.monotonic()
+        result = self.cluster.gateway.run(
+            f'hadoop jar {_JAR} {program} -Ddfs.blocksize={block} '
+            f'-Ddfs.replication={workload.replication} {operands}',
+            timeout=self.phase_seconds,
+            check=False,
+        )
+        seconds = time.monotonic() - begin
+        output = result.stdout + result.stderr
+        jobs = _JOB.findall(output)
+        self._record_phase(phase, seconds, job_id=jobs[0] if jobs else None)
+        if result.returncode != 0 or not jobs:
+            raise errors.RunFailed(
+                f'{phase} exited with status {result.returncode} after '
+                f'{seconds:.0f} s: {_failure_reason(output)}'
+            )
+
+    def _check_data(self, path: str, files: int) -> dict[str, Any]:
+        begin = time.monotonic()
+        checked = datacheck.check_data(
+            self.cluster,
+            path,
+            self.workload.size_bytes,
+            files,
+            self.workload.replication,
+        )
+        self._record_phase('HSDataCheck', time.monotonic() - begin, **checked)
+        return checked
+
+    def _record_phase(
+        self, phase: str, seconds: float, **extra_fields: Any
+    ) -> None:
+        self.run_result.phases.append(
+            {
+                'name': phase,
+                'seconds': round(seconds, 3),
+                'began': round(time.time() - seconds, 3),
+                **extra_fields,
+            }
+        )
+        self._say(f'{phase}: {seconds:.0f} s')
+
+    def collect(self) -> None:
+        """Load the statistics of all jobs and check them.
+
+        :raises hvstack.errors.RunFailed: data records were lost, or are not
+            sorted.
+        """
+        gateway, manager = self.cluster.gateway, self.cluster.manager
+        jobs = [
+            phase for phase in self.run_result.phases if phase.get('job_id')
+        ]
+        with ThreadPoolExecutor(max_workers=len(jobs) or 1) as pool:
+            ids = [phase['job_id'] for phase in jobs]
+            numbers = pool.map(
+                lambda job_id: job_history.load_job(manager, job_id), ids
+            )
+            for phase, job_summary in zip(jobs, numbers, strict=True):
+                phase.update(job_summary)
+        histories, locations = job_history.load_histories(manager, ids)
+        names = {node.address: node.name for node in self.cluster.nodes}
+        for phase in jobs:
+            if phase['job_id'] in histories:
+                phase.update(
+                    job_history.summarize_tasks(
+                        histories[phase['job_id']], locations, names
+                    )
+                )
+        report = _read_report(gateway)
+        by_name = {phase['name']: phase['job_id'] for phase in jobs}
+        self.run_result.observations['parameters'] = (
+            effective_settings.parameters(
+                self.cluster, str(by_name.get('HSSort'))
+            )
+        )
+        reason = check_sorted(self.run_result.phases, report, self.workload)
+        if reason:
+            raise errors.RunFailed(f'HSValidate: {reason}')
+
+
+def _read_report(gateway: Node) -> str:
+    """Return the output of HSValidate."""
+    try:
+        return ''.join(
+            webhdfs.read_text(gateway, f'{REPORT}/{name}')
+            for name in webhdfs.list_names(gateway, REPORT)
+            if name.startswith('part-r-')
+        )
+    except errors.HVStackError:
+        # Bare-metal hosts may have no curl.
+        return gateway.run(f"hdfs dfs -cat '{REPORT}/part-r-*'").stdout
+
+
+def check_sorted(
+    phases: list[dict[str, Any]], report: str, workload: Workload
+) -> str:
+    """Return why the sorted data is not valid; an empty text for valid data.
+
+    :param phases: phases with the counters of their jobs.
+    :param report: output of HSValidate: "checksum", a space, a hexadecimal
+        number, and lines about data records that are not in order.
+    :param workload: workload of the run.
+    """
+    lines = [line.split() for line in report.splitlines() if line.strip()]
+    if [line[0] for line in lines] != ['checksum']:
+        text = ' '.join(report.split())[:200] or 'nothing'
+        return f'the output is not sorted: it reports {text}'
+    counters = {
+        phase['name']: phase['counters']
+        for phase in phases
+        if 'counters' in phase
+    }
+    input_checksum = counters['HSGen'].get('CHECKSUM')
+    if (
+        input_checksum is not None
+        and int(lines[0][1], 16) != int(input_checksum) % 2**64
+    ):
+        return 'the checksum of the output is not that of the input'
+    for name, counter in (
+        ('HSGen', 'MAP_OUTPUT_RECORDS'),
+        ('HSSort', 'MAP_INPUT_RECORDS'),
+        ('HSSort', 'REDUCE_OUTPUT_RECORDS'),
+        ('HSValidate', 'MAP_INPUT_RECORDS'),
+    ):
+        record_count = counters[name].get(counter)
+        if record_count != workload.records:
+            return (
+                f'{counter} of {name} is {record_count}, not '
+                f'{workload.records} (records of {RECORD_BYTES} bytes)'
+            )
+    return ''
+
+
+def _failure_reason(output: str) -> str:
+    """Return the lines of a job's output with the reason of its failure."""
+    lines = output.splitlines()
+    for index, line in enumerate(lines):
+        if _KILLED.search(line):
+            return f'a task was killed: {" ".join(lines[index].split())}'
+    for pattern, reason in _FULL_DISK_REASONS.items():
+        for line in filter(pattern.search, lines):
+            return (
+                f'{reason}: {" ".join(line.split())[:300]}. Use a smaller '
+                'size, or free space on the nodes.'
+            )
+    telling = [
+        line
+        for line in lines
+        if 'Exception' in line or 'ERROR' in line or 'failed' in line.lower()
+    ]
+    return ' '.join(processutils.tail('\n'.join(telling or lines), 4).split())

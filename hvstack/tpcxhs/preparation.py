@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Preparation of a cluster for a run: HDFS, caches and disks."""
+
+from hvstack import errors, processutils
+from hvstack.cluster import disk_idle
+from hvstack.cluster.base import Cluster
+from hvstack.hadoop import daemon_http, webhdfs
+from hvstack.tpcxhs.workload import Workload
+
+#: Directory of a run in HDFS.
+BASE = '/benchmarks/tpcx-hs'
+#: JMX bean of the NameNode. FSNamesystem has the same values, but they are up
+#: to ten seconds old: right after a start, the capacity is zero.
+_STATE_BEAN = 'FSNamesystemState'
+
+
+def purge(cluster: Cluster) -> None:
+    """Kill the jobs of an aborted run, and delete its data and the trash.
+
+    The function returns when the DataNodes have deleted the blocks.
+
+    :param cluster: cluster to clean up.
+    """
+    gateway = cluster.gateway
+    apps = daemon_http.get_json(
+        cluster.manager,
+        'resourcemanager',
+        '/ws/v1/cluster/apps?states=NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING',
+    ).get('apps')
+    for app in (apps or {}).get('app') or []:
+        gateway.run(f'yarn application -kill {app["id"]}', check=False)
+    try:
+        webhdfs.delete_path(gateway, BASE)
+        for user in webhdfs.list_names(gateway, '/user'):
+            webhdfs.delete_path(gateway, f'/user/{user}/.Trash')
+    except errors.HVStackError:
+        # Bare-metal hosts may have no curl. The client needs a JVM.
+        gateway.run(
+            f'hdfs dfs -rm -r -f -skipTrash {BASE} "/user/*/.Trash"',
+            timeout=300,
+        )
+
+    def is_deleted() -> bool:
+        state = daemon_http.get_namenode_bean(gateway, _STATE_BEAN)
+        return int(state['PendingDeletionBlocks']) == 0
+
+    processutils.wait_for(
+        is_deleted, 'HDFS to delete the last run', timeout=120
+    )
+
+
+def has_blocks(cluster: Cluster) -> bool:
+    """Return whether HDFS stores blocks, or does not report their number."""
+    state = daemon_http.get_namenode_bean(cluster.gateway, _STATE_BEAN)
+    return bool(state.get('BlocksTotal', 1))
+
+
+def check_fit(cluster: Cluster, workload: Workload) -> None:
+    """Check that HDFS has enough space for a data set.
+
+    :param cluster: cluster that would store the data set.
+    :param workload: workload of the run.
+    :raises hvstack.errors.InputError: the remaining space is too small.
+    """
+    state = daemon_http.get_namenode_bean(cluster.gateway, _STATE_BEAN)
+    free_bytes = int(state['CapacityRemaining'])
+    needed = workload.needed_bytes
+    if needed > free_bytes:
+        raise errors.InputError(
+            f'Cannot sort {workload.size_bytes / 1e9:.3g} GB: the run needs '
+            f'{needed / 1e9:.3g} GB in HDFS (twice {workload.replication} '
+            'replicas, and half a replica for the sort), and '
+            f'{free_bytes / 1e9:.3g} GB remain. Use a smaller size.'
+        )
+
+
+def settle_hosts(cluster: Cluster) -> list[str]:
+    """Write back and drop the caches, and wait until the disks are idle.
+
+    Without this, a run could use the page cache of the previous run.
+
+    :returns: warnings for the report: not every user is allowed to drop the
+        caches.
+    """
+    warnings = []
+    try:
+        cluster.drop_caches()
+    except errors.HVStackError as exc:
+        warnings.append(
+            f'caches were not dropped ({" ".join(str(exc).split())})'
+        )
+    busy = disk_idle.wait_until_idle(cluster.nodes)
+    return [*warnings, busy] if busy else warnings
+
+
+def read_cluster_id(cluster: Cluster) -> str:
+    """Return the ID that HDFS got when its NameNode was formatted.
+
+    The file system is formatted once for each cluster, so that records with
+    the same ID are runs on the same cluster.
+    """
+    info = daemon_http.get_namenode_bean(cluster.gateway, 'NameNodeInfo')
+    return str(info['ClusterId'])

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run executes, and its result."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from hvstack.model.target import BareMetal
+from hvstack.results import record
+from hvstack.results.run_id import RunId
+from hvstack.results.telemetry import Telemetry
+from hvstack.tpcxhs.workload import Workload
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """Specification of a run, or of a pair of runs with TPC's kit.
+
+    :param run_id: identity of the run, or of the first run of the pair.
+    :param workload: workload of each run.
+    :param records_dir: directory of the run records.
+    :param kit: directory of the kit; None runs the substitute workload.
+    :param run_numbers: numbers of the runs of the pair to record; a run that
+        already has a valid record is not recorded again.
+    """
+
+    run_id: RunId
+    workload: Workload
+    records_dir: Path
+    kit: Path | None = None
+    run_numbers: tuple[int, ...] = (1, 2)
+
+
+@dataclass
+class RunResult:
+    """The result of a run; the units are those of the run record.
+
+    :param workload: workload of the run.
+    :param started: start time in UTC.
+    :param ended: end time in UTC.
+    :param reason: why the run is not valid, with evidence; empty for a valid
+        run.
+    :param phases: phases that have ended.
+    :param total_seconds: seconds of all phases.
+    :param sut: facts of the system under test.
+    :param observations: observations of the cluster and the cloud.
+    :param telemetry: samples of the nodes; None without sampling.
+    """
+
+    workload: Workload
+    started: str = ''
+    ended: str = ''
+    reason: str = ''
+    phases: list[dict[str, Any]] = field(default_factory=list)
+    total_seconds: float = 0.0
+    sut: dict[str, Any] = field(default_factory=dict)
+    observations: dict[str, Any] = field(default_factory=dict)
+    telemetry: Telemetry | None = None
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether all phases have ended and every check has passed."""
+        return not self.reason
+
+    @property
+    def rate(self) -> float:
+        """Rate in TB per hour; 0 for a run that is not valid."""
+        if not self.is_valid:
+            return 0.0
+        return record.compute_rate(
+            self.workload.size_bytes, self.total_seconds
+        )
+
+    def add_kills(self, evidence: Sequence[str]) -> None:
+        """Make the run invalid if processes were killed.
+
+        :param evidence: lines about processes that were killed.
+        """
+        if evidence:
+            self.observations['killed'] = list(evidence)
+            self.reason = (
+                f'killed because it ran out of memory: {evidence[0]}'
+                + (f'; {self.reason}' if self.reason else '')
+            )[:2000]
+
+    def to_record(self, run_id: RunId) -> record.Record:
+        """Return the run record, which is not saved yet.
+
+        :param run_id: identity of the run.
+        """
+        is_baseline = isinstance(run_id.target, BareMetal)
+        return record.Record(
+            sweep=run_id.sweep,
+            kind='baseline' if is_baseline else 'configuration',
+            configuration=run_id.target.name,
+            index=run_id.index,
+            started=self.started,
+            ended=self.ended,
+            valid=self.is_valid,
+            reason=self.reason,
+            size_bytes=self.workload.size_bytes,
+            replication=self.workload.replication,
+            maps=self.workload.maps,
+            reduces=self.workload.reduces,
+            phases=self.phases,
+            total_seconds=self.total_seconds,
+            rate=self.rate,
+            environment=self.sut,
+            seen=self.observations,
+        )
+
+
+def format_now() -> str:
+    """Return the current time in UTC in the format of run records."""
+    return datetime.now(UTC).strftime('%Y-%m-%dT%H:%M:%SZ')
