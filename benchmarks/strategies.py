@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from hvstack import host_profiles
-from hvstack.model.target import BARE_METAL
+from hvstack.model.target import BareMetal, Target, parse_target
 from hvstack.results import record
 from hvstack.results.record import Record
 from hvstack.sweep import search_space, strategies
@@ -61,17 +61,17 @@ def noise(records: Iterable[Record]) -> list[float]:
     ]
 
 
-def surface(area: Space, source: random.Random) -> dict[str, float]:
+def surface(area: Space, source: random.Random) -> dict[Target, float]:
     """Return the true log rate of every configuration."""
     effects: dict[tuple[Any, ...], float] = {}
 
     def effect(scale: float, *key: Any) -> float:
         return effects.setdefault(key, source.gauss(0, scale))
 
-    log_rates = {}
+    log_rates: dict[Target, float] = {}
     for configuration in area.possible:
         values = [(name, getattr(configuration, name)) for name in area.values]
-        log_rates[configuration.name] = math.fsum(
+        log_rates[configuration] = math.fsum(
             [effect(EFFECT, value) for value in values]
             + [effect(INTERACTION, *two) for two in combinations(values, 2)]
         )
@@ -80,29 +80,29 @@ def surface(area: Space, source: random.Random) -> dict[str, float]:
 
 def sweep(
     strategy: Strategy,
-    truth: dict[str, float],
+    truth: dict[Target, float],
     errors: Sequence[float],
     source: random.Random,
 ) -> tuple[int, float]:
     """Return the runs and the regret in percent of one sweep."""
-    rates: dict[str, list[float]] = {BARE_METAL: []}
+    rates: dict[Target, list[float]] = {BareMetal(): []}
 
-    def run(name: str) -> None:
-        log = truth.get(name, 0.0) + source.choice(errors)
-        rates.setdefault(name, []).append(math.exp(log))
+    def run(target: Target) -> None:
+        log = truth.get(target, 0.0) + source.choice(errors)
+        rates.setdefault(target, []).append(math.exp(log))
 
     while asks := strategy.request_runs(MeasuredRates(rates)):
         for ask in asks:
-            run(BARE_METAL)
+            run(BareMetal())
             for _ in range(ask.runs):
                 run(ask.configuration)
-    run(BARE_METAL)
+    run(BareMetal())
     choice = strategy.choose(MeasuredRates(rates))
     assert choice
     best = max(truth.values())
     return (
         sum(map(len, rates.values())),
-        abs(100 * math.expm1(truth[choice.selected] - best)),
+        abs(100 * math.expm1(truth[parse_target(choice.selected)] - best)),
     )
 
 

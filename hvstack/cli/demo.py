@@ -12,8 +12,7 @@ from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
 from hvstack.lab import clouds_yaml, lifecycle
 from hvstack.lab.settings import LabSettings
-from hvstack.model.configuration import parse
-from hvstack.model.target import BARE_METAL
+from hvstack.model.configuration import Configuration, parse
 from hvstack.progress import Progress
 from hvstack.results.record import Record
 from hvstack.sweep import rallyenv, rallytask, recovery, sweep_store
@@ -55,8 +54,8 @@ class Demo(Command):
     @extras.required('rally')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Do all of it; the answer goes to standard output."""
-        names = [
-            parse(name.strip()).label
+        configurations = [
+            parse(name.strip())
             for name in parsed_args.configurations.split(',')
         ]
         if parsed_args.runs < 1:
@@ -70,7 +69,7 @@ class Demo(Command):
         with progress.stage('Rally'):
             rallyenv.ensure_environment(clouds_yaml.ADMIN_CLOUD)
         sweep, again = sweep_store.resume_or_begin(
-            names, parsed_args.runs, parsed_args.size, **profiles
+            configurations, parsed_args.runs, parsed_args.size, **profiles
         )
         with progress.stage('sweep'):
             _sweep(sweep, again, progress)
@@ -122,7 +121,10 @@ def _sweep(sweep: Sweep, again: bool, progress: Progress) -> None:
                     'sweep': sweep.id,
                     'size_bytes': sweep.size_bytes,
                     'runs': sweep.runs,
-                    'configurations': list(sweep.configurations),
+                    'configurations': [
+                        configuration.label
+                        for configuration in sweep.configurations
+                    ],
                 },
                 sweep.id,
                 progress,
@@ -174,8 +176,8 @@ def _judge(sweep: Sweep) -> None:
     for step in sweep_store.list_pending(sweep.id, sweep.list_steps()):
         _, failed = sweep_store.find_records(sweep.id, step)
         may_fail = (
-            step.configuration != BARE_METAL
-            and parse(step.configuration).ram_ratio > 1
+            isinstance(step.target, Configuration)
+            and step.target.ram_ratio > 1
         )
         if failed is None:
             missing.append(f'{step.label} run {step.index + 1}: not run')

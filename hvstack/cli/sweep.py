@@ -41,7 +41,10 @@ class List(Lister):
                     sweep.id,
                     'finished' if sweep.finished else 'unfinished',
                     done,
-                    ', '.join(sweep.configurations),
+                    ', '.join(
+                        configuration.label
+                        for configuration in sweep.configurations
+                    ),
                     sweep.size_bytes,
                 )
             )

@@ -94,7 +94,7 @@ class Plan(Command):
             run = median_times[0] if run is None else run
             setup = median_times[1] if setup is None else setup
         bare_metal = not compute_backends.is_emulated(parsed_args.backend)
-        min_estimate, max_estimate = strategies.estimate_sweep(
+        min_estimate, max_estimate = forecast.estimate_sweep(
             strategy, measure_baseline=bare_metal
         )
         plan: dict[str, Any] = {
@@ -223,7 +223,7 @@ def chosen_space(
                 conn, profile, parsed_args.backend
             )
             if 'ceph' in missing:
-                storage, reason = 'local', search_space.CAPABILITIES['ceph'][2]
+                storage, reason = 'local', CAPABILITIES['ceph'].reason
             requested_space = replace(
                 requested_space,
                 start=replace(requested_space.start, storage=storage),

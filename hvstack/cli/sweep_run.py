@@ -16,14 +16,13 @@ from hvstack.cli.sweep import add_size, ready
 from hvstack.cli.sweep_plan import add_space, chosen_space
 from hvstack.cli.sweep_summary import way
 from hvstack.cloud import connection, credentials, lease
-from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 from hvstack.report import sweep_report
 from hvstack.results import baselines, comparability, record, run_id
 from hvstack.results.record import Record
 from hvstack.sweep import executor, recovery, sweep_store
 from hvstack.sweep.executor import SweepStatus
-from hvstack.sweep.sweep_store import Sweep
+from hvstack.sweep.sweep_store import Sweep, SweepSpec
 
 
 class _Running(Command):
@@ -70,15 +69,15 @@ class _Running(Command):
         records = compared_with(baseline, status.records, allow)
         write(report.render(records, 'table', allow=allow))
         write(report.where_the_rest_is(records))
-        failed = sorted(parse(name).label for name in status.measured.excluded)
+        failed = status.excluded_labels
         failures = []
         if failed:
             failures.append(
                 f'{len(failed)} configurations failed ({", ".join(failed)})'
             )
-        if status.measured.bare_failed:
+        if status.measured.failed_baselines:
             failures.append(
-                f'{status.measured.bare_failed} runs on bare metal failed'
+                f'{status.measured.failed_baselines} runs on bare metal failed'
             )
         if failures:
             raise errors.PartlyFailed(
@@ -188,16 +187,20 @@ class Run(_Running):
             progress.say(f'skipped: {skip.name}: {skip.reason}')
         sweep = executor.begin_sweep(
             area,
-            parsed_args.strategy,
+            SweepSpec(
+                parsed_args.strategy,
+                area.parameter_values,
+                area.start,
+                parsed_args.host,
+                parsed_args.backend,
+                missing,
+                kit=str(parsed_args.kit.resolve()) if parsed_args.kit else '',
+                baseline=parsed_args.baseline,
+                allow=tuple(parsed_args.allow),
+            ),
             parsed_args.runs,
             parsed_args.size,
             **hadoop_options.chosen(parsed_args),
-            host=parsed_args.host,
-            backend=parsed_args.backend,
-            missing_capabilities=missing,
-            kit=str(parsed_args.kit.resolve()) if parsed_args.kit else '',
-            baseline=parsed_args.baseline,
-            allow=tuple(parsed_args.allow),
         )
         self.go(
             sweep,
@@ -289,7 +292,7 @@ class Show(ShowOne):
         sweep = chosen(parsed_args.sweep)
         status = executor.load_status(sweep)
         area = status.strategy.space
-        best = status.choice
+        best = [configuration.label for configuration in status.best]
         fields = {
             'ID': sweep.id,
             'State': 'unfinished' if status.workloads else 'finished',
@@ -311,13 +314,14 @@ class Show(ShowOne):
                 workload[0].label for workload in status.workloads
             ),
             'Failed': ', '.join(
-                sorted(status.measured.excluded)
-                + ['bare metal'] * (status.measured.bare_failed > 0)
+                sorted(
+                    configuration.name
+                    for configuration in status.measured.excluded
+                )
+                + ['bare metal'] * (status.measured.failed_baselines > 0)
             ),
-            'Best so far': parse(best.best).label if best else '',
-            'Tied with it': ', '.join(
-                parse(name).label for name in (best.tied if best else ())
-            ),
+            'Best so far': ''.join(best[:1]),
+            'Tied with it': ', '.join(best[1:]),
             'The way there': '\n'.join(way(status)),
         }
         return tuple(fields), tuple(fields.values())

@@ -247,7 +247,10 @@ def to_dataclass(
             and item.default_factory is dataclasses.MISSING
         ):
             raise fields.error(item.name, 'is missing. Restore the file')
-    return cls(**values)
+    try:
+        return cls(**values)
+    except errors.InputError as exc:
+        raise fields.error('', f'is not valid: {exc}') from None
 
 
 def _convert(fields: Fields, name: str, hint: Any, value: Any) -> Any:

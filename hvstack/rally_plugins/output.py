@@ -9,7 +9,6 @@ from collections.abc import Collection, Sequence
 from rally.task.scenario import Scenario
 
 from hvstack import errors
-from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
 from hvstack.rally_plugins import slas
@@ -164,7 +163,7 @@ def _add_percentages(
         )
         if record.configuration != BARE_METAL:
             progress.say(
-                f'so far: {parse(record.configuration).label} at '
+                f'so far: {row.label} at '
                 f'{percent:.1f} % of bare metal '
                 f'({len(row.valid)} runs of it, {count} of bare metal)'
             )

@@ -28,7 +28,7 @@ from hvstack.hadoop.sizing import size_node
 from hvstack.hadoop.tuning_profiles import TUNINGS
 from hvstack.model import compute_backends
 from hvstack.model.configuration import STORAGES, parse
-from hvstack.model.target import BARE_METAL
+from hvstack.model.target import BARE_METAL, parse_target
 from hvstack.progress import Progress
 from hvstack.results import baselines, record
 from hvstack.sweep import (
@@ -238,7 +238,7 @@ class TaskState:
                 "'sweep' to a sweep ID."
             )
         # Rally hands lists to scenarios and tuples to contexts.
-        configurations = tuple(shape['configurations'])
+        configurations = tuple(map(parse, shape['configurations']))
         if config.get('setup'):
             raise errors.InputError(
                 f"Cannot use the sweep '{AUTO}' with 'setup': the marker of "
@@ -290,8 +290,9 @@ class TaskState:
 
     def steps(self, config: Mapping[str, Any]) -> list[Step]:
         """Return the runs of a workload."""
+        name = self.resolve_name(config, config['configuration'])
         return run_order.build_workload(
-            self.resolve_name(config, config['configuration']),
+            parse_target(name),
             config.get('first_index', 0),
             list(config['sizes']),
         )

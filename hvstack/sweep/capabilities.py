@@ -39,9 +39,11 @@ def find_missing(
     :raises hvstack.errors.CloudError: a service does not respond.
     """
     reasons = {}
-    for name, (parameter, value, _) in CAPABILITIES.items():
-        values = area.values.get(parameter, ())
-        if value not in (*values, getattr(area.start, parameter)):
+    for name, capability in CAPABILITIES.items():
+        values = area.values.get(capability.parameter, ())
+        if capability.value not in values and not capability.is_needed(
+            area.start
+        ):
             continue
         reason = explain_missing(conn, name, profile, options)
         if reason:
@@ -81,12 +83,12 @@ def check_capabilities(
     :raises hvstack.errors.InputError: a capability is missing.
     """
     for name in ('dedicated', 'disk-pinning'):
-        parameter, value, message = CAPABILITIES[name]
-        if getattr(configuration, parameter) == value:
+        capability = CAPABILITIES[name]
+        if capability.is_needed(configuration):
             profile = host_profiles.load(options.cloud.host_profile)
             reason = explain_missing(conn, name, profile, options.sweep)
             if reason:
-                raise errors.InputError(f'{message} ({reason})')
+                raise errors.InputError(f'{capability.reason} ({reason})')
 
 
 def get_mode_command(profile: HostProfile, options: Any) -> str | None:

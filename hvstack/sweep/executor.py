@@ -4,15 +4,21 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hvstack import errors, host_profiles
 from hvstack.hadoop import os_profiles, sizing
+from hvstack.model.configuration import Configuration
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
 from hvstack.results import percentages, stats
 from hvstack.results.record import Record
-from hvstack.sweep import rallytask, search_space, strategies, sweep_store
+from hvstack.sweep import (
+    rallytask,
+    schedule,
+    search_space,
+    strategies,
+    sweep_store,
+)
 from hvstack.sweep.run_order import Step
 from hvstack.sweep.search_space import Space
 from hvstack.sweep.strategies import MeasuredRates, Strategy
@@ -38,46 +44,49 @@ class SweepStatus:
     corrected_rates: stats.DriftCorrectedRates
     choice: stats.Choice | None
 
+    @property
+    def excluded_labels(self) -> list[str]:
+        """Short names of the configurations that failed for good."""
+        return sorted(
+            configuration.label for configuration in self.measured.excluded
+        )
+
+    @property
+    def best(self) -> list[Configuration]:
+        """Best configuration so far, and the configurations tied with it."""
+        if self.choice is None:
+            return []
+        by_name = self.strategy.space.by_name
+        return [
+            by_name[name] for name in (self.choice.best, *self.choice.tied)
+        ]
+
 
 def begin_sweep(
     area: Space,
-    strategy: str,
+    spec: SweepSpec,
     runs: int,
     size_bytes: int,
     *,
     tuning: str = sizing.DEFAULT,
     os_profile: str = os_profiles.DEFAULT,
-    **where: Any,
 ) -> Sweep:
     """Create a sweep.
 
     :param area: search space with its possible configurations.
-    :param strategy: name of the strategy.
+    :param spec: specification of the sweep with the values of this space.
     :param runs: number of runs of each configuration.
     :param size_bytes: size of the data in bytes.
     :param tuning: tuning profile of Hadoop.
     :param os_profile: OS profile of the nodes.
-    :param where: ``host``, ``backend``, ``missing_capabilities``, ``kit``,
-        ``baseline`` and ``allow`` of the
-        :class:`~hvstack.sweep.sweep_store.SweepSpec`.
     :raises hvstack.errors.InputError: unknown strategy, or no run; no kit,
         or a size that it cannot make.
     """
-    if where.get('kit'):
-        kit.check_kit(Path(where['kit']), size_bytes)
-    strategies.create_strategy(strategy, area, runs)
-    values = tuple(
-        f'{name}='
-        + ','.join(
-            search_space.format_value(name, choice) for choice in choices
-        )
-        for name, choices in area.values.items()
-    )
+    if spec.kit:
+        kit.check_kit(Path(spec.kit), size_bytes)
+    strategies.create_strategy(spec.strategy, area, runs)
     return sweep_store.create_sweep(
-        [configuration.label for configuration in area.possible],
-        runs,
-        size_bytes,
-        SweepSpec(strategy, values, area.start.name, **where),
+        *(area.possible, runs, size_bytes, spec),
         tuning=tuning,
         os_profile=os_profile,
     )
@@ -92,7 +101,9 @@ def build_space(spec: SweepSpec, tuning: str) -> Space:
         possible on the hosts.
     """
     return search_space.explore_space(
-        search_space.parse_space(spec.values, spec.start),
+        search_space.create_space(
+            spec.values.to_mapping(), spec.start, lambda _: 'values'
+        ),
         host_profiles.load(spec.host),
         spec.backend,
         spec.missing_capabilities,
@@ -125,7 +136,7 @@ def load_status(sweep: Sweep, records_dir: Path | None = None) -> SweepStatus:
         sweep.runs,
     )
     records = sweep_store.load_records(sweep.id, records_dir)
-    measured = strategies.collect_rates(records, sweep.size_bytes)
+    measured = schedule.collect_rates(records, sweep.size_bytes)
     valid: dict[str, list[Record]] = {}
     for run_record in records:
         if run_record.valid and run_record.size_bytes == sweep.size_bytes:
@@ -137,7 +148,7 @@ def load_status(sweep: Sweep, records_dir: Path | None = None) -> SweepStatus:
         strategy,
         records,
         measured,
-        strategies.plan_workloads(
+        schedule.plan_workloads(
             strategy,
             records,
             sweep.size_bytes,

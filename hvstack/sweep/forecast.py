@@ -3,14 +3,129 @@
 
 import datetime
 import itertools
+import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from hvstack.model.configuration import Configuration
+from hvstack.model.target import BareMetal
 from hvstack.results import record
 from hvstack.results.record import Record
-from hvstack.sweep import executor, strategies, sweep_store
-from hvstack.sweep.strategies import SweepEstimate
+from hvstack.sweep import executor, sweep_store
+from hvstack.sweep.run_order import count_baselines
+from hvstack.sweep.strategies import (
+    MeasuredRates,
+    Strategy,
+    compute_log_mean,
+)
 from hvstack.sweep.sweep_store import Sweep
+
+
+@dataclass(frozen=True)
+class SweepEstimate:
+    """Estimate of the work of a sweep.
+
+    :param configurations: number of measured configurations.
+    :param visits: number of set-ups of a configuration or of bare metal.
+    :param runs: number of runs, including those on bare metal.
+    """
+
+    configurations: int
+    visits: int
+    runs: int
+
+    def seconds(self, run: float, setup: float) -> float:
+        """Return the duration in seconds.
+
+        :param run: duration of a run in seconds.
+        :param setup: duration of creating and deleting a cluster in seconds.
+        """
+        return self.runs * run + self.visits * setup
+
+
+def estimate_sweep(
+    strategy: Strategy,
+    measured: MeasuredRates | None = None,
+    *,
+    measure_baseline: bool = True,
+) -> tuple[SweepEstimate, SweepEstimate]:
+    """Return the lowest and the highest estimate of the work of a sweep.
+
+    The strategy is simulated with rates that do not scatter: equal rates, so
+    that no configuration is dropped, and rates with the first or the last
+    configuration as the best.
+
+    :param strategy: strategy of the sweep.
+    :param measured: runs so far; the estimate covers the remaining runs.
+    :param measure_baseline: whether bare metal is measured.
+    """
+    measured = measured or MeasuredRates({})
+    possible = strategy.space.possible
+    measured_rates = [
+        rate
+        for configuration in possible
+        for rate in measured.get_rates(configuration)
+    ]
+    mean_rate = (
+        math.exp(compute_log_mean(measured_rates)) if measured_rates else 1.0
+    )
+    factors = range(1, len(possible) + 1)
+    estimates = [
+        simulate(
+            strategy,
+            dict(zip(possible, assumed_rates, strict=True)),
+            measured,
+            measure_baseline=measure_baseline,
+        )
+        for assumed_rates in (
+            [mean_rate for _ in factors],
+            [mean_rate / factor for factor in factors],
+            [mean_rate * factor for factor in factors],
+        )
+    ]
+    by_runs = sorted(
+        estimates, key=lambda estimate: (estimate.runs, estimate.visits)
+    )
+    return by_runs[0], by_runs[-1]
+
+
+def simulate(
+    strategy: Strategy,
+    assumed_rates: Mapping[Configuration, float],
+    measured: MeasuredRates,
+    *,
+    measure_baseline: bool,
+) -> SweepEstimate:
+    """Simulate the remaining runs of a strategy.
+
+    :param strategy: strategy of the sweep.
+    :param assumed_rates: rate of each configuration.
+    :param measured: runs so far.
+    :param measure_baseline: include the runs on bare metal.
+    :returns: estimate of the remaining work.
+    """
+    rates = {
+        target: list(observed_rates)
+        for target, observed_rates in measured.rates.items()
+    }
+    measured_base = rates.get(BareMetal(), [])
+    requested = set()
+    runs = baselines = 0
+    while requests := strategy.request_runs(
+        MeasuredRates(rates, measured.excluded)
+    ):
+        for request in requests:
+            configuration = request.configuration
+            requested.add(configuration)
+            row = rates.setdefault(configuration, [])
+            row += [assumed_rates[configuration]] * request.runs
+            runs += request.runs
+        if measure_baseline:
+            baselines = count_baselines(runs, len(strategy.space.possible))
+            rates[BareMetal()] = measured_base + [1.0] * baselines
+    total = runs + baselines + measure_baseline
+    return SweepEstimate(len(requested), total, total)
 
 
 def compute_median_times(
@@ -139,7 +254,7 @@ def _estimate_remaining(sweep: Sweep) -> tuple[SweepEstimate, SweepEstimate]:
     if not status.workloads:
         nothing = SweepEstimate(0, 0, 0)
         return nothing, nothing
-    return strategies.estimate_sweep(
+    return estimate_sweep(
         status.strategy,
         status.measured,
         measure_baseline=sweep.spec.measure_baseline,

@@ -10,12 +10,12 @@ square root of the number of configurations in each pass.
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hvstack import errors
-from hvstack.model.configuration import parse
-from hvstack.model.target import BARE_METAL, parse_target
+from hvstack.model.configuration import Configuration
+from hvstack.model.target import BareMetal, Target
 from hvstack.results.run_id import RunId
 
 
@@ -23,43 +23,46 @@ from hvstack.results.run_id import RunId
 class Step:
     """Run of a sweep.
 
-    :param configuration: full name; ``bare-metal`` for a baseline run.
-    :param index: index of the run within its configuration, from 0.
+    :param target: configuration or bare metal.
+    :param index: index of the run within its target, from 0.
     :param size_bytes: size of the data in bytes.
     """
 
-    configuration: str
+    target: Target
     index: int
     size_bytes: int
 
-    def run_id(self, sweep: str) -> RunId:
-        """Return the identity of the run in a sweep."""
-        return RunId(sweep, parse_target(self.configuration), self.index)
+    @property
+    def configuration(self) -> str:
+        """Name of the target in records."""
+        return self.target.name
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether the run is on bare metal."""
+        return isinstance(self.target, BareMetal)
 
     @property
     def label(self) -> str:
-        """Short name of the configuration as human-readable text."""
-        if self.configuration == BARE_METAL:
-            return 'bare metal'
-        return parse(self.configuration).label
+        """Short name of the target as human-readable text."""
+        return self.target.label
+
+    def run_id(self, sweep: str) -> RunId:
+        """Return the identity of the run in a sweep."""
+        return RunId(sweep, self.target, self.index)
 
 
 def build_workload(
-    configuration: str, first_index: int, sizes: Sequence[int]
+    target: Target, first_index: int, sizes: Sequence[int]
 ) -> list[Step]:
     """Return the runs of a workload, which share a cluster.
 
-    :param configuration: full name, label, or ``bare-metal``.
+    :param target: configuration or bare metal.
     :param first_index: index of the first run.
     :param sizes: size of the data of each run in bytes.
-    :raises hvstack.errors.InputError: the name is not valid.
     """
-    name = configuration
-    if name != BARE_METAL:
-        name = parse(name).name
     return [
-        Step(name, first_index + index, size)
-        for index, size in enumerate(sizes)
+        Step(target, first_index + i, size) for i, size in enumerate(sizes)
     ]
 
 
@@ -76,7 +79,47 @@ def count_between_baselines(configurations: int) -> int:
     return max(1, round(configurations / baselines))
 
 
-def select_next(done_counts: Mapping[str, int], sweep: str) -> tuple[str, int]:
+def count_baselines(clusters: int, configurations: int) -> int:
+    """Return the number of runs on bare metal with some clusters.
+
+    The run at the end of the sweep is not counted.
+
+    :param clusters: number of clusters.
+    :param configurations: number of configurations of the sweep.
+    """
+    return math.ceil(clusters / count_between_baselines(configurations))
+
+
+def insert_baselines(
+    workloads: Iterable[list[Step]],
+    runs_between: int,
+    first_index: int = 0,
+    runs_since: float = math.inf,
+) -> list[list[Step]]:
+    """Return workloads with runs on bare metal in between.
+
+    :param workloads: workloads of configurations, in order.
+    :param runs_between: number of runs of configurations between two runs on
+        bare metal.
+    :param first_index: index of the next run on bare metal.
+    :param runs_since: number of runs since the last run on bare metal;
+        infinity if none was measured.
+    """
+    arranged: list[list[Step]] = []
+    for workload in workloads:
+        if runs_since >= runs_between:
+            size = workload[0].size_bytes
+            arranged.append(build_workload(BareMetal(), first_index, [size]))
+            first_index += 1
+            runs_since = 0
+        arranged.append(workload)
+        runs_since += len(workload)
+    return arranged
+
+
+def select_next(
+    done_counts: Mapping[Configuration, int], sweep: str
+) -> tuple[Configuration, int]:
     """Return the next configuration of a sweep and its pass.
 
     :param done_counts: number of clusters so far of each configuration that
@@ -84,17 +127,17 @@ def select_next(done_counts: Mapping[str, int], sweep: str) -> tuple[str, int]:
     :param sweep: sweep ID, which determines the order in a pass.
     """
     number = min(done_counts.values())
-    names = [name for name, count in done_counts.items() if count == number]
 
-    def order(name: str) -> bytes:
-        text = f'{sweep}:{number}:{name}'
+    def order(configuration: Configuration) -> bytes:
+        text = f'{sweep}:{number}:{configuration.name}'
         return hashlib.sha256(text.encode()).digest()
 
-    return min(names, key=order), number
+    rarest = [item for item, count in done_counts.items() if count == number]
+    return min(rarest, key=order), number
 
 
 def build_quick_workloads(
-    configurations: Sequence[str], runs: int, size_bytes: int
+    configurations: Sequence[Configuration], runs: int, size_bytes: int
 ) -> list[list[Step]]:
     """Return the workloads of ``rally-tasks/quick.yaml``, in order.
 
@@ -103,7 +146,7 @@ def build_quick_workloads(
     drift affects both sides. It is repeated with twice the data: the time that
     does not grow is start-up time.
 
-    :param configurations: names of the configurations.
+    :param configurations: configurations in order.
     :param runs: number of passes, each with a run of every configuration.
     :param size_bytes: size of the data in bytes.
     :raises hvstack.errors.InputError: no configuration is given, or the
@@ -114,17 +157,17 @@ def build_quick_workloads(
             'a sweep needs one configuration and one run at least'
         )
     count = len(configurations)
-    between = count_between_baselines(count)
-    plan = []
-    baselines = 0
-    for cluster in range(runs * count):
-        number, position = divmod(cluster, count)
-        if cluster % between == 0:
-            plan.append(build_workload(BARE_METAL, baselines, [size_bytes]))
-            baselines += 1
-        configuration = configurations[(position + number) % count]
-        plan.append(build_workload(configuration, number, [size_bytes]))
-    plan.append(
-        build_workload(BARE_METAL, baselines, [size_bytes, 2 * size_bytes])
-    )
-    return plan
+    workloads = [
+        build_workload(
+            configurations[(position + number) % count], number, [size_bytes]
+        )
+        for number in range(runs)
+        for position in range(count)
+    ]
+    sizes = [size_bytes, 2 * size_bytes]
+    return [
+        *insert_baselines(workloads, count_between_baselines(count)),
+        build_workload(
+            BareMetal(), count_baselines(runs * count, count), sizes
+        ),
+    ]

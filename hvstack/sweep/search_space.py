@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from hvstack import errors, yamlfile
 from hvstack.hadoop import sizing
@@ -19,7 +18,7 @@ from hvstack.model.configuration import (
 )
 from hvstack.model.flavor import derive_flavor
 from hvstack.model.host import HostProfile
-from hvstack.model.strict_mapping import Fields
+from hvstack.model.strict_mapping import Fields, to_dataclass
 
 #: Sweep parameters in the order of the Dell presentation ("Methodology").
 PARAMETERS = (
@@ -31,16 +30,38 @@ PARAMETERS = (
     'disk_pinning',
 )
 
-#: Capabilities of clouds by name: parameter, value that needs the
-#: capability, and the reason to skip it without the capability.
-CAPABILITIES: dict[str, tuple[str, object, str]] = {
-    'ceph': ('storage', 'ceph', 'this cloud has no Ceph'),
-    'dedicated': (
+_DEFAULTS = Configuration()
+#: Value of a sweep parameter.
+Value = int | float | str | bool
+
+
+@dataclass(frozen=True)
+class Capability:
+    """Capability of a cloud that a value of a sweep parameter needs.
+
+    :param parameter: name of the parameter.
+    :param value: value that needs the capability.
+    :param reason: reason to skip the value without the capability.
+    """
+
+    parameter: str
+    value: Value
+    reason: str
+
+    def is_needed(self, configuration: Configuration) -> bool:
+        """Return whether a configuration needs the capability."""
+        return bool(getattr(configuration, self.parameter) == self.value)
+
+
+#: Capabilities of clouds by name.
+CAPABILITIES = {
+    'ceph': Capability('storage', 'ceph', 'this cloud has no Ceph'),
+    'dedicated': Capability(
         'cpu_policy',
         'dedicated',
         'the hosts are in shared mode, switch them to dedicated CPUs',
     ),
-    'disk-pinning': (
+    'disk-pinning': Capability(
         'disk_pinning',
         True,
         'this cloud has no volume type for each disk',
@@ -65,6 +86,26 @@ class Skipped:
 
 
 @dataclass(frozen=True)
+class ParameterValues:
+    """Values of each sweep parameter; none for a parameter that is fixed."""
+
+    instances: tuple[int, ...] = ()
+    cpu_ratio: tuple[float, ...] = ()
+    ram_ratio: tuple[float, ...] = ()
+    storage: tuple[str, ...] = ()
+    cpu_policy: tuple[str, ...] = ()
+    disk_pinning: tuple[bool, ...] = ()
+
+    def to_mapping(self) -> dict[str, tuple[Value, ...]]:
+        """Return the values by parameter, without fixed parameters."""
+        return {
+            name: getattr(self, name)
+            for name in PARAMETERS
+            if getattr(self, name)
+        }
+
+
+@dataclass(frozen=True)
 class Space:
     """Search space of a sweep.
 
@@ -72,21 +113,35 @@ class Space:
     :param start: first configuration of the strategy ``one-at-a-time``.
     :param possible: possible configurations, in order.
     :param skipped: combinations that are not possible.
-    :param is_start_requested: the start was named, it is not the usual one.
+    :param is_start_requested: whether the start was named.
     """
 
-    values: Mapping[str, tuple[Any, ...]]
+    values: Mapping[str, tuple[Value, ...]]
     start: Configuration
     possible: tuple[Configuration, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     is_start_requested: bool = False
 
+    @property
+    def by_name(self) -> dict[str, Configuration]:
+        """Possible configurations by full name."""
+        return {
+            configuration.name: configuration
+            for configuration in self.possible
+        }
+
+    @property
+    def parameter_values(self) -> ParameterValues:
+        """Values as a sweep stores them."""
+        values = {name: list(items) for name, items in self.values.items()}
+        return to_dataclass(ParameterValues, values, 'search space')
+
     def change_parameter(
-        self, configuration: Configuration, parameter: str, value: object
+        self, configuration: Configuration, parameter: str, value: Value
     ) -> Configuration | None:
         """Return a configuration with another value; None if impossible."""
         try:
-            changed = replace(configuration, **{parameter: value})  # type: ignore[arg-type]
+            changed = _configure({parameter: value}, configuration)
         except errors.InputError:
             return None
         return changed if changed in self.possible else None
@@ -152,20 +207,40 @@ def _build_space(
     start: str | None,
     source_location: Callable[[str], str],
 ) -> Space:
-    values: dict[str, tuple[Any, ...]] = {}
-    for name in PARAMETERS:
-        if name not in texts_by_name:
-            continue
-        parsed_values = [
-            _parse_value(name, text.strip(), source_location)
-            for text in texts_by_name[name]
-        ]
-        if not parsed_values or len(set(parsed_values)) < len(parsed_values):
+    return create_space(
+        {
+            name: tuple(
+                _parse_value(name, text.strip(), source_location)
+                for text in texts_by_name[name]
+            )
+            for name in PARAMETERS
+            if name in texts_by_name
+        },
+        None if start is None else parse(start),
+        source_location,
+    )
+
+
+def create_space(
+    values: Mapping[str, tuple[Value, ...]],
+    start: Configuration | None,
+    source_location: Callable[[str], str],
+) -> Space:
+    """Return a search space.
+
+    :param values: values by parameter.
+    :param start: start configuration; None uses the first values.
+    :param source_location: function that returns file and line, or option, of
+        a parameter.
+    :raises hvstack.errors.InputError: values are missing or duplicated, there
+        are too many combinations, or the start is not one of them.
+    """
+    for name, choices in values.items():
+        if not choices or len(set(choices)) < len(choices):
             raise errors.InputError(
                 f"{source_location(name)}: '{name}' is empty or has a value "
                 'twice, give each once'
             )
-        values[name] = tuple(parsed_values)
     if not values:
         raise errors.InputError(
             "a sweep needs 'values' of one parameter at least, such as "
@@ -179,15 +254,34 @@ def _build_space(
         )
     if start is None:
         first = {name: choices[0] for name, choices in values.items()}
-        return Space(values, Configuration(**first))
-    chosen = parse(start)
+        return Space(values, _configure(first))
     for name, choices in values.items():
-        if getattr(chosen, name) not in choices:
+        if getattr(start, name) not in choices:
             raise errors.InputError(
-                f"start '{start}': its {name} {getattr(chosen, name)} is "
+                f"start '{start.label}': its {name} {getattr(start, name)} is "
                 'none of the values, add it to them'
             )
-    return Space(values, chosen, is_start_requested=True)
+    return Space(values, start, is_start_requested=True)
+
+
+def _configure(
+    values: Mapping[str, Value], base: Configuration = _DEFAULTS
+) -> Configuration:
+    """Return a configuration with other values by parameter.
+
+    :raises hvstack.errors.InputError: a value is not valid.
+    """
+    return replace(base, **values)  # type: ignore[arg-type]
+
+
+def check_values(values: Mapping[str, tuple[Value, ...]]) -> None:
+    """Check that each value of a parameter alone is valid.
+
+    :raises hvstack.errors.InputError: a value is not valid.
+    """
+    for name, choices in values.items():
+        for value in choices:
+            _configure({name: value})
 
 
 def _require_ascii_number(text: str) -> str:
@@ -202,9 +296,9 @@ def _require_ascii_number(text: str) -> str:
 
 def _parse_value(
     name: str, text: str, source_location: Callable[[str], str]
-) -> Any:
+) -> Value:
     """Return a value of a parameter that a configuration can have."""
-    value: Any
+    value: Value
     try:
         if name == 'instances':
             value = int(_require_ascii_number(text))
@@ -214,7 +308,7 @@ def _parse_value(
             value = _FLAGS[text]
         else:
             value = text
-        Configuration(**{name: value})
+        _configure({name: value})
     except (ValueError, KeyError):
         expected_format = {
             'instances': 'a whole number',
@@ -230,10 +324,10 @@ def _parse_value(
     return value
 
 
-def format_value(name: str, value: Any) -> str:
+def format_value(name: str, value: Value) -> str:
     """Return a value as human-readable text: 1.2, ceph, on."""
     if name in ('cpu_ratio', 'ram_ratio'):
-        return format_ratio(value)
+        return format_ratio(float(value))
     if name == 'disk_pinning':
         return 'on' if value else 'off'
     return str(value)
@@ -268,7 +362,7 @@ def explore_space(
             f'{key} {format_value(key, v)}' for key, v in point.items()
         )
         try:
-            configuration = Configuration(**fixed, **point)
+            configuration = _configure({**fixed, **point})
             name = configuration.label
             _check_possible(
                 configuration, profile, backend, missing_capabilities, tuning
@@ -315,6 +409,6 @@ def check_missing_capabilities(
     :raises hvstack.errors.InputError: the configuration needs it.
     """
     for name in missing_capabilities:
-        parameter, value, reason = CAPABILITIES[name]
-        if getattr(configuration, parameter) == value:
-            raise errors.InputError(reason)
+        capability = CAPABILITIES[name]
+        if capability.is_needed(configuration):
+            raise errors.InputError(capability.reason)

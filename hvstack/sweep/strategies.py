@@ -7,21 +7,15 @@ the same next step, also in another process and after a crash.
 
 import math
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from hvstack import errors
 from hvstack.model.configuration import Configuration
-from hvstack.model.target import BARE_METAL
-from hvstack.results import percentages, stats
-from hvstack.results.record import Record
-from hvstack.sweep.run_order import (
-    Step,
-    count_between_baselines,
-    select_next,
-)
+from hvstack.model.target import BareMetal, Target
+from hvstack.results import stats
+from hvstack.sweep.run_order import count_baselines
 from hvstack.sweep.search_space import Space, format_value
 
 
@@ -29,11 +23,11 @@ from hvstack.sweep.search_space import Space, format_value
 class RunRequest:
     """Request of a strategy for further runs of a configuration.
 
-    :param configuration: full name of the configuration.
+    :param configuration: configuration to measure.
     :param runs: number of further runs.
     """
 
-    configuration: str
+    configuration: Configuration
     runs: int
 
 
@@ -41,25 +35,20 @@ class RunRequest:
 class MeasuredRates:
     """The runs so far.
 
-    :param rates: of the valid runs by configuration, in order; bare metal's
-        as well.
+    :param rates: rates of the valid runs, in order, by configuration and for
+        bare metal.
     :param excluded: configurations with a run that failed for good.
-    :param bare_failed: runs on bare metal that did; the sweep goes on.
+    :param failed_baselines: number of runs on bare metal that failed for good;
+        the sweep continues.
     """
 
-    rates: Mapping[str, Sequence[float]]
-    excluded: frozenset[str] = frozenset()
-    bare_failed: int = 0
+    rates: Mapping[Target, Sequence[float]]
+    excluded: frozenset[Configuration] = frozenset()
+    failed_baselines: int = 0
 
-    def get_rates(self, configuration: Configuration | str) -> Sequence[float]:
-        """Return the rates of a configuration."""
-        if isinstance(configuration, Configuration):
-            configuration = configuration.name
-        return self.rates.get(configuration, ())
-
-    def has_failed(self, configuration: Configuration) -> bool:
-        """Return whether a configuration failed for good."""
-        return configuration.name in self.excluded
+    def get_rates(self, target: Target) -> Sequence[float]:
+        """Return the rates of a configuration or of bare metal."""
+        return self.rates.get(target, ())
 
 
 class Strategy(ABC):
@@ -83,13 +72,13 @@ class Strategy(ABC):
     def request_runs(self, measured: MeasuredRates) -> list[RunRequest]:
         """Return the next requests; none if the sweep is finished."""
 
-    def list_candidates(self, measured: MeasuredRates) -> list[str]:
-        """Return the full names of the configurations that may still win."""
+    def list_candidates(self, measured: MeasuredRates) -> list[Configuration]:
+        """Return the configurations that may still win."""
         return [
-            configuration.name
+            configuration
             for configuration in self.space.possible
             if measured.get_rates(configuration)
-            and not measured.has_failed(configuration)
+            and configuration not in measured.excluded
         ]
 
     def choose(
@@ -103,18 +92,18 @@ class Strategy(ABC):
         :param corrected_rates: rates corrected for the drift; None uses the
             rates of the runs.
         """
-        by_name = {
-            configuration.name: configuration
-            for configuration in self.space.possible
-        }
+        by_name = self.space.by_name
         return stats.choose_winner(
             corrected_rates
             or stats.correct_drift(
-                {name: measured.get_rates(name) for name in by_name},
-                measured.get_rates(BARE_METAL),
+                {
+                    name: measured.get_rates(configuration)
+                    for name, configuration in by_name.items()
+                },
+                measured.get_rates(BareMetal()),
             ),
             lambda name: by_name[name].cost,
-            self.list_candidates(measured),
+            [candidate.name for candidate in self.list_candidates(measured)],
         )
 
     def _request_missing(
@@ -125,12 +114,12 @@ class Strategy(ABC):
     ) -> list[RunRequest]:
         return [
             RunRequest(
-                configuration.name,
+                configuration,
                 runs - len(measured.get_rates(configuration)),
             )
             for configuration in configurations
             if len(measured.get_rates(configuration)) < runs
-            and not measured.has_failed(configuration)
+            and configuration not in measured.excluded
         ]
 
 
@@ -215,11 +204,13 @@ class OneAtATime(Strategy):
             good = [
                 candidate
                 for candidate in options.values()
-                if not measured.has_failed(candidate)
+                if candidate not in measured.excluded
             ]
             base_configuration = max(
                 good or [base_configuration],
-                key=lambda candidate: _log_mean(measured.get_rates(candidate)),
+                key=lambda candidate: compute_log_mean(
+                    measured.get_rates(candidate)
+                ),
             )
         return missing, way
 
@@ -248,11 +239,11 @@ class Racing(Strategy):
         """Return requests for the missing runs of the current round."""
         return self._run_race(measured)[0]
 
-    def list_candidates(self, measured: MeasuredRates) -> list[str]:
-        """Return the full names of measured configurations in the race."""
+    def list_candidates(self, measured: MeasuredRates) -> list[Configuration]:
+        """Return the measured configurations in the race."""
         alive = self._run_race(measured)[1]
         return [
-            configuration.name
+            configuration
             for configuration in alive
             if measured.get_rates(configuration)
         ]
@@ -268,15 +259,17 @@ class Racing(Strategy):
         alive = [
             configuration
             for configuration in self.space.possible
-            if not measured.has_failed(configuration)
+            if configuration not in measured.excluded
         ]
         # Full-factorial's runs, with those on bare metal, unless the sweep is
         # compared with recorded ones.
-        measure_baseline = bool(measured.get_rates(BARE_METAL))
-        between = count_between_baselines(len(self.space.possible))
+        base_rates = measured.get_rates(BareMetal())
+        possible_count = len(self.space.possible)
 
         def count_runs(clusters: int) -> int:
-            return clusters + measure_baseline * math.ceil(clusters / between)
+            if not base_rates:
+                return clusters
+            return clusters + count_baselines(clusters, possible_count)
 
         budget = count_runs(self.runs * len(alive))
         observed_rates: dict[str, Sequence[float]] = {}
@@ -291,11 +284,11 @@ class Racing(Strategy):
                 configuration.name: measured.get_rates(configuration)[:count]
                 for configuration in alive
             }
-            # Those that were there when the round ended.
-            base = measured.get_rates(BARE_METAL)[
-                : math.ceil(clusters / between)
-            ]
-            alive = self._drop_inferior(alive, observed_rates, base)
+            # Only runs that existed when the round ended.
+            baseline_count = count_baselines(clusters, possible_count)
+            alive = self._drop_inferior(
+                alive, observed_rates, base_rates[:baseline_count]
+            )
             further = min(
                 self.FURTHER_RUNS, self.runs * self.MAX_FACTOR - count
             )
@@ -356,197 +349,8 @@ def create_strategy(name: str, space: Space, runs: int) -> Strategy:
     return STRATEGIES[name](space, runs)
 
 
-def collect_rates(records: Iterable[Record], size_bytes: int) -> MeasuredRates:
-    """Return the rates of a sweep for its strategy.
-
-    :param records: records of the sweep.
-    :param size_bytes: size of the data of the sweep in bytes; runs of other
-        sizes are ignored.
-    """
-    rates: dict[str, list[float]] = {}
-    records = list(records)
-    settled = percentages.list_settled(records, size_bytes)
-    for record in sorted(settled, key=lambda record: record.index):
-        if record.valid:
-            rates.setdefault(record.configuration, []).append(record.rate)
-    bare_failed = sum(
-        _is_baseline(record) and not record.valid for record in settled
-    )
-    return MeasuredRates(
-        rates, percentages.list_excluded(records, size_bytes), bare_failed
-    )
-
-
-def plan_workloads(
-    strategy: Strategy,
-    records: Sequence[Record],
-    size_bytes: int,
-    *,
-    sweep: str = '',
-    measure_baseline: bool = True,
-    runs_per_cluster: int = 1,
-) -> list[list[Step]]:
-    """Return the next workloads; the runs of a workload share a cluster.
-
-    The requested runs are executed in passes, each run on a new cluster, as
-    :mod:`hvstack.sweep.run_order` describes. The sweep begins and ends with
-    bare metal. The order depends only on the sweep and on the runs so far, so
-    that it is the same after a crash.
-
-    :param strategy: strategy of the sweep.
-    :param records: all records of the sweep.
-    :param size_bytes: size of the data of the sweep in bytes.
-    :param sweep: sweep ID.
-    :param measure_baseline: measure bare metal; False if the sweep has a
-        recorded baseline.
-    :param runs_per_cluster: number of runs of a configuration on a cluster: 2
-        for TPC's kit, which executes runs in pairs.
-    :returns: an empty list if the sweep is finished.
-    """
-    settled = percentages.list_settled(records, size_bytes)
-    asks = strategy.request_runs(collect_rates(records, size_bytes))
-    order = [record.configuration for record in settled]
-    done = Counter(order)
-    targets = {
-        ask.configuration: done[ask.configuration] + ask.runs for ask in asks
-    }
-    between = runs_per_cluster * count_between_baselines(
-        len(strategy.space.possible)
-    )
-    base = 1 + max(
-        (record.index for record in settled if _is_baseline(record)),
-        default=-1,
-    )
-    workloads = []
-    while targets:
-        name, count = select_next(
-            {name: done[name] for name in targets}, sweep
-        )
-        if measure_baseline and _count_since_baseline(order) >= between:
-            workloads.append([Step(BARE_METAL, base, size_bytes)])
-            order.append(BARE_METAL)
-            base += 1
-        # The second run of a pair that was interrupted stands alone.
-        runs = runs_per_cluster - count % runs_per_cluster
-        indexes = range(count, min(count + runs, targets[name]))
-        workloads.append([Step(name, index, size_bytes) for index in indexes])
-        order += [name] * len(indexes)
-        done[name] += len(indexes)
-        if done[name] >= targets[name]:
-            del targets[name]
-    if measure_baseline and not asks and order and order[-1] != BARE_METAL:
-        workloads.append([Step(BARE_METAL, base, size_bytes)])
-    return workloads
-
-
-def _count_since_baseline(order: Sequence[str]) -> float:
-    """Return the number of runs since the last one on bare metal."""
-    if BARE_METAL not in order:
-        return math.inf
-    return order[::-1].index(BARE_METAL)
-
-
-@dataclass(frozen=True)
-class SweepEstimate:
-    """Estimate of the work of a sweep.
-
-    :param configurations: number of measured configurations.
-    :param visits: number of set-ups of a configuration or of bare metal.
-    :param runs: number of runs, including those on bare metal.
-    """
-
-    configurations: int
-    visits: int
-    runs: int
-
-    def seconds(self, run: float, setup: float) -> float:
-        """Return the duration in seconds.
-
-        :param run: duration of a run in seconds.
-        :param setup: duration of creating and deleting a cluster in seconds.
-        """
-        return self.runs * run + self.visits * setup
-
-
-def estimate_sweep(
-    strategy: Strategy,
-    measured: MeasuredRates | None = None,
-    *,
-    measure_baseline: bool = True,
-) -> tuple[SweepEstimate, SweepEstimate]:
-    """Return the lowest and the highest estimate of the work of a sweep.
-
-    The strategy is simulated with rates that do not scatter: equal rates, so
-    that no configuration is dropped, and rates with the first or the last
-    configuration as the best.
-
-    :param strategy: strategy of the sweep.
-    :param measured: runs so far; the estimate covers the remaining runs.
-    :param measure_baseline: whether bare metal is measured.
-    """
-    measured = measured or MeasuredRates({})
-    names = [configuration.name for configuration in strategy.space.possible]
-    measured_rates = [
-        rate for name in names for rate in measured.get_rates(name)
-    ]
-    mean_rate = math.exp(_log_mean(measured_rates)) if measured_rates else 1.0
-    estimates = [
-        simulate(strategy, rate, measured, measure_baseline=measure_baseline)
-        for rate in (
-            lambda _: mean_rate,
-            lambda name: mean_rate / (1 + names.index(name)),
-            lambda name: mean_rate * (1 + names.index(name)),
-        )
-    ]
-    by_runs = sorted(
-        estimates, key=lambda estimate: (estimate.runs, estimate.visits)
-    )
-    return by_runs[0], by_runs[-1]
-
-
-def simulate(
-    strategy: Strategy,
-    rate: Callable[[str], float],
-    measured: MeasuredRates,
-    *,
-    measure_baseline: bool,
-) -> SweepEstimate:
-    """Simulate the remaining runs of a strategy.
-
-    :param strategy: strategy of the sweep.
-    :param rate: function that returns the rate of a configuration.
-    :param measured: runs so far.
-    :param measure_baseline: include the runs on bare metal.
-    :returns: estimate of the remaining work.
-    """
-    rates = {
-        name: list(observed_rates)
-        for name, observed_rates in measured.rates.items()
-    }
-    measured_base = rates.get(BARE_METAL, [])
-    between = count_between_baselines(len(strategy.space.possible))
-    requested_names = set()
-    runs = baselines = 0
-    while asks := strategy.request_runs(
-        MeasuredRates(rates, measured.excluded)
-    ):
-        for ask in asks:
-            requested_names.add(ask.configuration)
-            row = rates.setdefault(ask.configuration, [])
-            row += [rate(ask.configuration)] * ask.runs
-            runs += ask.runs
-        if measure_baseline:
-            baselines = math.ceil(runs / between)
-            rates[BARE_METAL] = measured_base + [1.0] * baselines
-    total = runs + baselines + measure_baseline
-    return SweepEstimate(len(requested_names), total, total)
-
-
-def _is_baseline(record: Record) -> bool:
-    return record.configuration == BARE_METAL
-
-
-def _log_mean(rates: Sequence[float]) -> float:
+def compute_log_mean(rates: Sequence[float]) -> float:
+    """Return the mean logarithm of rates; minus infinity without rates."""
     if not rates:
         return -math.inf
     return math.fsum(map(math.log, rates)) / len(rates)

@@ -2,7 +2,8 @@
 """State of sweeps: markers and run records.
 
 Rally keeps results in memory until a workload ends; records and this marker
-survive a SIGKILL at any moment.
+survive a SIGKILL at any moment. A marker is a JSON object, in which
+configurations are objects with a field for each sweep parameter.
 """
 
 import fcntl
@@ -17,15 +18,18 @@ from pathlib import Path
 from hvstack import errors, jsonfile, paths, textfile
 from hvstack.hadoop import os_profiles, sizing
 from hvstack.model import compute_backends
-from hvstack.model.configuration import parse
+from hvstack.model.configuration import Configuration
 from hvstack.model.strict_mapping import Fields, to_dataclass
 from hvstack.results import record, run_id
 from hvstack.results.record import Record
+from hvstack.sweep import search_space
 from hvstack.sweep.run_order import Step, build_quick_workloads
-from hvstack.sweep.search_space import CAPABILITIES
+from hvstack.sweep.search_space import CAPABILITIES, ParameterValues
 
 SWEEPS_DIR = paths.STATE / 'sweeps'
 RECORDS_DIR = paths.STATE / 'records'
+#: Layout of the markers. Markers of layout 1 have no field ``schema``.
+SCHEMA = 2
 #: Maximum number of runs of a configuration, and of bytes of data.
 _MAX_RUNS = 10_000
 _MAX_BYTES = 10**18
@@ -36,11 +40,12 @@ class SweepSpec:
     """Specification of a sweep by a strategy.
 
     :param strategy: name of the strategy.
-    :param values: sweep parameters with values, such as ``instances=1,2``.
-    :param start: name of the start configuration.
+    :param values: values of the sweep parameters.
+    :param start: start configuration.
     :param host: name of the host profile of the workers.
     :param backend: compute backend of the workers.
-    :param missing_capabilities: names of capabilities that the cloud lacks.
+    :param missing_capabilities: names of capabilities that the cloud does not
+        have.
     :param kit: directory of the TPC kit; empty for the substitute workload.
     :param baseline: name of recorded runs on bare metal to compare with; empty
         if the sweep measures bare metal.
@@ -48,8 +53,8 @@ class SweepSpec:
     """
 
     strategy: str
-    values: tuple[str, ...]
-    start: str
+    values: ParameterValues
+    start: Configuration
     host: str
     backend: str
     missing_capabilities: tuple[str, ...] = ()
@@ -73,8 +78,8 @@ class Sweep:
     """Sweep that was started.
 
     :param id: name of the sweep in records and reports.
-    :param configurations: labels of the configurations in order; with a
-        strategy, all possible configurations.
+    :param configurations: configurations in order; with a strategy, all
+        possible configurations.
     :param runs: number of runs of each configuration.
     :param size_bytes: size of the data in bytes.
     :param started: start time.
@@ -86,7 +91,7 @@ class Sweep:
     """
 
     id: str
-    configurations: tuple[str, ...]
+    configurations: tuple[Configuration, ...]
     runs: int
     size_bytes: int
     started: str
@@ -140,7 +145,7 @@ def create_id(prefix: str) -> str:
 
 
 def create_sweep(
-    configurations: Sequence[str],
+    configurations: Sequence[Configuration],
     runs: int,
     size_bytes: int,
     spec: SweepSpec | None = None,
@@ -150,15 +155,15 @@ def create_sweep(
 ) -> Sweep:
     """Create a sweep and write its marker.
 
-    :param configurations: labels of the configurations in order.
+    :param configurations: configurations in order.
     :param runs: number of runs of each configuration.
     :param size_bytes: size of the data in bytes.
     :param spec: specification of a sweep by a strategy; None for a quick
         sweep.
     :param tuning: tuning profile of Hadoop.
     :param os_profile: OS profile of the nodes.
-    :raises hvstack.errors.InputError: the name of a configuration is not
-        valid.
+    :raises hvstack.errors.InputError: no configuration is given, or the
+        number of runs is less than 1.
     """
     sweep = Sweep(
         id=create_id('sweep' if spec else 'quick'),
@@ -181,7 +186,8 @@ def finish_sweep(sweep: Sweep) -> None:
 
 
 def _save(sweep: Sweep) -> None:
-    text = json.dumps(asdict(sweep), indent=1) + '\n'
+    content = {'schema': SCHEMA, **asdict(sweep)}
+    text = json.dumps(content, indent=1) + '\n'
     paths.write_whole(SWEEPS_DIR / f'{sweep.id}.json', text)
 
 
@@ -194,8 +200,23 @@ def list_sweeps() -> list[Sweep]:
     return load_usable()[0]
 
 
+class OldMarkerError(errors.InputError):
+    """Marker with the layout of an older release.
+
+    :param message: message for the user.
+    :param is_finished: whether the sweep is finished.
+    """
+
+    def __init__(self, message: str, is_finished: bool) -> None:
+        super().__init__(message)
+        self.is_finished = is_finished
+
+
 def load_usable() -> tuple[list[Sweep], list[str]]:
     """Return all sweeps, the oldest first, and reasons for unusable markers.
+
+    Markers of older releases are left out if their sweep is finished, because
+    reports need the run records only.
 
     :returns: the sweeps, and a line with file, field and remedy for each
         marker that cannot be read.
@@ -206,6 +227,9 @@ def load_usable() -> tuple[list[Sweep], list[str]]:
             sweeps.append(load_sweep(path))
         except textfile.MissingFileError:
             continue
+        except OldMarkerError as exc:
+            if not exc.is_finished:
+                reasons.append(str(exc))
         except errors.InputError as exc:
             reasons.append(str(exc))
     ordered = sorted(sweeps, key=lambda sweep: (sweep.started, sweep.id))
@@ -218,39 +242,50 @@ def load_sweep(path: Path) -> Sweep:
     :param path: file of the marker.
     :raises hvstack.errors.InputError: the file is not a marker of a sweep, or
         a field is not valid.
+    :raises OldMarkerError: an older release wrote the marker.
     """
     document = jsonfile.load(path)
     source_location = document.source_location()
-    sweep = to_dataclass(Sweep, document.data, source_location)
     fields = Fields(document.data, source_location, list(document.data))
+    if 'schema' not in fields:
+        raise OldMarkerError(
+            f'Cannot continue the sweep of {path}: an older release of '
+            'hvstack wrote this file. Continue the sweep with that release, '
+            'or delete the file, which keeps the run records, and start a '
+            'new sweep.',
+            fields.raw('finished') is True,
+        )
+    fields.integer('schema', SCHEMA, SCHEMA)
+    sweep = to_dataclass(
+        Sweep, document.data, source_location, ignored=('schema',)
+    )
     if not run_id.is_sweep(sweep.id) or sweep.id != path.stem:
         raise fields.error('id', "is not the file's name. Restore the file")
     fields.integer('runs', 1, _MAX_RUNS)
     fields.integer('size_bytes', 1, _MAX_BYTES)
     _check_time(fields, 'started')
-    sources = [(fields, 'configurations', sweep.configurations)]
-    # Markers of older releases may lack these fields.
-    fields.identifier('tuning', sizing.DEFAULT)
-    fields.identifier('os_profile', os_profiles.DEFAULT)
+    fields.identifier('tuning')
+    fields.identifier('os_profile')
     if sweep.spec is not None:
         content = document.data['spec']
         spec_fields = Fields(content, source_location, list(content), 'spec')
-        spec_fields.identifier('strategy')
-        spec_fields.choice('backend', compute_backends.BACKENDS)
-        sources.append((spec_fields, 'start', (sweep.spec.start,)))
-        for index, name in enumerate(sweep.spec.missing_capabilities):
-            if name not in CAPABILITIES:
-                raise spec_fields.error(
-                    f'missing_capabilities.{index}',
-                    f'is {name[:60]!r}. Use one of {", ".join(CAPABILITIES)}',
-                )
-    for source, field, names in sources:
-        for name in names:
-            try:
-                parse(name)
-            except errors.InputError as exc:
-                raise source.error(field, f'is not valid: {exc}') from None
+        _check_spec(spec_fields, sweep.spec)
     return sweep
+
+
+def _check_spec(fields: Fields, spec: SweepSpec) -> None:
+    fields.identifier('strategy')
+    fields.choice('backend', compute_backends.BACKENDS)
+    for index, name in enumerate(spec.missing_capabilities):
+        if name not in CAPABILITIES:
+            raise fields.error(
+                f'missing_capabilities.{index}',
+                f'is {name[:60]!r}. Use one of {", ".join(CAPABILITIES)}',
+            )
+    try:
+        search_space.check_values(spec.values.to_mapping())
+    except errors.InputError as exc:
+        raise fields.error('values', f'is not valid: {exc}') from None
 
 
 def _check_time(fields: Fields, name: str) -> None:
@@ -263,7 +298,7 @@ def _check_time(fields: Fields, name: str) -> None:
 
 
 def resume_or_begin(
-    configurations: Sequence[str],
+    configurations: Sequence[Configuration],
     runs: int,
     size_bytes: int,
     *,
@@ -272,7 +307,7 @@ def resume_or_begin(
 ) -> tuple[Sweep, bool]:
     """Return the last unfinished quick sweep with these arguments, or a new.
 
-    :param configurations: labels of the configurations in order.
+    :param configurations: configurations in order.
     :param runs: number of runs of each configuration.
     :param size_bytes: size of the data in bytes.
     :param tuning: tuning profile of Hadoop.

@@ -17,9 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hvstack import errors, jsonfile, paths, processutils, textfile
-from hvstack.model.configuration import parse
 from hvstack.model.strict_mapping import Fields, to_dataclass
-from hvstack.model.target import BARE_METAL
+from hvstack.model.target import Target, parse_target
 from hvstack.progress import Progress
 from hvstack.results import comparability, percentages, record, stats
 from hvstack.results.percentages import MAX_TRIES
@@ -58,6 +57,12 @@ class Trials:
     size_bytes: int
     before: tuple[str, str] = ('', '')
     after: str = ''
+
+    @property
+    def targets(self) -> tuple[Target, Target]:
+        """Targets of both sides."""
+        name_a, name_b = self.configurations
+        return parse_target(name_a), parse_target(name_b)
 
     def format_sweep_name(self, trial_number: int, side: str) -> str:
         """Return the sweep name of the records of a side of a trial."""
@@ -107,10 +112,7 @@ def create_trials(
             f'{trials} trials of {runs} runs: give 1 trial and 2 runs of '
             'each side at least, an interval needs them'
         )
-    name_a, name_b = (
-        name if name == BARE_METAL else parse(name).name
-        for name in configurations
-    )
+    name_a, name_b = (parse_target(name).name for name in configurations)
     new_trials = Trials(
         sweep_store.create_id('trials'),
         *((name_a, name_b), trials, runs, size_bytes, before, after),
@@ -144,8 +146,7 @@ def load_trials(name: str) -> Trials:
     fields.integer('size_bytes', 1, 10**18)
     for index, configuration in enumerate(loaded.configurations):
         try:
-            if configuration != BARE_METAL:
-                parse(configuration)
+            parse_target(configuration)
         except errors.InputError as exc:
             raise fields.error(
                 f'configurations.{index}', f'is not valid: {exc}'
@@ -274,8 +275,8 @@ def _run_side(
 
 
 def _list_pending(trials: Trials, trial_number: int, side: str) -> list[Step]:
-    name = trials.configurations[SIDES.index(side)]
-    steps = build_workload(name, 0, [trials.size_bytes] * trials.runs)
+    target = trials.targets[SIDES.index(side)]
+    steps = build_workload(target, 0, [trials.size_bytes] * trials.runs)
     return sweep_store.list_pending(
         trials.format_sweep_name(trial_number, side), steps
     )

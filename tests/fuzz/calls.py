@@ -258,13 +258,13 @@ def task(path: str) -> None:
 
 def steps(values: dict[str, Any]) -> None:
     """Read a workload as the scenario does before anything is started."""
-    from hvstack.model.configuration import parse
+    from hvstack.model.target import parse_target
+    from hvstack.sweep.run_order import build_workload
     from hvstack.tpcxhs.workload import Workload
 
-    if values['configuration'] != 'bare-metal':
-        parse(values['configuration'])
-    build = _find('sweep.run_order:build_workload', 'sweep.run_order:workload')
-    for step in build(
-        values['configuration'], values.get('first_index', 0), values['sizes']
+    for step in build_workload(
+        parse_target(values['configuration']),
+        values.get('first_index', 0),
+        values['sizes'],
     ):
         Workload(step.size_bytes, 1, 1, 1)

@@ -421,17 +421,26 @@ RECORD_RULES = Rules(
     texts=('sweep', 'kind', 'configuration', 'started', 'id'),
 )
 
+CONFIGURATION = {
+    'instances': 1,
+    'cpu_ratio': 1.0,
+    'ram_ratio': 1.0,
+    'storage': 'local',
+    'cpu_policy': 'shared',
+    'disk_pinning': False,
+}
 MARKER = {
+    'schema': 2,
     'id': SWEEP,
-    'configurations': [I1],
+    'configurations': [CONFIGURATION],
     'runs': 2,
     'size_bytes': 10**9,
     'started': '2026-11-21T05:00:00Z',
     'finished': False,
     'spec': {
         'strategy': 'one-at-a-time',
-        'values': ['instances=1,2'],
-        'start': I1,
+        'values': {'instances': [1, 2], 'cpu_ratio': [], 'storage': []},
+        'start': CONFIGURATION,
         'host': 'vsan',
         'backend': 'lxc',
         'missing_capabilities': ['ceph'],
@@ -444,20 +453,21 @@ MARKER = {
 }
 MARKER_RULES = Rules(
     names=(
-        *('id', 'configurations.*', 'started', 'spec.strategy'),
-        *('spec.start', 'spec.backend', 'tuning', 'os_profile'),
+        *('id', 'started', 'spec.strategy', 'spec.start.storage'),
+        *('configurations.*.storage', 'configurations.*.cpu_policy'),
+        *('spec.start.cpu_policy', 'spec.backend', 'tuning', 'os_profile'),
         'spec.missing_capabilities.*',
     ),
     required=(
         *('id', 'configurations', 'runs', 'size_bytes', 'started'),
         *('spec.strategy', 'spec.values', 'spec.start'),
-        *('spec.host', 'spec.backend'),
+        *('spec.host', 'spec.backend', 'schema'),
     ),
-    strict=('', 'spec'),
-    bounded=('runs',),
+    strict=('', 'spec', 'spec.values', 'spec.start', 'configurations.*'),
+    bounded=('runs', 'configurations.*.instances', 'spec.start.instances'),
     texts=(
-        *('id', 'configurations.*', 'started', 'tuning', 'os_profile'),
-        *('spec.strategy', 'spec.start', 'spec.host'),
+        *('id', 'started', 'tuning', 'os_profile'),
+        *('spec.strategy', 'spec.host'),
     ),
 )
 QUICK_MARKER = {**MARKER, 'spec': None}

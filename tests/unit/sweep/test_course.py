@@ -6,6 +6,7 @@ import json
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import fixtures
 import testtools
@@ -13,14 +14,25 @@ import testtools
 from hvstack import errors, host_profiles
 from hvstack.cli import report, sweep_summary
 from hvstack.cli.app import main
+from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
 from hvstack.results import record
 from hvstack.sweep import executor, forecast, search_space, sweep_store
+from hvstack.sweep.search_space import ParameterValues, Space
+from hvstack.sweep.sweep_store import SweepSpec
 from tests.unit.cloud import fake
 from tests.unit.results import factory
 
 SIZE = 1_000_000
+
+
+def sweep_spec(area: Space, **options: Any) -> SweepSpec:
+    return SweepSpec(
+        *('one-at-a-time', area.parameter_values, area.start),
+        *('vsphere6', 'kvm'),
+        **options,
+    )
 
 
 class CourseTest(testtools.TestCase):
@@ -48,15 +60,7 @@ class CourseTest(testtools.TestCase):
             host_profiles.load('vsphere6'),
             'kvm',
         )
-        self.sweep = executor.begin_sweep(
-            area,
-            'one-at-a-time',
-            2,
-            SIZE,
-            host='vsphere6',
-            backend='kvm',
-        )
-
+        self.sweep = executor.begin_sweep(area, sweep_spec(area), 2, SIZE)
         self.broken = ''
 
     def rally(
@@ -104,9 +108,7 @@ class CourseTest(testtools.TestCase):
             host_profiles.load('vsphere6'),
             'kvm',
         )
-        sweep = executor.begin_sweep(
-            *(area, 'one-at-a-time', 2, SIZE), host='vsphere6', backend='kvm'
-        )
+        sweep = executor.begin_sweep(area, sweep_spec(area), 2, SIZE)
         records = executor.run_sweep(sweep, Progress()).records
         summary = sweep_summary.of(records)
         self.assertEqual(
@@ -245,7 +247,7 @@ class CourseTest(testtools.TestCase):
         self.assertEqual('', forecast.format_remaining(self.sweep))
 
     def test_how_much_of_a_quick_sweep_is_left(self) -> None:
-        quick = sweep_store.create_sweep(['i1', 'i2'], 2, SIZE)
+        quick = sweep_store.create_sweep([parse('i1'), parse('i2')], 2, SIZE)
         self.assertIn('left: 8 runs', forecast.format_remaining(quick))
         factory.save(
             factory.run(BARE_METAL, 0, 7200, sweep=quick.id, size=SIZE),
@@ -263,17 +265,10 @@ class CourseTest(testtools.TestCase):
                 *(BARE_METAL, index, 90), sweep='imported', size=SIZE
             )
             factory.save(run_record, sweep_store.RECORDS_DIR)
+        area = executor.build_space(self.sweep.spec, self.sweep.tuning)
         sweep = executor.begin_sweep(
-            *(
-                executor.build_space(self.sweep.spec, self.sweep.tuning),
-                'one-at-a-time',
-                2,
-                SIZE,
-            ),
-            host='vsphere6',
-            backend='kvm',
-            baseline='imported',
-            allow=('caps',),
+            *(area, sweep_spec(area, baseline='imported', allow=('caps',))),
+            *(2, SIZE),
         )
         status, out, err = self.resume(sweep.id)
         self.assertEqual(0, status, err)
@@ -318,7 +313,7 @@ class CourseTest(testtools.TestCase):
 
     def test_a_broken_record_leaves_the_list(self) -> None:
         path = self.broken_record(self.sweep.id)
-        quick = sweep_store.create_sweep(['i1'], 1, SIZE)
+        quick = sweep_store.create_sweep([parse('i1')], 1, SIZE)
         out = io.StringIO()
         with redirect_stdout(out):
             self.assertEqual(0, main(['sweep', 'list', '-f', 'json']))
@@ -343,11 +338,11 @@ class CourseTest(testtools.TestCase):
 
     def test_host_profile_that_is_gone(self) -> None:
         sweep = sweep_store.Sweep(
-            *('sweep-1', ('i1',), 2, SIZE, '2026-11-21T05:45:00Z'),
+            *('sweep-1', (parse('i1'),), 2, SIZE, '2026-11-21T05:45:00Z'),
             spec=sweep_store.SweepSpec(
-                *('one-at-a-time', ('instances=1,2',), 'i1'),
-                host='gone.yaml',
-                backend='lxc',
+                'one-at-a-time',
+                ParameterValues(instances=(1, 2)),
+                *(parse('i1'), 'gone.yaml', 'lxc'),
             ),
         )
         error = self.assertRaises(
@@ -361,9 +356,11 @@ class CourseTest(testtools.TestCase):
         )
 
     def test_quick_sweep_has_no_strategy(self) -> None:
-        quick = sweep_store.create_sweep(['i1'], 2, SIZE)
+        quick = sweep_store.create_sweep([parse('i1')], 2, SIZE)
         self.assertRaises(errors.InputError, executor.load_status, quick)
         # Nor does the quick one take a strategy's for its own.
-        sweep, again = sweep_store.resume_or_begin(['i1', 'i2', 'i4'], 2, SIZE)
+        sweep, again = sweep_store.resume_or_begin(
+            [parse('i1'), parse('i2'), parse('i4')], 2, SIZE
+        )
         self.assertIsNone(sweep.spec)
         self.assertFalse(again)

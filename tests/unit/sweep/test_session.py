@@ -26,7 +26,7 @@ from hvstack.cluster import bare_metal
 from hvstack.cluster.plan import ClusterHosts, ClusterSpec, NodeCounts
 from hvstack.cluster.stack import StackCluster
 from hvstack.model.configuration import parse
-from hvstack.model.target import BARE_METAL
+from hvstack.model.target import BARE_METAL, BareMetal
 from hvstack.progress import Progress
 from hvstack.rally_plugins import (
     contexts,
@@ -528,7 +528,7 @@ class SessionTest(testtools.TestCase):
     def test_time_left_is_said_before_a_workload(self) -> None:
         stream = io.StringIO()
         self.state.progress.stream = stream
-        quick = sweep_store.create_sweep(['i1'], 1, SIZE)
+        quick = sweep_store.create_sweep([parse('i1')], 1, SIZE)
         context = self.baseline_context(sweep=quick.id)
         self.state.options.set_override('baseline_hosts', '/none', 'sweep')
         self.assertRaises(errors.InputError, context.setup)
@@ -636,7 +636,7 @@ class SessionTest(testtools.TestCase):
         )
         config = workload(sweep='mine', kit='/kit')
         for index in (0, 1):
-            step = Step(BARE_METAL, index, SIZE)
+            step = Step(BareMetal(), index, SIZE)
             scenario._measure_runs(None, self.state, config, step, None)  # type: ignore[arg-type]
             baseline = factory.run(
                 BARE_METAL, index, 50, size=SIZE, sweep='mine'

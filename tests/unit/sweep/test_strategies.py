@@ -21,7 +21,7 @@ from hvstack.model.target import BARE_METAL
 from hvstack.report import improvements
 from hvstack.results import stats
 from hvstack.results.record import Record
-from hvstack.sweep import search_space, strategies
+from hvstack.sweep import forecast, schedule, search_space, strategies
 from hvstack.sweep.search_space import Space
 from hvstack.sweep.strategies import MeasuredRates
 from tests.unit.results import factory
@@ -195,9 +195,7 @@ class Played:
 
     def step(self) -> bool:
         """Do one run, as a process would that is killed after it."""
-        workloads = strategies.plan_workloads(
-            self.strategy, self.records, SIZE
-        )
+        workloads = schedule.plan_workloads(self.strategy, self.records, SIZE)
         if not workloads:
             return False
         step = workloads[0][0]
@@ -276,7 +274,7 @@ class StrategyTest(testtools.TestCase):
         orders = {
             tuple(
                 part[0].label
-                for part in strategies.plan_workloads(
+                for part in schedule.plan_workloads(
                     strategy, [], SIZE, sweep=f'sweep-{index}'
                 )
             )
@@ -288,7 +286,7 @@ class StrategyTest(testtools.TestCase):
         strategy = strategies.create_strategy(
             'full-factorial', explored('instances=1,2'), 4
         )
-        workloads = strategies.plan_workloads(
+        workloads = schedule.plan_workloads(
             strategy, [], SIZE, runs_per_cluster=2
         )
         pairs = [
@@ -301,7 +299,7 @@ class StrategyTest(testtools.TestCase):
         done = [factory.run(BARE_METAL, 0, 90, size=SIZE)]
         first = workloads[1][0]
         done.append(factory.run(first.configuration, 0, 100, size=SIZE))
-        again = strategies.plan_workloads(
+        again = schedule.plan_workloads(
             strategy, done, SIZE, runs_per_cluster=2
         )
         self.assertIn([first.configuration, [1]], [
@@ -326,14 +324,18 @@ class StrategyTest(testtools.TestCase):
             ['i1-ceph', 'i2-ceph', 'i4-ceph', 'i2-c2-ceph', 'i2'],
             [name for name, _ in simulation.whole() if name != 'bare'],
         )
-        sweep_rates = strategies.collect_rates(simulation.records, SIZE)
+        sweep_rates = schedule.collect_rates(simulation.records, SIZE)
         way = simulation.strategy.list_tried_values(sweep_rates)
+        rates = {
+            target.name: observed_rates
+            for target, observed_rates in sweep_rates.rates.items()
+        }
         self.assertEqual(
             ['+30 %', '+10 %', '-8 %', '+23 %'],
             [
                 gain.text
                 for gain in improvements.compute_gains(
-                    way, stats.correct_drift(sweep_rates.rates, [])
+                    way, stats.correct_drift(rates, [])
                 )
             ],
         )
@@ -365,7 +367,7 @@ class StrategyTest(testtools.TestCase):
         self.assertEqual(6, simulation.count('i1'))
         self.assertEqual(6, simulation.count('i2'))
         choice = simulation.strategy.choose(
-            strategies.collect_rates(simulation.records, SIZE)
+            schedule.collect_rates(simulation.records, SIZE)
         )
         assert choice
         self.assertEqual('i1', parse(choice.selected).label)
@@ -380,7 +382,7 @@ class StrategyTest(testtools.TestCase):
             (1, 2, 1), tuple(map(simulation.count, ('i1', 'i2', 'i4')))
         )
         choice = simulation.strategy.choose(
-            strategies.collect_rates(simulation.records, SIZE)
+            schedule.collect_rates(simulation.records, SIZE)
         )
         assert choice
         self.assertEqual('i2', parse(choice.winner or '').label)
@@ -399,7 +401,7 @@ class StrategyTest(testtools.TestCase):
     def test_a_race_against_recorded_runs_has_all_for_itself(self) -> None:
         for runs in (1, 2, 3, 4):
             area = explored('instances=1,2,4')
-            _, max_estimate = strategies.estimate_sweep(
+            _, max_estimate = forecast.estimate_sweep(
                 strategies.create_strategy('racing', area, runs),
                 measure_baseline=False,
             )
@@ -422,16 +424,16 @@ class StrategyTest(testtools.TestCase):
             killed = Played(strategy, **rates)
             killed.whole()
             again = Played(strategy, **rates)
-            while workloads := strategies.plan_workloads(
+            while workloads := schedule.plan_workloads(
                 strategy, again.records, SIZE
             ):
                 planned = [step for part in workloads for step in part]
                 for step in planned:
                     self.assertEqual(
                         step,
-                        strategies.plan_workloads(
-                            strategy, again.records, SIZE
-                        )[0][0],
+                        schedule.plan_workloads(strategy, again.records, SIZE)[
+                            0
+                        ][0],
                     )
                     again.step()
             self.assertEqual(killed.runs, again.runs)
@@ -447,8 +449,8 @@ class StrategyTest(testtools.TestCase):
                 [('i2', 0)] * 2, [r for r in simulation.runs if r[0] == 'i2']
             )
             self.assertLess(0, simulation.count('i4'))
-            sweep_rates = strategies.collect_rates(simulation.records, SIZE)
-            self.assertEqual({parse('i2').name}, sweep_rates.excluded)
+            sweep_rates = schedule.collect_rates(simulation.records, SIZE)
+            self.assertEqual({parse('i2')}, sweep_rates.excluded)
             choice = simulation.strategy.choose(sweep_rates)
             assert choice
             self.assertNotEqual('i2', parse(choice.selected).label)
@@ -461,15 +463,15 @@ class StrategyTest(testtools.TestCase):
             self.assertEqual(
                 (2, 2), (simulation.count('i1'), simulation.count('i2'))
             )
-            sweep_rates = strategies.collect_rates(simulation.records, SIZE)
+            sweep_rates = schedule.collect_rates(simulation.records, SIZE)
             self.assertIsNone(simulation.strategy.choose(sweep_rates))
 
     def test_killed_for_memory_is_not_tried_again(self) -> None:
         bad = factory.run(
             'i1', 0, 9, size=SIZE, reason='OOM', observations={'killed': ['x']}
         )
-        sweep_rates = strategies.collect_rates([bad], SIZE)
-        self.assertEqual({parse('i1').name}, sweep_rates.excluded)
+        sweep_rates = schedule.collect_rates([bad], SIZE)
+        self.assertEqual({parse('i1')}, sweep_rates.excluded)
 
     def test_a_baseline_that_fails_does_not_stop_all(self) -> None:
         simulation = self.play('full-factorial', 'instances=1,2')
@@ -483,11 +485,11 @@ class StrategyTest(testtools.TestCase):
 
     def test_other_sizes_do_not_count(self) -> None:
         large = factory.run(BARE_METAL, 0, 9, size=2 * SIZE)
-        self.assertEqual({}, strategies.collect_rates([large], SIZE).rates)
+        self.assertEqual({}, schedule.collect_rates([large], SIZE).rates)
 
     def test_extent(self) -> None:
         area = explored('instances=1,2,4')
-        min_estimate, max_estimate = strategies.estimate_sweep(
+        min_estimate, max_estimate = forecast.estimate_sweep(
             strategies.create_strategy('full-factorial', area, 2)
         )
         self.assertEqual(min_estimate, max_estimate)
@@ -500,7 +502,7 @@ class StrategyTest(testtools.TestCase):
             ),
         )
         self.assertEqual(10 * 60 + 10 * 10, max_estimate.seconds(60, 10))
-        min_estimate, max_estimate = strategies.estimate_sweep(
+        min_estimate, max_estimate = forecast.estimate_sweep(
             strategies.create_strategy('racing', area, 2)
         )
         self.assertEqual((7, 10), (min_estimate.runs, max_estimate.runs))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plan, state and task file of a sweep."""
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -14,12 +15,19 @@ from hvstack import errors, share
 from hvstack.cli import demo
 from hvstack.cli.sweep import SIZE_BYTES
 from hvstack.model.configuration import parse
-from hvstack.model.target import BARE_METAL
+from hvstack.model.target import BARE_METAL, BareMetal, parse_target
 from hvstack.rally_plugins import contexts, output, scenario
 from hvstack.rally_plugins.task_state import WORKLOAD_SCHEMA
 from hvstack.sweep import run_order, sweep_store
 from tests.unit.results import factory
 
+SPEC = {
+    'strategy': 'racing',
+    'values': {'instances': [1, 2]},
+    'start': {},
+    'host': 'vsan',
+    'backend': 'kvm',
+}
 FOLDER = share.RALLY_TASKS
 TASKS = jinja2.Environment(loader=jinja2.FileSystemLoader(FOLDER))
 
@@ -29,7 +37,7 @@ class PlanTest(testtools.TestCase):
         steps = [
             [(step.label, step.index, step.size_bytes) for step in workload]
             for workload in run_order.build_quick_workloads(
-                ['i1', 'i2-c2'], 2, 1000
+                [parse('i1'), parse('i2-c2')], 2, 1000
             )
         ]
         self.assertEqual(
@@ -46,14 +54,32 @@ class PlanTest(testtools.TestCase):
         )
 
     def test_nonsense(self) -> None:
-        for names, runs in (([], 2), (['i1'], 0), (['nonsense'], 1)):
+        for configurations, runs in (([], 2), ([parse('i1')], 0)):
             self.assertRaises(
                 errors.InputError,
                 run_order.build_quick_workloads,
-                names,
+                configurations,
                 runs,
                 100,
             )
+
+    def test_bare_metal_in_between(self) -> None:
+        """Over a crash, the order is that of a sweep without one."""
+        workloads = [
+            run_order.build_workload(parse('i1'), first, [1000] * count)
+            for first, count in ((0, 1), (1, 2), (3, 1), (4, 1))
+        ]
+        order = [
+            (workload[0].label, workload[0].index)
+            for workload in run_order.insert_baselines(workloads, 2, 7, 1)
+        ]
+        self.assertEqual(
+            [('i1', 0), ('bare metal', 7), ('i1', 1), ('bare metal', 8),
+             ('i1', 3), ('i1', 4)],
+            order,
+        )  # fmt: skip
+        counts = [run_order.count_baselines(n, 4) for n in (0, 1, 2, 3)]
+        self.assertEqual([0, 1, 1, 2], counts)
 
 
 class TaskFileTest(testtools.TestCase):
@@ -74,7 +100,8 @@ class TaskFileTest(testtools.TestCase):
     def steps(self, workloads: list[dict]) -> list[list[run_order.Step]]:
         return [
             run_order.build_workload(
-                args['configuration'], args['first_index'], args['sizes']
+                parse_target(args['configuration']),
+                *(args['first_index'], args['sizes']),
             )
             for workload in workloads
             for args in workload['scenario'].values()
@@ -96,18 +123,15 @@ class TaskFileTest(testtools.TestCase):
     def test_default_is_the_demo(self) -> None:
         self.assertEqual(
             run_order.build_quick_workloads(
-                demo.CONFIGURATIONS, demo.RUNS, SIZE_BYTES
+                list(map(parse, demo.CONFIGURATIONS)), demo.RUNS, SIZE_BYTES
             ),
             self.steps(self.render()),
         )
 
     def test_next_runs_of_a_strategy(self) -> None:
         expected = [
-            [run_order.Step(BARE_METAL, 3, 1000)],
-            [
-                run_order.Step('i2-c1-m1-local-shared-unpinned', n, 1000)
-                for n in (1, 2)
-            ],
+            [run_order.Step(BareMetal(), 3, 1000)],
+            [run_order.Step(parse('i2'), n, 1000) for n in (1, 2)],
         ]
         workloads = self.render(
             'sweep.yaml',
@@ -129,9 +153,18 @@ class TaskFileTest(testtools.TestCase):
             sweep='mine', size_bytes=1000, runs=3, configurations=['i4']
         )
         self.assertEqual(
-            run_order.build_quick_workloads(['i4'], 3, 1000),
+            run_order.build_quick_workloads([parse('i4')], 3, 1000),
             self.steps(workloads),
         )
+        labels = [f'i{count}' for count in range(1, 13)]
+        for count, runs in itertools.product(range(1, 13), (1, 3)):
+            task_args = {'runs': runs, 'configurations': labels[:count]}
+            self.assertEqual(
+                run_order.build_quick_workloads(
+                    list(map(parse, labels[:count])), runs, 1000
+                ),
+                self.steps(self.render(size_bytes=1000, **task_args)),
+            )
         for workload in workloads:
             (args,) = workload['scenario'].values()
             self.assertEqual('mine', args['sweep'])
@@ -185,32 +218,34 @@ class StateTest(testtools.TestCase):
         self.records = self.top / 'records_dir'
 
     def test_an_unfinished_one_goes_on(self) -> None:
-        first, again = sweep_store.resume_or_begin(['i1'], 2, 1000)
+        first, again = sweep_store.resume_or_begin([parse('i1')], 2, 1000)
         self.assertFalse(again)
         self.assertEqual(
-            (first, True), sweep_store.resume_or_begin(['i1'], 2, 1000)
+            (first, True), sweep_store.resume_or_begin([parse('i1')], 2, 1000)
         )
-        other, again = sweep_store.resume_or_begin(['i1'], 3, 1000)
+        other, again = sweep_store.resume_or_begin([parse('i1')], 3, 1000)
         self.assertFalse(again)
         sweep_store.finish_sweep(first)
-        after, again = sweep_store.resume_or_begin(['i1'], 2, 1000)
+        after, again = sweep_store.resume_or_begin([parse('i1')], 2, 1000)
         self.assertFalse(again)
         self.assertEqual(3, len({first.id, other.id, after.id}))
 
     def test_other_profiles_are_another_sweep(self) -> None:
-        first, _ = sweep_store.resume_or_begin(['i1'], 2, 1000, tuning='vsan')
+        first, _ = sweep_store.resume_or_begin(
+            [parse('i1')], 2, 1000, tuning='vsan'
+        )
         self.assertEqual(
             'vsan', sweep_store.list_sweeps()[0].node_settings['tuning']
         )
-        _, again = sweep_store.resume_or_begin(['i1'], 2, 1000)
+        _, again = sweep_store.resume_or_begin([parse('i1')], 2, 1000)
         self.assertFalse(again)
         resumed, again = sweep_store.resume_or_begin(
-            ['i1'], 2, 1000, tuning='vsan'
+            [parse('i1')], 2, 1000, tuning='vsan'
         )
         self.assertEqual((first, True), (resumed, again))
 
     def test_only_valid_records_count(self) -> None:
-        steps = run_order.build_workload('i2', 0, [1000, 1000])
+        steps = run_order.build_workload(parse('i2'), 0, [1000, 1000])
         factory.save(factory.run('i2', 0, 60, size=1000), self.records)
         factory.save(
             factory.run('i2', 1, 60, size=1000, reason='killed'), self.records
@@ -238,21 +273,27 @@ class StateTest(testtools.TestCase):
             pass
 
     def test_half_written_marker(self) -> None:
-        sweep = sweep_store.create_sweep(['i1'], 2, 1000)
+        sweep = sweep_store.create_sweep([parse('i1')], 2, 1000)
         path = self.top / 'sweeps_dir' / f'{sweep.id}.json'
         path.write_text(path.read_text()[:20])
-        other = sweep_store.create_sweep(['i2'], 2, 1000)
+        other = sweep_store.create_sweep([parse('i2')], 2, 1000)
         sweeps, reasons = sweep_store.load_usable()
         self.assertEqual([other], sweeps)
         self.assertIn(str(path), reasons[0])
         # What may be the sweep to continue is not passed over.
         error = self.assertRaises(
-            *(errors.InputError, sweep_store.resume_or_begin, ['i1'], 2, 1000)
+            *(
+                errors.InputError,
+                sweep_store.resume_or_begin,
+                [parse('i1')],
+                2,
+                1000,
+            )
         )
         self.assertIn(str(path), str(error))
 
     def test_fields_of_a_marker(self) -> None:
-        sweep = sweep_store.create_sweep(['i1'], 2, 1000)
+        sweep = sweep_store.create_sweep([parse('i1')], 2, 1000)
         path = self.top / 'sweeps_dir' / f'{sweep.id}.json'
         data = json.loads(path.read_text('utf-8'))
         for field, value in (
@@ -260,10 +301,20 @@ class StateTest(testtools.TestCase):
             ('runs', []),
             ('id', 'another'),
             ('started', 'yesterday'),
-            ('configurations', ['i0']),
+            ('configurations', ['i1']),
+            ('configurations', [{'instances': 0}]),
+            ('configurations', [{'instances': '1'}]),
             ('configurations', 'i1'),
             ('finished', 'no'),
             ('spec', []),
+            ('spec', {**SPEC, 'start': 'i1'}),
+            ('spec', {**SPEC, 'start': {'cpu_policy': 'none'}}),
+            ('spec', {**SPEC, 'values': ['instances=1']}),
+            ('spec', {**SPEC, 'values': {'instances': [0]}}),
+            ('spec', {**SPEC, 'values': {'sockets': [1]}}),
+            ('spec', {**SPEC, 'missing_capabilities': ['x']}),
+            ('schema', 3),
+            ('schema', '2'),
             ('tuning', 'a\x1b[31m'),
             ('more', 1),
         ):
@@ -273,6 +324,38 @@ class StateTest(testtools.TestCase):
             )
             self.assertIn(f"'{field}", str(error))
             self.assertIn(f'{path}:', str(error))
+
+    def test_an_older_marker(self) -> None:
+        """An unfinished sweep is refused, a finished one stops nothing."""
+        sweep = sweep_store.create_sweep([parse('i1')], 2, 1000)
+        path = self.top / 'sweeps_dir' / f'{sweep.id}.json'
+        old = {
+            'id': sweep.id,
+            'configurations': ['i1'],
+            'runs': 2,
+            'size_bytes': 1000,
+            'started': '2026-11-21T05:45:00Z',
+            'finished': False,
+            'course': None,
+        }
+        path.write_text(json.dumps(old), 'utf-8')
+        sweeps, (reason,) = sweep_store.load_usable()
+        self.assertEqual([], sweeps)
+        self.assertIn(str(path), reason)
+        self.assertIn('older release', reason)
+        self.assertNotIn('\n', reason)
+        error = self.assertRaises(
+            errors.InputError,
+            *(sweep_store.resume_or_begin, [parse('i1')], 2, 1000),
+        )
+        self.assertEqual(reason, str(error))
+        for finished in (1, 'yes', None):
+            path.write_text(json.dumps({**old, 'finished': finished}), 'utf-8')
+            self.assertEqual(1, len(sweep_store.load_usable()[1]))
+        path.write_text(json.dumps({**old, 'finished': True}), 'utf-8')
+        self.assertEqual(([], []), sweep_store.load_usable())
+        _, again = sweep_store.resume_or_begin([parse('i1')], 2, 1000)
+        self.assertFalse(again)
 
     def test_names(self) -> None:
         self.assertEqual('quick-1', sweep_store.check_name('quick-1'))
@@ -305,14 +388,16 @@ class StateTest(testtools.TestCase):
             )
 
     def test_a_complete_sweep_is_finished(self) -> None:
-        sweep = sweep_store.create_sweep(['i1'], 2, 1000)
+        sweep = sweep_store.create_sweep([parse('i1')], 2, 1000)
         self.save_all(sweep)
         demo._judge(sweep)
         self.assertTrue(self.finished(sweep))
 
     def test_only_promised_memory_may_be_missing(self) -> None:
         killed = {'reason': 'OOM', 'observations': {'killed': ['oom-kill: x']}}
-        sweep = sweep_store.create_sweep(['i1', 'i2-m1.2'], 2, 1000)
+        sweep = sweep_store.create_sweep(
+            [parse('i1'), parse('i2-m1.2')], 2, 1000
+        )
         self.save_all(sweep, i2_m1_2=killed)
         demo._judge(sweep)
         self.assertTrue(self.finished(sweep))
@@ -320,18 +405,18 @@ class StateTest(testtools.TestCase):
             (['i1', 'i2'], {'i2': killed}),
             (['i2-m1.2'], {'i2_m1_2': {'reason': 'no idea'}}),
         ):
-            sweep = sweep_store.create_sweep(names, 2, 1000)
+            sweep = sweep_store.create_sweep(list(map(parse, names)), 2, 1000)
             self.save_all(sweep, **failed)
             self.assertRaises(errors.RunFailed, demo._judge, sweep)
             self.assertFalse(self.finished(sweep))
 
     def test_a_killed_run_is_not_repeated_at_once(self) -> None:
         killed = {'reason': 'OOM', 'observations': {'killed': ['oom-kill: x']}}
-        sweep = sweep_store.create_sweep(['i2-m1.2'], 2, 1000)
+        sweep = sweep_store.create_sweep([parse('i2-m1.2')], 2, 1000)
         self.assertTrue(demo._repeatable(sweep))
         self.save_all(sweep, i2_m1_2=killed)
         self.assertFalse(demo._repeatable(sweep))
-        other = sweep_store.create_sweep(['i1'], 2, 1000)
+        other = sweep_store.create_sweep([parse('i1')], 2, 1000)
         self.save_all(other, i1={'reason': 'the cloud was away'})
         self.assertTrue(demo._repeatable(other))
 

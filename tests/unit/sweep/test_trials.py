@@ -11,6 +11,7 @@ import testtools
 
 from hvstack import errors
 from hvstack.cli.app import main
+from hvstack.model.target import parse_target
 from hvstack.progress import Progress
 from hvstack.results import record
 from hvstack.sweep import sweep_store, trials
@@ -73,7 +74,7 @@ class TrialsTest(testtools.TestCase):
             if self.max_runs == 0:
                 return
             self.max_runs -= 1
-            step = Step(workload['configuration'], index, size)
+            step = Step(parse_target(workload['configuration']), index, size)
             if sweep_store.find_records(sweep, step)[0]:
                 continue
             bad = self.fails and index == 1 and sweep.endswith('-a')
