@@ -8,9 +8,9 @@ Ctrl-C and SIGKILL.
 
 import abc
 import secrets
-from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from rally.task import context
 
@@ -32,10 +32,16 @@ from hvstack.cluster.reconfigure import reconfigure
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop.sizing import NodeSizing
 from hvstack.model import compute_backends
-from hvstack.model.configuration import parse
-from hvstack.model.target import BARE_METAL
+from hvstack.model.configuration import Configuration
+from hvstack.model.target import BareMetal
 from hvstack.rally_plugins import task_state
-from hvstack.rally_plugins.task_state import TaskState
+from hvstack.rally_plugins.task_state import HadoopKey, NodeKey, TaskState
+from hvstack.rally_plugins.workload_args import (
+    WORKLOAD_SCHEMA,
+    NodeSetup,
+    WorkloadArgs,
+    parse_args,
+)
 from hvstack.results import record
 from hvstack.sweep import capabilities, search_space, sweep_store
 from hvstack.tpcxhs import run as tpcxhs
@@ -44,11 +50,16 @@ from hvstack.tpcxhs import run as tpcxhs
 class _Context(context.Context):
     """Base class of the contexts."""
 
-    CONFIG_SCHEMA = task_state.WORKLOAD_SCHEMA
+    CONFIG_SCHEMA = WORKLOAD_SCHEMA
     #: Kinds of journal entries that the clean-up undoes.
     KINDS: tuple[str, ...] = ()
     #: The first context of a workload.
     FIRST = False
+
+    @cached_property
+    def args(self) -> WorkloadArgs:
+        """Arguments of the workload."""
+        return parse_args(self.config)
 
     def setup(self) -> None:
         """Prepare the workload, if it has runs without a valid record.
@@ -59,24 +70,24 @@ class _Context(context.Context):
         task = task_state.get_task_state(self.context)
         task.raise_if_interrupted()
         if task.retained is not None and task.retained[0] != _node_key(
-            self.config
+            self.args
         ):
             _undo_retained_cluster(task)
-        pending = task.pending_steps(self.config)
+        pending = task.pending_steps(self.args)
         if not pending or task.skip_reason:
             return
         if self.FIRST:
-            task.announce(self.config)
+            task.announce(self.args)
         try:
             if task.retained is None:
                 self.prepare(task)
             else:
                 self.reuse(
-                    task, task.retained[1] != _hadoop_key(task, self.config)
+                    task, task.retained[1] != _hadoop_key(task, self.args)
                 )
         except errors.HVStackError as exc:
             for step in pending:
-                task.save_failure(self.config, step, str(exc))
+                task.save_failure(self.args, step, str(exc))
             raise
 
     @abc.abstractmethod
@@ -90,14 +101,14 @@ class _Context(context.Context):
         """
         task = task_state.get_task_state(self.context)
         if (
-            self.config.get('keep')
+            self.args.keep
             and task.cluster is not None
-            and not task.pending_steps(self.config)
+            and not task.pending_steps(self.args)
         ):
             if task.retained is None:
                 task.retained = (
-                    _node_key(self.config),
-                    _hadoop_key(task, self.config),
+                    _node_key(self.args),
+                    _hadoop_key(task, self.args),
                 )
             return
         task.retained = None
@@ -130,17 +141,17 @@ class FlavorsContext(_Context):
 
     def prepare(self, task: TaskState) -> None:
         """Check that the backend supports the configuration, then publish."""
-        compared = self.config.get('baseline')
+        compared = self.args.baseline
         if compared:
-            task.load_baselines(self.config)
-        plan = _plan_or_skip(task, self.config, self.config['configuration'])
+            task.load_baselines(self.args)
+        plan = _plan_or_skip(task, self.args, self.args.configuration)
         if plan is None:
             return
         task.plan = plan
         if compared:
             # Check again, because the replication is known now. Otherwise a
             # run could end with a record that is not comparable.
-            task.load_baselines(self.config)
+            task.load_baselines(self.args)
         task.known_kills = task.read_kills()
         task.flavor_ids = launch.publish(
             task.admin, plan, [str(task.tenant.current_project_id)]
@@ -149,8 +160,8 @@ class FlavorsContext(_Context):
     def reuse(self, task: TaskState, changed: bool) -> None:
         """Plan again for the same nodes, whose flavors exist."""
         if changed:
-            name = self.config['configuration']
-            task.plan = _plan_or_skip(task, self.config, name) or task.plan
+            plan = _plan_or_skip(task, self.args, self.args.configuration)
+            task.plan = plan or task.plan
 
     @classmethod
     def undo(cls, task: TaskState) -> None:
@@ -243,7 +254,7 @@ class ClusterContext(_Context):
         cluster.facts.observed['allocation_ratio']['before'] = (
             allocation_ratios.merge_equal(task.ratios_before)
         )
-        _warm_up(task, self.config, plan.spec.configuration.label)
+        _warm_up(task, self.args, plan.spec.configuration.label)
 
     def reuse(self, task: TaskState, changed: bool) -> None:
         """Start Hadoop with other settings, sort a little once."""
@@ -252,7 +263,7 @@ class ClusterContext(_Context):
         plan = _require_plan(task)
         _reconfigure_hadoop(
             task,
-            self.config,
+            self.args,
             plan.sizing,
             plan.nodes.replication,
             plan.spec.configuration.label,
@@ -276,9 +287,9 @@ class BaselineContext(_Context):
 
     def _skip_without_configurations(self, task: TaskState) -> bool:
         """Skip the last runs of a sweep without configurations."""
-        if self.config.get('before') or not self.config.get('skip'):
+        if self.args.before or not self.args.skip:
             return False
-        if not _has_only_baselines(task, self.config):
+        if not _has_only_baselines(task, self.args):
             return False
         task.skip_reason = 'bare metal: its sweep has no configuration'
         task.progress.say(f'skipped: {task.skip_reason}')
@@ -286,21 +297,21 @@ class BaselineContext(_Context):
 
     def prepare(self, task: TaskState) -> None:
         """Acquire the hosts and run the warm-up job."""
-        before = self.config.get('before')
-        if before and _plan_or_skip(task, self.config, before) is None:
+        before = self.args.before
+        if before and _plan_or_skip(task, self.args, before) is None:
             return
         if self._skip_without_configurations(task):
             return
         bare_hosts = BareHosts.from_file(
             Path(task.options.sweep.baseline_hosts),
-            replication=self.config.get('replication'),
+            replication=self.args.replication,
             progress=task.progress,
-            **task.node_settings(self.config),
+            **task.node_settings(self.args),
         )
         with task.progress.stage('bare metal: prepare the hosts'):
             bare_hosts.__enter__()
         task.cluster = bare_hosts
-        _warm_up(task, self.config, 'bare metal')
+        _warm_up(task, self.args, 'bare metal')
 
     def reuse(self, task: TaskState, changed: bool) -> None:
         """Start Hadoop with other settings, sort a little once.
@@ -311,11 +322,11 @@ class BaselineContext(_Context):
         if self._skip_without_configurations(task) or not changed:
             return
         assert isinstance(task.cluster, BareHosts)
-        copies = self.config.get('replication')
+        copies = self.args.replication
         _reconfigure_hadoop(
             task,
-            self.config,
-            task.cluster.sized(task.node_settings(self.config)['tuning']),
+            self.args,
+            task.cluster.sized(task.node_settings(self.args)['tuning']),
             copies or min(3, len(task.cluster.workers)),
             'bare metal',
         )
@@ -331,36 +342,32 @@ class BaselineContext(_Context):
         task.finish()
 
 
-def _node_key(config: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the values that workloads on the same cluster must share."""
-    setup = dict(config.get('setup') or {})
-    setup.pop('tuning', None)
-    if config['configuration'] == BARE_METAL:
+def _node_key(args: WorkloadArgs) -> NodeKey:
+    if isinstance(args.target, BareMetal):
         # Bare metal has no volumes.
-        setup = {k: v for k, v in setup.items() if k == 'os_profile'}
-    return config['configuration'], *sorted(setup.items())
+        return args.target, NodeSetup(os_profile=args.setup.os_profile)
+    return args.target, replace(args.setup, tuning=None)
 
 
-def _hadoop_key(task: TaskState, config: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the settings of Hadoop that a running cluster can change."""
-    return config.get('replication'), task.node_settings(config)['tuning']
+def _hadoop_key(task: TaskState, args: WorkloadArgs) -> HadoopKey:
+    return args.replication, task.node_settings(args)['tuning']
 
 
 def _reconfigure_hadoop(
     task: TaskState,
-    config: Mapping[str, Any],
+    args: WorkloadArgs,
     sized: NodeSizing,
     replication: int,
     label: str,
 ) -> None:
     assert isinstance(task.cluster, ClusterNodes)
-    tuning = task.node_settings(config)['tuning']
+    tuning = task.node_settings(args)['tuning']
     with task.progress.stage(f'{label}: Hadoop with tuning {tuning}'):
         reconfigure(
             task.cluster, sized, replication=replication, tuning=tuning
         )
-    task.retained = _node_key(config), _hadoop_key(task, config)
-    _warm_up(task, config, label)
+    task.retained = _node_key(args), _hadoop_key(task, args)
+    _warm_up(task, args, label)
 
 
 def _undo_retained_cluster(task: TaskState) -> None:
@@ -389,55 +396,55 @@ def _require_plan(task: TaskState) -> ClusterPlan:
     return task.plan
 
 
-def _has_only_baselines(task: TaskState, config: Mapping[str, Any]) -> bool:
+def _has_only_baselines(task: TaskState, args: WorkloadArgs) -> bool:
     """Return whether a sweep has records of bare metal only."""
-    records = sweep_store.load_records(task.sweep_id(config))
+    records = sweep_store.load_records(task.sweep_id(args))
     return all(run_record.kind == 'baseline' for run_record in records)
 
 
 def _plan_or_skip(
-    task: TaskState, config: Mapping[str, Any], name: str
+    task: TaskState, args: WorkloadArgs, requested: Configuration
 ) -> ClusterPlan | None:
     """Return the cluster plan of a configuration; None to skip it.
 
     :param task: state of the Rally process, which gets the reason.
-    :param config: configuration of the context.
-    :param name: name of the configuration.
+    :param args: arguments of the workload.
+    :param requested: configuration as the workload requests it.
     :raises hvstack.errors.InputError: the configuration cannot exist, and the
         workload does not allow skipping it.
     """
-    configuration = parse(task.resolve_name(config, name))
-    settings = task.node_settings(config)
+    configuration = task.resolve_storage(args, requested)
+    settings = task.node_settings(args)
     try:
         search_space.check_missing_capabilities(
-            configuration, config.get('without', ())
+            configuration, args.missing_capabilities
         )
         capabilities.check_capabilities(
             task.admin, configuration, task.options
         )
         spec = ClusterSpec(
             configuration,
-            volumes=task_state.requested_volumes(config),
+            volumes=args.setup.volumes,
             tuning=settings['tuning'],
             os_profile=settings['os_profile'],
-            replication=config.get('replication'),
+            replication=args.replication,
         )
         return planner.plan_cluster(task.admin, spec, task.options.cloud)
     except errors.InputError as exc:
-        if not config.get('skip'):
+        if not args.skip:
             raise
         task.skip_reason = f'{configuration.label}: {exc}'
         task.progress.say(f'skipped: {task.skip_reason}')
         return None
 
 
-def _warm_up(task: TaskState, config: Mapping[str, Any], label: str) -> None:
+def _warm_up(task: TaskState, args: WorkloadArgs, label: str) -> None:
     assert task.cluster is not None
     if task.plan is not None and compute_backends.is_emulated(
         task.plan.hosts.backend
     ):
         task.progress.say(f'{label}: no warm-up, its CPUs are emulated')
         return
-    workload = task.workload(tpcxhs.WARM_UP_BYTES, config)
+    workload = task.workload(tpcxhs.WARM_UP_BYTES, args)
     with task.progress.stage(f'{label}: warm-up'):
         tpcxhs.warm_up(task.cluster, workload)

@@ -2,7 +2,6 @@
 """Rally scenario whose iterations are runs, each with a run record."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from rally.common import validation as validators
@@ -11,10 +10,11 @@ from rally_openstack.task import scenario
 
 from hvstack import errors
 from hvstack.cluster.base import Cluster
-from hvstack.model.configuration import parse
-from hvstack.model.target import BARE_METAL
+from hvstack.model.configuration import Configuration
+from hvstack.model.target import parse_target
 from hvstack.rally_plugins import output, task_state
 from hvstack.rally_plugins.task_state import TaskState
+from hvstack.rally_plugins.workload_args import WorkloadArgs, parse_args
 from hvstack.results import baselines, skipped
 from hvstack.results.record import Record
 from hvstack.sweep import sweep_store
@@ -39,8 +39,8 @@ class WorkloadValidator(validators.Validator):
         args = (config or {}).get('args') or {}
         try:
             for name in ('configuration', 'before'):
-                if args.get(name) not in (None, BARE_METAL):
-                    parse(str(args[name]))
+                if args.get(name) is not None:
+                    parse_target(str(args[name]))
             sweep_store.check_name(str(args.get('sweep', '')))
         except errors.InputError as exc:
             self.fail(str(exc))
@@ -106,74 +106,75 @@ class TPCxHS(scenario.OpenStackScenario):
         :raises hvstack.errors.RunFailed: the run is not valid.
         """
         task = task_state.get_task_state(self.context)
-        config = {
-            'sweep': sweep,
-            'configuration': configuration,
-            'sizes': sizes,
-            'first_index': first_index,
-            'shape': shape,
-            'replication': replication,
-            'baseline': baseline,
-            'allow': allow,
-            'storage': storage,
-            'without': without,
-            'kit': kit,
-            'setup': setup,
-        }
+        args = parse_args(
+            {
+                'sweep': sweep,
+                'configuration': configuration,
+                'sizes': sizes,
+                'first_index': first_index,
+                'shape': shape,
+                'replication': replication,
+                'baseline': baseline,
+                'allow': allow,
+                'storage': storage,
+                'without': without,
+                'kit': kit,
+                'setup': setup,
+            }
+        )
         with task.interruptible():
-            _run_iteration(self, task, config, self.context['iteration'])
+            _run_iteration(self, task, args, self.context['iteration'])
 
 
 def _run_iteration(
-    tpcx_hs: TPCxHS, task: TaskState, config: dict[str, Any], iteration: int
+    tpcx_hs: TPCxHS, task: TaskState, args: WorkloadArgs, iteration: int
 ) -> None:
     """Execute a run of a workload, or use its valid record.
 
     :param tpcx_hs: scenario that gets the output.
     :param task: state of the Rally process.
-    :param config: arguments of the scenario.
+    :param args: arguments of the workload.
     :param iteration: number of the iteration, from 1.
     :raises hvstack.errors.RunFailed: the run is not valid.
     """
-    name = task.sweep_id(config)
+    name = task.sweep_id(args)
     if task.skip_reason:
-        _report_skipped(tpcx_hs, task, name, config['configuration'])
+        _report_skipped(tpcx_hs, task, name, args)
         return
-    step = task.steps(config)[iteration - 1]
+    step = task.steps(args)[iteration - 1]
     record, _ = sweep_store.find_records(name, step)
     if record is None:
-        record = _measure(task, config, step)
+        record = _measure(task, args, step)
     else:
         task.progress.say(
             f'{step.label}, run {step.index + 1}: uses the record '
             f'of {record.started}'
         )
-    allow = config['allow'] or ()
     runs = sweep_store.load_records(name)
-    if config['baseline'] and record.valid:
+    if args.baseline and record.valid:
         runs = [run for run in runs if run.kind == 'configuration']
         runs += baselines.choose_runs(
-            config['baseline'], record, sweep_store.RECORDS_DIR, allow
+            args.baseline, record, sweep_store.RECORDS_DIR, args.allow
         )
-    output.add_run(tpcx_hs, task.progress, record, runs, allow)
+    output.add_run(tpcx_hs, task.progress, record, runs, args.allow)
     if not record.valid:
         raise errors.RunFailed(f'{step.label}: {record.reason}')
 
 
-def _measure(task: TaskState, config: dict[str, Any], step: Step) -> Record:
+def _measure(task: TaskState, args: WorkloadArgs, step: Step) -> Record:
     if task.cluster is None:
         raise errors.InputError(
             f'Cannot run the benchmark ({step.label}): the workload has no '
             'cluster. Add the contexts hvstack_flavors, hvstack_ratios and '
             'hvstack_cluster, or hvstack_baseline.'
         )
-    workload = task.workload(step.size_bytes, config)
+    workload = task.workload(step.size_bytes, args)
     title = f'{step.label}, run {step.index + 1}: {step.size_bytes / 1e6:g} MB'
     try:
         with task.progress.stage(title):
-            records = _measure_runs(task.cluster, task, config, step, workload)
+            records = _measure_runs(task.cluster, task, args, step, workload)
     except errors.HVStackError as exc:
-        task.save_failure(config, step, str(exc))
+        task.save_failure(args, step, str(exc))
         raise
     for record in records:
         task.report_record(record)
@@ -186,14 +187,13 @@ def _measure(task: TaskState, config: dict[str, Any], step: Step) -> Record:
 def _measure_runs(
     cluster: Cluster,
     task: TaskState,
-    config: dict[str, Any],
+    args: WorkloadArgs,
     step: Step,
     workload: Workload,
 ) -> list[Record]:
     """Execute a run; with TPC's kit, the pair of runs that it belongs to."""
-    path = Path(config['kit']) if config['kit'] else None
-    sweep = task.sweep_id(config)
-    first = step.index - step.index % 2 if path else step.index
+    sweep = task.sweep_id(args)
+    first = step.index - step.index % 2 if args.kit else step.index
     run_numbers = tuple(
         offset + 1
         for offset in (0, 1)
@@ -208,7 +208,7 @@ def _measure_runs(
             replace(step, index=first).run_id(sweep),
             workload,
             sweep_store.RECORDS_DIR,
-            path,
+            args.kit,
             run_numbers,
         ),
         task.progress,
@@ -216,10 +216,10 @@ def _measure_runs(
 
 
 def _report_skipped(
-    tpcx_hs: TPCxHS, task: TaskState, sweep: str, configuration: str
+    tpcx_hs: TPCxHS, task: TaskState, sweep: str, args: WorkloadArgs
 ) -> None:
     """Add a skipped configuration with its reason to both reports."""
-    if configuration != BARE_METAL:
+    if isinstance(args.target, Configuration):
         label, _, reason = task.skip_reason.partition(': ')
         skipped.save_skip(sweep_store.RECORDS_DIR, sweep, label, reason)
     output.add_skipped(tpcx_hs, task.skip_reason)

@@ -19,17 +19,21 @@ from openstack.connection import Connection
 
 from hvstack import conf, errors, host_profiles, interrupts, processutils
 from hvstack.cloud import connection, credentials, lease, undo
-from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import bare_metal, probe
 from hvstack.cluster.base import Cluster
 from hvstack.cluster.plan import ClusterPlan
-from hvstack.hadoop import os_profiles
 from hvstack.hadoop.sizing import size_node
-from hvstack.hadoop.tuning_profiles import TUNINGS
 from hvstack.model import compute_backends
-from hvstack.model.configuration import STORAGES, parse
-from hvstack.model.target import BARE_METAL, parse_target
+from hvstack.model.configuration import Configuration
+from hvstack.model.target import BareMetal, Target
 from hvstack.progress import Progress
+from hvstack.rally_plugins.workload_args import (
+    AUTO,
+    NEW,
+    NodeSetup,
+    SweepShape,
+    WorkloadArgs,
+)
 from hvstack.results import baselines, record
 from hvstack.sweep import (
     capabilities,
@@ -40,91 +44,15 @@ from hvstack.sweep import (
     task_events,
 )
 from hvstack.sweep.run_order import Step
-from hvstack.sweep.search_space import CAPABILITIES
 from hvstack.sweep.task_events import EventPipe
 from hvstack.tpcxhs.result import RunResult
 from hvstack.tpcxhs.workload import Workload, count_tasks
 
-#: Schema of a workload, the same for its contexts and its scenario.
-WORKLOAD_SCHEMA: dict[str, Any] = {
-    'type': 'object',
-    'properties': {
-        'sweep': {
-            'type': 'string',
-            'pattern': r'^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z',
-        },
-        'configuration': {'type': 'string', 'minLength': 1},
-        'first_index': {'type': 'integer', 'minimum': 0},
-        'sizes': {
-            'type': 'array',
-            'minItems': 1,
-            'items': {
-                'type': 'integer',
-                'minimum': 100,
-                'maximum': 10**18,
-            },
-        },
-        'shape': {
-            'type': 'object',
-            'properties': {
-                'configurations': {
-                    'type': 'array',
-                    'items': {'type': 'string'},
-                },
-                'runs': {'type': 'integer', 'minimum': 1},
-                'size_bytes': {'type': 'integer', 'minimum': 100},
-            },
-            'required': ['configurations', 'runs', 'size_bytes'],
-            'additionalProperties': False,
-        },
-        'replication': {'type': 'integer', 'minimum': 1},
-        'baseline': {'type': 'string', 'minLength': 1},
-        'allow': {'type': 'array', 'items': {'type': 'string'}},
-        'kit': {'type': 'string', 'minLength': 1},
-        'skip': {'type': 'boolean'},
-        'without': {
-            'type': 'array',
-            'items': {'enum': sorted(CAPABILITIES)},
-        },
-        'before': {'type': 'string', 'minLength': 1},
-        'storage': {'enum': ['deck']},
-        'keep': {'type': 'boolean'},
-        'setup': {
-            'type': 'object',
-            'properties': {
-                'tuning': {'enum': sorted(TUNINGS)},
-                'os_profile': {'enum': sorted(os_profiles.PROFILES)},
-                'disks': {'type': 'integer', 'minimum': 1, 'maximum': 64},
-                'volume_type': {'type': 'string', 'minLength': 1},
-                'copies': {'type': 'integer', 'minimum': 1},
-                'osd_groups': {'type': 'integer', 'minimum': 1},
-            },
-            'additionalProperties': False,
-        },
-    },
-    'required': ['sweep', 'configuration', 'sizes'],
-    'additionalProperties': False,
-}
-
-#: Sweep ID that means "the unfinished sweep of this shape, or a new sweep".
-AUTO = 'auto'
-#: Sweep ID that means "a new sweep in each Rally process".
-NEW = 'new'
-
-
-def requested_volumes(config: Mapping[str, Any]) -> Volumes | None:
-    """Return the volumes that a workload requests; None for the defaults."""
-    setup = config.get('setup') or {}
-    options = {
-        'count': setup.get('disks'),
-        'type': setup.get('volume_type'),
-        'copies': setup.get('copies'),
-        'osd_groups': setup.get('osd_groups'),
-    }
-    requested = {
-        name: value for name, value in options.items() if value is not None
-    }
-    return Volumes(**requested) if requested else None
+#: Values that workloads on the same cluster must share.
+NodeKey = tuple[Target, NodeSetup]
+#: Settings of Hadoop that a running cluster can change: number of replicas
+#: and tuning profile.
+HadoopKey = tuple[int | None, str]
 
 
 @dataclass
@@ -156,11 +84,13 @@ class TaskState:
     tenant: Connection
     options: Any
     progress: TaskProgress = field(default_factory=TaskProgress)
-    auto_sweeps: dict[tuple[object, ...], sweep_store.Sweep] = field(
+    auto_sweeps: dict[SweepShape, sweep_store.Sweep] = field(
         default_factory=dict
     )
     #: By the values that a sweep shares: replication, size and settings.
-    new_sweep_ids: dict[tuple[object, ...], str] = field(default_factory=dict)
+    new_sweep_ids: dict[tuple[int | None, int, NodeSetup], str] = field(
+        default_factory=dict
+    )
     #: Cluster plan of the current workload.
     plan: ClusterPlan | None = None
     flavor_ids: dict[str, str] = field(default_factory=dict)
@@ -168,7 +98,7 @@ class TaskState:
     cluster: Cluster | None = None
     #: Nodes and settings of Hadoop of a cluster that the previous workload
     #: retained for this one.
-    retained: tuple[tuple[Any, ...], tuple[Any, ...]] | None = None
+    retained: tuple[NodeKey, HadoopKey] | None = None
     #: Storage of configurations without a storage, if the cloud decides.
     storage: str = ''
     #: Why the configuration of the workload cannot exist.
@@ -207,20 +137,15 @@ class TaskState:
         """Connections of the administrator and of the tenant."""
         return [self.admin, self.tenant]
 
-    def sweep_id(self, config: Mapping[str, Any]) -> str:
+    def sweep_id(self, args: WorkloadArgs) -> str:
         """Return the ID of the sweep that a workload belongs to.
 
-        :param config: configuration of the workload.
+        :param args: arguments of the workload.
         :raises hvstack.errors.InputError: the sweep ID is not valid, or the
             shape is missing.
         """
-        if config['sweep'] == NEW:
-            setup = config.get('setup') or {}
-            key = (
-                config.get('replication'),
-                config['sizes'][0],
-                *sorted(setup.items()),
-            )
+        if args.sweep == NEW:
+            key = args.replication, args.sizes[0], args.setup
             if key not in self.new_sweep_ids:
                 self.new_sweep_ids[key] = sweep_store.create_id('rally')
                 self.progress.say(
@@ -228,53 +153,47 @@ class TaskState:
                     "'sweep' in --task-args to this ID"
                 )
             return self.new_sweep_ids[key]
-        if config['sweep'] != AUTO:
-            return sweep_store.check_name(config['sweep'])
-        shape = config.get('shape')
+        if args.sweep != AUTO:
+            return sweep_store.check_name(args.sweep)
+        shape = args.shape
         if not shape:
             raise errors.InputError(
                 f"Cannot use the sweep '{AUTO}': 'shape' is missing. Set "
                 "'shape' with configurations, runs and size_bytes, or set "
                 "'sweep' to a sweep ID."
             )
-        # Rally hands lists to scenarios and tuples to contexts.
-        configurations = tuple(map(parse, shape['configurations']))
-        if config.get('setup'):
+        if args.setup != NodeSetup():
             raise errors.InputError(
                 f"Cannot use the sweep '{AUTO}' with 'setup': the marker of "
                 "the sweep does not contain it. Set 'sweep' to a sweep ID or "
                 f"to '{NEW}'."
             )
-        runs, size = int(shape['runs']), int(shape['size_bytes'])
-        shaped = (configurations, runs, size)
-        if shaped not in self.auto_sweeps:
+        if shape not in self.auto_sweeps:
             sweep, again = sweep_store.resume_or_begin(
-                *(configurations, runs, size),
+                *(shape.configurations, shape.runs, shape.size_bytes),
                 tuning=self.options.hadoop.tuning,
                 os_profile=self.options.hadoop.os_profile,
             )
-            self.auto_sweeps[shaped] = sweep
+            self.auto_sweeps[shape] = sweep
             self.progress.say(
                 f'sweep {sweep.id}' + (', continued' if again else '')
             )
-        return self.auto_sweeps[shaped].id
+        return self.auto_sweeps[shape].id
 
-    def resolve_name(self, config: Mapping[str, Any], name: str) -> str:
-        """Return the name of a configuration with its storage.
+    def resolve_storage(
+        self, args: WorkloadArgs, configuration: Configuration
+    ) -> Configuration:
+        """Return a configuration with its storage.
 
         A workload may let the cloud decide: the storage of the Dell
         presentation (Ceph with a single copy) if the cloud has it, or local.
 
-        :param config: configuration of the workload.
-        :param name: name of a configuration of the workload.
+        :param args: arguments of the workload.
+        :param configuration: configuration of the workload.
         :raises hvstack.errors.CloudError: the cloud does not answer.
         """
-        if config.get('storage') is None or name == BARE_METAL:
-            return name
-        if set(STORAGES) & set(name.split('-')):
-            return name
-        if 'ceph' in (config.get('without') or ()):
-            return name
+        if configuration not in args.open_storage:
+            return configuration
         if not self.storage:
             options = self.options.cloud
             profile = host_profiles.load(options.host_profile)
@@ -286,48 +205,44 @@ class TaskState:
             self.progress.say(
                 f'storage of the first configuration: {self.storage}, {reason}'
             )
-        return replace(parse(name), storage=self.storage).name
+        return replace(configuration, storage=self.storage)
 
-    def steps(self, config: Mapping[str, Any]) -> list[Step]:
+    def steps(self, args: WorkloadArgs) -> list[Step]:
         """Return the runs of a workload."""
-        name = self.resolve_name(config, config['configuration'])
-        return run_order.build_workload(
-            parse_target(name),
-            config.get('first_index', 0),
-            list(config['sizes']),
-        )
+        target = args.target
+        if isinstance(target, Configuration):
+            target = self.resolve_storage(args, target)
+        return run_order.build_workload(target, args.first_index, args.sizes)
 
-    def announce(self, config: Mapping[str, Any]) -> None:
+    def announce(self, args: WorkloadArgs) -> None:
         """Report the remaining runs of the sweep of a workload.
 
         A sweep that Rally started directly has no marker, so its remaining
         runs are unknown.
         """
-        name = self.sweep_id(config)
+        name = self.sweep_id(args)
         with contextlib.suppress(errors.InputError):
             for sweep in sweep_store.list_sweeps():
                 if sweep.id == name and (
                     line := forecast.format_remaining(sweep)
                 ):
-                    step = self.pending_steps(config)[:1]
+                    step = self.pending_steps(args)[:1]
                     label = f'; next: {step[0].label}' if step else ''
                     self.progress.say(f'{line}{label}')
 
-    def pending_steps(self, config: Mapping[str, Any]) -> list[Step]:
+    def pending_steps(self, args: WorkloadArgs) -> list[Step]:
         """Return the runs of a workload without a valid record."""
-        return sweep_store.list_pending(
-            self.sweep_id(config), self.steps(config)
-        )
+        return sweep_store.list_pending(self.sweep_id(args), self.steps(args))
 
-    def node_settings(self, config: Mapping[str, Any]) -> dict[str, str]:
+    def node_settings(self, args: WorkloadArgs) -> dict[str, str]:
         """Return the tuning profile and the OS profile of a workload."""
-        setup = config.get('setup') or {}
+        defaults = self.options.hadoop
         return {
-            name: setup.get(name) or getattr(self.options.hadoop, name)
-            for name in ('tuning', 'os_profile')
+            'tuning': args.setup.tuning or defaults.tuning,
+            'os_profile': args.setup.os_profile or defaults.os_profile,
         }
 
-    def workload(self, size_bytes: int, config: Mapping[str, Any]) -> Workload:
+    def workload(self, size_bytes: int, args: WorkloadArgs) -> Workload:
         """Return the workload of a run, with the tasks of the baseline.
 
         The number of tasks is the number that fills the bare-metal hosts.
@@ -336,45 +251,41 @@ class TaskState:
         it is 1, because such a run only shows that a job succeeds.
 
         :param size_bytes: size of the data set in bytes.
-        :param config: configuration of the workload; the default of its
-            ``replication`` is the minimum of 3 and the number of worker hosts.
+        :param args: arguments of the workload; the default of its replication
+            is the minimum of 3 and the number of worker hosts.
         :raises hvstack.errors.InputError: the number of tasks is unknown.
         """
         if self.plan is not None and compute_backends.is_emulated(
             self.plan.hosts.backend
         ):
-            copies = config.get('replication') or self.plan.nodes.replication
+            copies = args.replication or self.plan.nodes.replication
             return Workload(size_bytes, copies, 1, 1, one_jvm=True)
         path = Path(self.options.sweep.baseline_hosts)
-        if not path.exists() and config['configuration'] != BARE_METAL:
-            return self._workload_without_hosts(size_bytes, config)
+        if not path.exists() and not isinstance(args.target, BareMetal):
+            return self._workload_without_hosts(size_bytes, args)
         bare_hosts = bare_metal.read(path)
         workers = [host for host in bare_hosts if host.role == 'worker']
-        tuning = self.node_settings(config)['tuning']
+        tuning = self.node_settings(args)['tuning']
         containers = sum(
             size_node(host.vcpus, host.memory_mib, tuning=tuning).containers
             for host in workers
         )
         # The warm-up job and a doubled run have the same number of tasks.
-        parts = count_tasks(
-            config['sizes'][0], containers, len(workers), tuning
-        )
-        copies = config.get('replication') or min(3, len(workers))
+        parts = count_tasks(args.sizes[0], containers, len(workers), tuning)
+        copies = args.replication or min(3, len(workers))
         return Workload(size_bytes, copies, parts, parts)
 
     def _workload_without_hosts(
-        self, size_bytes: int, config: Mapping[str, Any]
+        self, size_bytes: int, args: WorkloadArgs
     ) -> Workload:
-        baseline_name = config.get('baseline')
-        if baseline_name:
-            baseline_record = self.load_baselines(config)[-1]
+        if args.baseline:
+            baseline_record = self.load_baselines(args)[-1]
             return Workload(
                 size_bytes,
                 baseline_record.replication,
                 baseline_record.maps,
                 baseline_record.reduces,
             )
-        copies = config.get('replication')
         if self.plan is None:
             raise errors.InputError(
                 'Cannot compute the number of tasks: '
@@ -383,45 +294,46 @@ class TaskState:
                 'hvstack.conf, or add the context hvstack_flavors.'
             )
         parts = count_tasks(
-            config['sizes'][0],
+            args.sizes[0],
             self.plan.sizing.containers * self.plan.nodes.workers,
             len(self.plan.hosts.providers),
             self.plan.spec.tuning,
         )
         return Workload(
-            size_bytes, copies or self.plan.nodes.replication, parts, parts
+            size_bytes,
+            args.replication or self.plan.nodes.replication,
+            parts,
+            parts,
         )
 
-    def load_baselines(self, config: Mapping[str, Any]) -> list[record.Record]:
+    def load_baselines(self, args: WorkloadArgs) -> list[record.Record]:
         """Return the recorded runs that a workload is comparable with.
 
-        :param config: configuration of the workload.
+        :param args: arguments of the workload.
         :raises hvstack.errors.InputError: no run has the same size,
             replication and programs.
         """
-        baseline_name = config['baseline']
         usable_records, _ = record.load_usable(sweep_store.RECORDS_DIR)
         candidates = baselines.list_candidates(
-            baseline_name, sweep_store.RECORDS_DIR, usable_records
+            args.baseline, sweep_store.RECORDS_DIR, usable_records
         )
         expected = {
-            'size_bytes': config['sizes'][0],
-            'derived': not config.get('kit'),
+            'size_bytes': args.sizes[0],
+            'derived': not args.kit,
         }
-        if config.get('replication'):
-            expected['replication'] = config['replication']
+        if args.replication:
+            expected['replication'] = args.replication
         elif self.plan is not None:
-            alone = {**config, 'baseline': None}
-            workload = self.workload(config['sizes'][0], alone)
+            alone = replace(args, baseline='')
+            workload = self.workload(args.sizes[0], alone)
             expected['replication'] = workload.replication
-        allowed = set(config.get('allow') or ())
         fair = [
             candidate
             for candidate in candidates
             if all(
                 getattr(candidate, name) == value
                 for name, value in expected.items()
-                if name not in allowed
+                if name not in args.allow
             )
         ]
         if not fair:
@@ -432,7 +344,7 @@ class TaskState:
                 if getattr(last, name) != value
             )
             raise errors.InputError(
-                f"Cannot use the baseline '{baseline_name}': its "
+                f"Cannot use the baseline '{args.baseline}': its "
                 f'{len(candidates)} runs on bare metal have other workloads '
                 f'(the newest has {differs}). Measure a baseline with the '
                 'same workload, or use another baseline.'
@@ -440,26 +352,25 @@ class TaskState:
         return fair
 
     def save_failure(
-        self, config: Mapping[str, Any], step: Step, reason: str
+        self, args: WorkloadArgs, step: Step, reason: str
     ) -> None:
         """Save an invalid record of a run that could not be executed.
 
-        :param config: configuration of the workload.
+        :param args: arguments of the workload.
         :param step: run.
         :param reason: reason of the failure; processes that the kernel killed
             are added.
         """
         moment = sweep_store.format_now()
         try:
-            workload = self.workload(step.size_bytes, config)
+            workload = self.workload(step.size_bytes, args)
         except errors.InputError:
             # No data was sorted, so the number of tasks does not matter.
-            copies = config.get('replication') or 1
-            workload = Workload(step.size_bytes, copies, 1, 1)
+            workload = Workload(step.size_bytes, args.replication or 1, 1, 1)
         run_result = RunResult(workload, started=moment, ended=moment)
         run_result.reason = ' '.join(reason.split())[:2000]
         run_result.add_kills(sorted(self.read_kills() - self.known_kills))
-        run_record = run_result.to_record(step.run_id(self.sweep_id(config)))
+        run_record = run_result.to_record(step.run_id(self.sweep_id(args)))
         record.save(run_record, sweep_store.RECORDS_DIR)
         self.report_record(run_record)
         self.progress.say(f'{step.label} failed: {run_result.reason[:300]}')

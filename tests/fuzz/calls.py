@@ -234,7 +234,7 @@ def task(path: str) -> None:
     import jsonschema
     import yaml
 
-    from hvstack.rally_plugins.task_state import WORKLOAD_SCHEMA
+    from hvstack.rally_plugins.workload_args import WORKLOAD_SCHEMA
 
     try:
         # Rally itself reads --task-args and --task-args-file.

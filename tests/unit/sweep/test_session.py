@@ -35,6 +35,11 @@ from hvstack.rally_plugins import (
     slas,
     task_state,
 )
+from hvstack.rally_plugins.workload_args import (
+    NodeSetup,
+    WorkloadArgs,
+    parse_args,
+)
 from hvstack.results import record, skipped
 from hvstack.sweep import sweep_store
 from hvstack.sweep.run_order import Step
@@ -53,6 +58,10 @@ def workload(**overrides: Any) -> dict[str, Any]:
         'sizes': [SIZE, SIZE],
         **overrides,
     }
+
+
+def workload_args(**overrides: Any) -> WorkloadArgs:
+    return parse_args(workload(**overrides))
 
 
 class SessionTest(testtools.TestCase):
@@ -92,20 +101,20 @@ class SessionTest(testtools.TestCase):
         return context
 
     def test_a_new_sweep_for_what_compares(self) -> None:
-        first = self.state.sweep_id(workload())
+        first = self.state.sweep_id(workload_args())
         self.assertTrue(first.startswith('rally-'))
         self.assertEqual(
-            first, self.state.sweep_id(workload(configuration='i2'))
+            first, self.state.sweep_id(workload_args(configuration='i2'))
         )
         others = {
-            self.state.sweep_id(workload(replication=1)),
-            self.state.sweep_id(workload(sizes=[2 * SIZE])),
+            self.state.sweep_id(workload_args(replication=1)),
+            self.state.sweep_id(workload_args(sizes=[2 * SIZE])),
         }
         self.assertEqual(2, len(others - {first}))
 
     def test_a_set_up_is_a_sweep_of_its_own(self) -> None:
         sweep_ids = [
-            self.state.sweep_id(workload(setup=setup))
+            self.state.sweep_id(workload_args(setup=setup))
             for setup in (None, {'disks': 2}, {'tuning': 'amd'}, {'disks': 2})
         ]
         self.assertEqual(sweep_ids[1], sweep_ids[3])
@@ -115,7 +124,7 @@ class SessionTest(testtools.TestCase):
         error = self.assertRaises(
             errors.InputError,
             self.state.sweep_id,
-            workload(
+            workload_args(
                 sweep='auto',
                 setup={'disks': 2},
                 shape={
@@ -130,20 +139,20 @@ class SessionTest(testtools.TestCase):
     def test_a_set_up_chooses_the_profiles(self) -> None:
         self.assertEqual(
             {'tuning': 'vsan', 'os_profile': 'vsphere6'},
-            self.state.node_settings(workload(setup={'tuning': 'vsan'})),
+            self.state.node_settings(workload_args(setup={'tuning': 'vsan'})),
         )
-        default = self.state.workload(SIZE, workload())
-        stock = self.state.workload(SIZE, workload(setup={'tuning': 'stock'}))
+        default = self.state.workload(SIZE, workload_args())
+        stock = self.state.workload(
+            SIZE, workload_args(setup={'tuning': 'stock'})
+        )
         self.assertNotEqual(default.maps, stock.maps)
 
     def test_a_set_up_chooses_the_volumes(self) -> None:
-        self.assertIsNone(
-            task_state.requested_volumes(workload(setup={'tuning': 'amd'}))
-        )
+        self.assertIsNone(workload_args(setup={'tuning': 'amd'}).setup.volumes)
         setup = {'disks': 3, 'volume_type': 't', 'copies': 2, 'osd_groups': 4}
         self.assertEqual(
             Volumes('t', 3, 2, 4),
-            task_state.requested_volumes(workload(setup=setup)),
+            workload_args(setup=setup).setup.volumes,
         )
 
     def test_a_plan_is_asked_for_the_set_up(self) -> None:
@@ -323,7 +332,10 @@ class SessionTest(testtools.TestCase):
             processors=1,
         )
         self.state.cluster = cluster
-        self.state.retained = ('i1-ceph',), (None, 'hvstack')
+        self.state.retained = (
+            (parse('i1-ceph'), NodeSetup()),
+            (None, 'hvstack'),
+        )
         self.done()
         self.baseline_context().setup()
         self.assertEqual(
@@ -390,7 +402,9 @@ class SessionTest(testtools.TestCase):
                         )
                     )
                 # Rally's runner goes on with the next iteration and workload.
-                for iteration, _ in enumerate(self.state.steps(config), 1):
+                for iteration, _ in enumerate(
+                    self.state.steps(parse_args(config)), 1
+                ):
                     benchmark.context = {'iteration': iteration}
                     self.assertRaises(
                         KeyboardInterrupt, benchmark.run, **config
@@ -412,8 +426,11 @@ class SessionTest(testtools.TestCase):
             add_output=lambda complete: outputs.append(complete)
         )
         for name in ('i1-ceph', BARE_METAL):
-            scenario._report_skipped(  # type: ignore[arg-type]
-                *(benchmark, self.state, 's', name)
+            scenario._report_skipped(
+                benchmark,
+                self.state,
+                's',
+                workload_args(configuration=name),
             )
         self.assertTrue(slas.is_skipped({'output': {'complete': outputs}}))
         # A report of its runs says so, wherever their folder is.
@@ -509,7 +526,7 @@ class SessionTest(testtools.TestCase):
 
         def named(name: str, **overrides: Any) -> str:
             config = workload(configuration=name, **overrides)
-            (step, _) = self.state.steps(config)
+            (step, _) = self.state.steps(parse_args(config))
             return step.configuration
 
         storage_args = {'storage': 'deck'}
@@ -536,47 +553,51 @@ class SessionTest(testtools.TestCase):
         # A sweep of plain Rally's has no marker.
         stream.truncate(0)
         self.baseline_context(sweep='mine')
-        self.state.announce(workload(sweep='mine'))
+        self.state.announce(workload_args(sweep='mine'))
         self.assertNotIn('left', stream.getvalue())
 
     def test_tasks_of_a_cloud_without_bare_metal(self) -> None:
         self.no_hosts()
         self.plan(workers=2)
-        small = self.state.workload(SIZE, workload())
+        small = self.state.workload(SIZE, workload_args())
         self.plan(workers=4)
-        large = self.state.workload(SIZE, workload(replication=1))
+        large = self.state.workload(SIZE, workload_args(replication=1))
         self.assertEqual((2, 1), (small.replication, large.replication))
         self.assertEqual((6, 14), (small.maps, large.maps))
         config = workload(replication=1, sizes=[SIZE // 1000])
         # As many on each host, for data of any size that it asks for.
         for size in (SIZE // 1000, SIZE):
-            self.assertEqual(2, self.state.workload(size, config).maps)
+            self.assertEqual(
+                2, self.state.workload(size, parse_args(config)).maps
+            )
         # Bare metal itself cannot do without its hosts.
         self.assertRaises(
             errors.InputError,
             self.state.workload,
-            *(SIZE, workload(configuration=BARE_METAL)),
+            *(SIZE, workload_args(configuration=BARE_METAL)),
         )
 
     def test_emulated_guests_do_little(self) -> None:
         self.plan(workers=2, backend='qemu')
         self.assertEqual(
             Workload(SIZE, 2, 1, 1, one_jvm=True),
-            self.state.workload(SIZE, workload()),
+            self.state.workload(SIZE, workload_args()),
         )
         stream = io.StringIO()
         self.state.progress = Progress(stream=stream)
         self.state.cluster = self.acquire_hosts()
-        contexts._warm_up(self.state, workload(), 'i2')
+        contexts._warm_up(self.state, workload_args(), 'i2')
         self.assertIn('no warm-up, its CPUs are emulated', stream.getvalue())
         self.plan(workers=2)
-        self.assertGreater(self.state.workload(SIZE, workload()).maps, 1)
+        self.assertGreater(self.state.workload(SIZE, workload_args()).maps, 1)
 
     def test_tasks_are_those_of_a_baselines_record(self) -> None:
         self.no_hosts()
         self.plan(workers=40)
         self.done(sweep='imported')
-        run_workload = self.state.workload(SIZE, workload(baseline='imported'))
+        run_workload = self.state.workload(
+            SIZE, workload_args(baseline='imported')
+        )
         self.assertEqual(
             (2, 6, 6),
             (
@@ -598,7 +619,9 @@ class SessionTest(testtools.TestCase):
             error = self.assertRaises(errors.InputError, context.setup)
             self.assertIn(message, str(error))
             self.assertNotIn('\n', str(error))
-        self.assertTrue(self.state.load_baselines(workload(baseline='auto')))
+        self.assertTrue(
+            self.state.load_baselines(workload_args(baseline='auto'))
+        )
 
     def test_a_baseline_has_the_replication_that_a_run_would_have(
         self,
@@ -609,10 +632,10 @@ class SessionTest(testtools.TestCase):
         config = workload(baseline='imported')
         self.plan(workers=2)
         # The file's one host can hold one copy, whatever the cluster could.
-        self.assertEqual(1, len(self.state.load_baselines(config)))
+        self.assertEqual(1, len(self.state.load_baselines(parse_args(config))))
         self.no_hosts()
         error = self.assertRaises(
-            errors.InputError, self.state.load_baselines, config
+            errors.InputError, self.state.load_baselines, parse_args(config)
         )
         self.assertIn('replication 1 instead of 2', str(error))
 
@@ -634,7 +657,7 @@ class SessionTest(testtools.TestCase):
         self.useFixture(
             fixtures.MonkeyPatch('hvstack.tpcxhs.kit.measure_runs', runs)
         )
-        config = workload(sweep='mine', kit='/kit')
+        config = workload_args(sweep='mine', kit='/kit')
         for index in (0, 1):
             step = Step(BareMetal(), index, SIZE)
             scenario._measure_runs(None, self.state, config, step, None)  # type: ignore[arg-type]

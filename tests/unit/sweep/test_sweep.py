@@ -17,7 +17,7 @@ from hvstack.cli.sweep import SIZE_BYTES
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL, BareMetal, parse_target
 from hvstack.rally_plugins import contexts, output, scenario
-from hvstack.rally_plugins.task_state import WORKLOAD_SCHEMA
+from hvstack.rally_plugins.workload_args import WORKLOAD_SCHEMA
 from hvstack.sweep import run_order, sweep_store
 from tests.unit.results import factory
 

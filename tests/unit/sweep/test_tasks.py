@@ -20,7 +20,7 @@ from hvstack import share
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 from hvstack.rally_plugins import output, slas
-from hvstack.rally_plugins.task_state import WORKLOAD_SCHEMA
+from hvstack.rally_plugins.workload_args import WORKLOAD_SCHEMA
 from hvstack.results import telemetry
 from hvstack.results.record import Record
 from tests.unit.results import factory

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of a workload, the same for its contexts and its scenario."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hvstack import errors
+from hvstack.cloud.volumes import Volumes
+from hvstack.hadoop import os_profiles
+from hvstack.hadoop.tuning_profiles import TUNINGS
+from hvstack.model.configuration import STORAGES, Configuration, parse
+from hvstack.model.target import Target, parse_target
+from hvstack.sweep.search_space import CAPABILITIES
+
+#: Schema of a workload, the same for its contexts and its scenario.
+WORKLOAD_SCHEMA: dict[str, Any] = {
+    'type': 'object',
+    'properties': {
+        'sweep': {
+            'type': 'string',
+            'pattern': r'^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z',
+        },
+        'configuration': {'type': 'string', 'minLength': 1},
+        'first_index': {'type': 'integer', 'minimum': 0},
+        'sizes': {
+            'type': 'array',
+            'minItems': 1,
+            'items': {
+                'type': 'integer',
+                'minimum': 100,
+                'maximum': 10**18,
+            },
+        },
+        'shape': {
+            'type': 'object',
+            'properties': {
+                'configurations': {
+                    'type': 'array',
+                    'items': {'type': 'string'},
+                },
+                'runs': {'type': 'integer', 'minimum': 1},
+                'size_bytes': {'type': 'integer', 'minimum': 100},
+            },
+            'required': ['configurations', 'runs', 'size_bytes'],
+            'additionalProperties': False,
+        },
+        'replication': {'type': 'integer', 'minimum': 1},
+        'baseline': {'type': 'string', 'minLength': 1},
+        'allow': {'type': 'array', 'items': {'type': 'string'}},
+        'kit': {'type': 'string', 'minLength': 1},
+        'skip': {'type': 'boolean'},
+        'without': {
+            'type': 'array',
+            'items': {'enum': sorted(CAPABILITIES)},
+        },
+        'before': {'type': 'string', 'minLength': 1},
+        'storage': {'enum': ['deck']},
+        'keep': {'type': 'boolean'},
+        'setup': {
+            'type': 'object',
+            'properties': {
+                'tuning': {'enum': sorted(TUNINGS)},
+                'os_profile': {'enum': sorted(os_profiles.PROFILES)},
+                'disks': {'type': 'integer', 'minimum': 1, 'maximum': 64},
+                'volume_type': {'type': 'string', 'minLength': 1},
+                'copies': {'type': 'integer', 'minimum': 1},
+                'osd_groups': {'type': 'integer', 'minimum': 1},
+            },
+            'additionalProperties': False,
+        },
+    },
+    'required': ['sweep', 'configuration', 'sizes'],
+    'additionalProperties': False,
+}
+
+#: Sweep ID that means "the unfinished sweep of this shape, or a new sweep".
+AUTO = 'auto'
+#: Sweep ID that means "a new sweep in each Rally process".
+NEW = 'new'
+
+
+@dataclass(frozen=True)
+class SweepShape:
+    """Shape of a whole sweep.
+
+    :param configurations: configurations in order.
+    :param runs: number of runs of each configuration.
+    :param size_bytes: size of the data in bytes.
+    """
+
+    configurations: tuple[Configuration, ...]
+    runs: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class NodeSetup:
+    """Settings of the nodes; None uses the default of a setting.
+
+    :param tuning: tuning profile of Hadoop.
+    :param os_profile: OS profile.
+    :param disks: number of volumes of a worker.
+    :param volume_type: volume type.
+    :param copies: number of copies that the volume type must have.
+    :param osd_groups: number of OSD groups that the volume type must have.
+    """
+
+    tuning: str | None = None
+    os_profile: str | None = None
+    disks: int | None = None
+    volume_type: str | None = None
+    copies: int | None = None
+    osd_groups: int | None = None
+
+    @property
+    def volumes(self) -> Volumes | None:
+        """Requested volumes; None for the defaults."""
+        counts = self.disks, self.copies, self.osd_groups
+        if self.volume_type is None and counts == (None, None, None):
+            return None
+        return Volumes(self.volume_type or Volumes.type, *counts)
+
+
+@dataclass(frozen=True)
+class WorkloadArgs:
+    """Arguments of a workload.
+
+    :class:`hvstack.rally_plugins.scenario.TPCxHS` describes them.
+
+    :param missing_capabilities: names of capabilities that the cloud does not
+        have.
+    :param open_storage: targets whose storage the cloud decides.
+    """
+
+    sweep: str
+    target: Target
+    sizes: tuple[int, ...]
+    first_index: int = 0
+    shape: SweepShape | None = None
+    replication: int | None = None
+    baseline: str = ''
+    allow: tuple[str, ...] = ()
+    skip: bool = False
+    missing_capabilities: tuple[str, ...] = ()
+    before: Configuration | None = None
+    open_storage: frozenset[Target] = frozenset()
+    kit: Path | None = None
+    setup: NodeSetup = NodeSetup()
+    keep: bool = False
+
+    @property
+    def configuration(self) -> Configuration:
+        """Configuration of the workload.
+
+        :raises hvstack.errors.InputError: the workload measures bare metal.
+        """
+        if not isinstance(self.target, Configuration):
+            raise errors.InputError(
+                'Cannot create a stack for bare metal: it has no flavors. Use '
+                "the context 'hvstack_baseline' alone."
+            )
+        return self.target
+
+
+def parse_args(config: Mapping[str, Any]) -> WorkloadArgs:
+    """Return the arguments of a workload.
+
+    :param config: arguments that comply with :data:`WORKLOAD_SCHEMA`; None
+        has the meaning of a missing argument.
+    :raises hvstack.errors.InputError: the name of a configuration is not
+        valid.
+    """
+    before = config.get('before')
+    missing_capabilities = tuple(config.get('without') or ())
+    shape = config.get('shape')
+    open_names = []
+    if config.get('storage') and 'ceph' not in missing_capabilities:
+        open_names = [
+            name
+            for name in (config['configuration'], before)
+            if name and not set(STORAGES) & set(name.split('-'))
+        ]
+    return WorkloadArgs(
+        sweep=config['sweep'],
+        target=parse_target(config['configuration']),
+        sizes=tuple(config['sizes']),
+        first_index=config.get('first_index') or 0,
+        shape=shape
+        and SweepShape(
+            tuple(map(parse, shape['configurations'])),
+            int(shape['runs']),
+            int(shape['size_bytes']),
+        ),
+        replication=config.get('replication'),
+        baseline=config.get('baseline') or '',
+        allow=tuple(config.get('allow') or ()),
+        skip=bool(config.get('skip')),
+        missing_capabilities=missing_capabilities,
+        before=parse(before) if before else None,
+        open_storage=frozenset(map(parse_target, open_names)),
+        kit=Path(config['kit']) if config.get('kit') else None,
+        setup=NodeSetup(**(config.get('setup') or {})),
+        keep=bool(config.get('keep')),
+    )
