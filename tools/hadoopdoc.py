@@ -11,16 +11,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from hvstack.hadoop import os_profiles, site_files, tuning_profiles
-from hvstack.hadoop.properties import HadoopProperty, Table
+from hvstack.hadoop import os_profiles, sizing, tuning_profiles
+from hvstack.hadoop.properties import describe_value
+from hvstack.hadoop.tuning_profiles import HadoopProperty
 
 BEGIN = '<!-- tools/hadoopdoc.py writes from here -->\n'
 END = '<!-- to here -->\n'
-PAPERS = {
-    'vsphere6': tuning_profiles.VSPHERE6,
-    'vsan': tuning_profiles.VSAN,
-    'amd': tuning_profiles.AMD,
-}
+PAPERS = ('vsphere6', 'vsan', 'amd')
 
 
 def code(text: str) -> str:
@@ -35,9 +32,8 @@ def cell(text: str) -> str:
 
 def value(row: HadoopProperty) -> str:
     """Return what a cluster gets."""
-    return (
-        row.display_value if callable(row.value) else code(row.display_value)
-    )
+    text = describe_value(row)
+    return text if row.formula else code(text)
 
 
 def line(*cells: str) -> str:
@@ -50,35 +46,33 @@ def head(*cells: str) -> str:
     return line(*cells) + line(*('---' for _ in cells))
 
 
-def paper(table: Table) -> Iterator[str]:
+def paper(rows: tuple[HadoopProperty, ...]) -> Iterator[str]:
     """Yield a paper's parameters."""
-    yield head('section', 'parameter', 'paper', 'Hadoop 3.5', 'value', 'why')
-    for section, rows in table.items():
-        for row in rows:
-            yield line(
-                section,
-                code(row.paper_name),
-                cell(row.paper_value),
-                code(row.name) or 'gone',
-                value(row),
-                cell(row.reason),
-            )
+    yield head('section', 'property', 'paper', 'Hadoop 3.5', 'value', 'reason')
+    for row in rows:
+        yield line(
+            row.source,
+            code(row.paper_name),
+            cell(row.paper_value),
+            code(row.name) or 'removed',
+            value(row),
+            cell(row.reason),
+        )
 
 
 def own() -> Iterator[str]:
     """Yield what the default profile sets, and why."""
-    yield head('parameter', 'value', 'source', 'why')
-    for section, rows in tuning_profiles.TUNINGS[site_files.DEFAULT].items():
-        for row in rows:
-            yield line(code(row.name), value(row), section, cell(row.reason))
+    yield head('property', 'value', 'source', 'reason')
+    for row in tuning_profiles.load(sizing.DEFAULT).all_properties:
+        yield line(code(row.name), value(row), row.source, cell(row.reason))
 
 
 def systems() -> Iterator[str]:
     """Yield the OS profiles."""
-    yield head('profile', 'kind', 'setting', 'value', 'source', 'why not')
-    for name, settings in os_profiles.PROFILES.items():
-        # A step has nothing that its profile has not.
-        for setting in () if name in os_profiles.STEPS else settings:
+    yield head('profile', 'kind', 'setting', 'value', 'source', 'reason')
+    # A step of amd has only settings that amd has, too.
+    for name in (*PAPERS, 'stock'):
+        for setting in os_profiles.settings(name):
             yield line(
                 name,
                 setting.kind.value,
@@ -92,9 +86,9 @@ def systems() -> Iterator[str]:
 def document() -> str:
     """Return the generated part of the document."""
     parts = ['\n## The default profile, `hvstack`\n\n', *own()]
-    for name, table in PAPERS.items():
-        count = sum(len(rows) for rows in table.values())
-        parts += [f'\n## {name}: {count} parameters\n\n', *paper(table)]
+    for name in PAPERS:
+        rows = tuning_profiles.load(name).properties
+        parts += [f'\n## {name}: {len(rows)} properties\n\n', *paper(rows)]
     parts += ['\n## OS profiles\n\n', *systems(), '\n']
     return ''.join(parts)
 

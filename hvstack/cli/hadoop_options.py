@@ -13,7 +13,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_tuning(parser)
     parser.add_argument(
         '--os-profile',
-        choices=sorted(os_profiles.PROFILES),
+        choices=os_profiles.list_names(),
         help="profile of the nodes' operating system (default: [hadoop] "
         'os_profile of hvstack.conf, else vsphere6)',
     )
@@ -23,7 +23,7 @@ def add_tuning(parser: argparse.ArgumentParser) -> None:
     """Add the profile of Hadoop's settings alone."""
     parser.add_argument(
         '--tuning',
-        choices=sorted(tuning_profiles.TUNINGS),
+        choices=tuning_profiles.list_names(),
         help="profile of Hadoop's settings (default: [hadoop] tuning of "
         'hvstack.conf, else hvstack)',
     )

@@ -34,11 +34,6 @@ _DISK = re.compile(
 UID = 1_879_091_000
 _FIREWALL = re.compile(r'hv_[0-9a-f]{16}', re.ASCII)
 _VALUE = re.compile(r'[A-Za-z0-9][A-Za-z0-9 ._+-]{0,99}', re.ASCII)
-_SETTINGS = {
-    name
-    for profile in os_profiles.PROFILES
-    for name in os_profiles.kernel_settings(profile)
-}
 
 
 def lab_command(verb: str, name: str) -> list[str]:
@@ -181,8 +176,13 @@ def load(data: Any, path: Path) -> Action:
         if not str(file).startswith('/'):
             raise fields.error(name, 'is not an absolute path')
     settings = _texts(fields, 'settings')
+    allowed = {
+        setting
+        for profile in (os_profiles.list_names() if settings else ())
+        for setting in os_profiles.kernel_settings(profile)
+    }
     for name, value in settings.items():
-        if name not in _SETTINGS or not _VALUE.fullmatch(value):
+        if name not in allowed or not _VALUE.fullmatch(value):
             raise fields.error(f'settings.{name}', f'is {value!r:.60}')
     disks = _texts(fields, 'disks')
     for disk, disk_uuid in disks.items():

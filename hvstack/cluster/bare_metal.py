@@ -34,7 +34,13 @@ from hvstack.cluster.base import (
 )
 from hvstack.cluster.command_node import CommandNode
 from hvstack.cluster.host_inventory import Host as Host
-from hvstack.hadoop import daemons, os_profiles, site_files, sizing
+from hvstack.hadoop import (
+    daemons,
+    os_profiles,
+    site_files,
+    sizing,
+    tuning_profiles,
+)
 from hvstack.model.host import HostProfile
 from hvstack.model.strict_mapping import Fields
 from hvstack.progress import Progress
@@ -448,7 +454,7 @@ class BareHosts(ClusterNodes):
         :raises hvstack.errors.InputError: the file is not well formed, or
             there is no such profile.
         """
-        sizing.get_rule(tuning)
+        tuning_profiles.load(tuning)
         os_profiles.settings(os_profile)
         hosts = read(path)
         nodes = [

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """OS profiles: operating system settings of the papers, as a shell fragment.
 
-The papers contradict each other (large pages are on in vsphere6, off in amd
+Each profile is a YAML file in ``hvstack/share/hadoop/os-profiles``. The papers
+contradict each other (large pages are on in vsphere6, off in amd
 and vsan), so only a whole profile can be chosen. Paths in the fragment begin
 with ``$HVSTACK_ROOT``, which only tests set.
 """
 
+import functools
 import shlex
 from dataclasses import dataclass
 from enum import Enum
 
-from hvstack import errors
+from hvstack import errors, share, shell_scripts, yamlfile
+from hvstack.model.strict_mapping import to_dataclass
 
 DEFAULT = 'vsphere6'
 #: File of a node that lists the settings that were applied or not.
@@ -22,6 +25,7 @@ SETUP = '/etc/hvstack/node-setup'
 DISKS = '/etc/hvstack/disks'
 #: Directory below which data disks are mounted, with a number from 0 each.
 DATA = '/srv/data'
+_DIRECTORY = share.HADOOP / 'os-profiles'
 
 
 class Kind(Enum):
@@ -49,358 +53,63 @@ class Setting:
     :param name: name of the setting.
     :param value: value of the setting.
     :param source: section or table of the paper.
-    :param reason: why the node does not apply the setting itself.
+    :param reason: effect of the setting, or why the node does not apply it
+        itself.
     """
 
     kind: Kind
     name: str
     value: str
     source: str
-    reason: str = ''
+    reason: str
 
 
-_MTU = "the network's MTU is Neutron's to say, by DHCP"
-_QUEUES = "one queue is the flavor's and the image's default"
+@dataclass(frozen=True)
+class _Profile:
+    settings: tuple[Setting, ...]
 
 
-def _sysctls(source: str, values: dict[str, str]) -> tuple[Setting, ...]:
-    return tuple(
-        Setting(Kind.SYSCTL, name, value, source)
-        for name, value in values.items()
-    )
+@dataclass(frozen=True)
+class _Step:
+    """An OS profile with the first sections of another profile.
+
+    :param base: name of the other profile.
+    :param last_section: last section whose settings apply.
+    """
+
+    base: str
+    last_section: str
 
 
-def _limits(source: str, value: str) -> tuple[Setting, ...]:
-    return tuple(
-        Setting(Kind.LIMIT, name, value, source)
-        for name in ('nofile', 'nproc')
-    )
+def list_names() -> list[str]:
+    """Return the names of all OS profiles."""
+    return sorted(path.stem for path in _DIRECTORY.glob('*.yaml'))
 
 
-#: Settings of every profile, in the order in which they are applied.
-PROFILES: dict[str, tuple[Setting, ...]] = {
-    'vsphere6': (
-        # "Ensure large pages are used by the hypervisor, guest OS, and
-        # Java": the JVMs of the tuning profile ask for them.
-        Setting(Kind.THP, 'enabled', 'madvise', 'Best Practices: large pages'),
-        *_limits('appendix A, limits.conf', '32768'),
-        *_sysctls(
-            'appendix A, sysctl.conf',
-            {
-                'net.ipv4.conf.all.arp_filter': '1',
-                'vm.dirty_background_ratio': '1',
-                'vm.swappiness': '0',
-                'vm.overcommit_memory': '0',
-                'net.core.rmem_max': '16777216',
-                'net.core.wmem_max': '16777216',
-                'net.ipv4.tcp_rmem': '4096 87380 16777216',
-                'net.ipv4.tcp_wmem': '4096 65536 16777216',
-                'net.ipv4.tcp_mtu_probing': '1',
-            },
-        ),
-        # Since 5.19, mkfs.xfs requires two groups, for a second superblock.
-        # Appendix B of the paper uses a single group for a constant
-        # throughput. HDFS has replicas on other nodes.
-        Setting(
-            Kind.MKFS,
-            'xfs',
-            '--unsupported -d agcount=1',
-            'appendix A, Linux',
-        ),
-        Setting(
-            Kind.ELSEWHERE,
-            'partition',
-            'one, aligned at 8 MiB',
-            'appendix A, Hardware',
-            'a file system takes the whole disk, which is aligned',
-        ),
-        Setting(
-            Kind.ELSEWHERE,
-            'queues',
-            'num_tqs=1 num_rqs=1',
-            'appendix A, guest OS drivers',
-            _QUEUES,
-        ),
-        Setting(
-            Kind.ELSEWHERE,
-            'interrupts',
-            'one CPU for both NICs with 4 or more VMs a host, else two',
-            'Networking',
-            'virtio has one interrupt for its one queue',
-        ),
-        Setting(
-            Kind.ELSEWHERE,
-            'bonding',
-            'mode=2 xmit_hash_policy=layer3+4',
-            'appendix A, Network bonding driver',
-            'a server has one port; hosts bond their NICs',
-        ),
-        Setting(
-            Kind.ELSEWHERE,
-            'mtu',
-            '9000',
-            'appendix A, Network bonding driver',
-            _MTU,
-        ),
-    ),
-    'vsan': (
-        Setting(Kind.THP, 'defrag', 'never', 'appendix A'),
-        Setting(Kind.THP, 'enabled', 'never', 'appendix A'),
-        *_limits('appendix A', '65536'),
-        *_sysctls(
-            'appendix A',
-            {
-                'net.core.rmem_max': '16777216',
-                'net.core.wmem_max': '16777216',
-                'net.ipv4.tcp_rmem': '4096 87380 16777216',
-                'net.ipv4.tcp_wmem': '4096 65536 16777216',
-                'net.core.netdev_max_backlog': '250000',
-                'vm.swappiness': '0',
-            },
-        ),
-        Setting(Kind.MKFS, 'xfs', '-i size=2048', 'appendix A'),
-        Setting(
-            Kind.MOUNT, 'options', 'noatime,nodiratime,logbufs=8', 'appendix A'
-        ),
-        Setting(Kind.ELSEWHERE, 'mtu', '9000', 'appendix A', _MTU),
-    ),
-    'amd': (
-        Setting(Kind.THP, 'enabled', 'never', '3.3.1'),
-        Setting(Kind.LIMIT, 'nofile', '32768', '2.4.1'),
-        *_sysctls('2.4.1', {'net.core.somaxconn': '1024'}),
-        Setting(Kind.MKFS, 'ext4', '', '3.3.2'),
-        Setting(Kind.MOUNT, 'options', 'noatime', '3.3.2'),
-        Setting(
-            Kind.ELSEWHERE,
-            'scheduler',
-            'cfq',
-            '3.3.3',
-            'Linux has no CFQ since 5.0',
-        ),
-    ),
-    'stock': (),
-}
-#: Steps of the amd guide: each applies the settings of its section and of the
-#: sections before it; with 3.3.2 and 3.3.3 this is the profile ``amd``.
-STEPS = {
-    f'amd-{step}': tuple(s for s in PROFILES['amd'] if s.source <= step)
-    for step in ('2.4.1', '3.3.1')
-}
-PROFILES |= STEPS
-
-_FUNCTIONS = r"""
-os_root=${HVSTACK_ROOT:-}
-[ ! -e "$os_root/etc/hvstack/node.env" ] || . "$os_root/etc/hvstack/node.env"
-os_state=$os_root@STATE@
-mkdir -p "${os_state%/*}"
-echo "profile $os_profile" >"$os_state"
-
-os_set() {
-    echo "set $1=$2" >>"$os_state"
-}
-
-os_not_set() {
-    echo "not set $1=$2: $3" >>"$os_state"
-    echo "os profile $os_profile: not set: $1=$2 ($3)"
-}
-
-# What is set in a container holds for the host and all of its guests, and
-# most of it cannot be set there.
-os_container() {
-    [ -n "${SHARED_KERNEL:-}" ] ||
-        tr '\0' '\n' <"$os_root/proc/1/environ" 2>/dev/null |
-        grep -q '^container='
-}
-
-# A network's values are its name space's own; all others are the kernel's.
-# Where hosts share one, the name space is not Hadoop's alone either.
-os_kernel() {
-    case ${SHARED_KERNEL:-}$1 in
-    sysctl.net.*) return 1 ;;
-    *) os_container ;;
-    esac
-}
-
-os_write() {
-    if os_kernel "$1"; then
-        os_not_set "$1" "$2" "the kernel is the host's"
-    elif [ ! -e "$3" ]; then
-        os_not_set "$1" "$2" 'this kernel or name space does not have it'
-    elif (echo "$2" >"$3") 2>/dev/null; then
-        os_set "$1" "$2"
-    else
-        os_not_set "$1" "$2" 'refused'
-    fi
-}
-
-os_sysctl() {
-    os_write "sysctl.$1" "$2" "$os_root/proc/sys/$(echo "$1" | tr . /)"
-}
-
-os_thp() {
-    os_write "thp.$1" "$2" "$os_root/sys/kernel/mm/transparent_hugepage/$1"
-}
-
-# For the shell that starts the daemons, and for later logins.
-os_limit() {
-    mkdir -p "$os_root/etc/security/limits.d"
-    echo "* - $1 $2" >"$os_root/etc/security/limits.d/hvstack-$1.conf"
-    if prlimit --pid "${OS_PID:-$$}" "--$1=$2:$2" 2>/dev/null; then
-        os_set "limit.$1" "$2"
-    else
-        os_not_set "limit.$1" "$2" 'refused'
-    fi
-}
-
-# Prints a virtual machine's disks but those with partitions, such as the
-# root disk, those in use for anything else, and the config drive.
-os_find() {
-    for os_block in "$os_root"/sys/block/*; do
-        os_name=${os_block##*/}
-        case $os_name in vd* | sd* | xvd* | nvme*) ;; *) continue ;; esac
-        [ "$(cat "$os_block/ro" 2>/dev/null)" = 0 ] || continue
-        [ "$(cat "$os_block/removable" 2>/dev/null)" = 0 ] || continue
-        [ ! -e "$os_block/partition" ] || continue
-        ! ls -d "$os_block/$os_name"[p0-9]* >/dev/null 2>&1 || continue
-        ! grep "^/dev/$os_name " "$os_root/proc/mounts" |
-            grep -qv " $os_root@DATA@/" || continue
-        ! grep -q "^/dev/$os_name " "$os_root/proc/swaps" || continue
-        case $(blkid -p -o value -s LABEL "/dev/$os_name" 2>/dev/null) in
-        config-2) continue ;;
-        esac
-        case $(blkid -p -o value -s TYPE "/dev/$os_name" 2>/dev/null) in
-        swap) continue ;;
-        esac
-        echo "/dev/$os_name"
-    done
-}
-
-# Sets $DATA_DISKS where there is no table, once there are as many disks as
-# $DISKS says: volumes are attached after the machine has begun to boot.
-os_wait() {
-    if [ -n "${DISK_TABLE:-}${SHARED_KERNEL:-}" ] || os_container; then
-        return 0
-    fi
-    os_left=${DISK_SECONDS:-300}
-    while :; do
-        DATA_DISKS=$(os_find | tr '\n' ' ')
-        os_count=$(echo "$DATA_DISKS" | wc -w)
-        [ "$os_count" -lt "${DISKS:-0}" ] && [ "$os_left" -gt 0 ] || break
-        os_left=$((os_left - 2))
-        sleep 2
-    done
-    [ "$os_count" -ge "${DISKS:-0}" ] ||
-        os_not_set disks "$DISKS" "only $os_count there"
-}
-
-# os_disks FILE-SYSTEM OPTIONS MOUNT-OPTIONS, for the disks in $DATA_DISKS.
-# One that holds anything keeps it, since this runs at every boot; the label
-# tells of the profile that made a file system. An ephemeral disk comes with
-# Nova's file system, which nobody has used yet.
-os_disks() {
-    if [ -z "${DATA_DISKS:-}" ]; then
-        [ -z "$1" ] || os_not_set "mkfs.$1" "$2" 'the node has one root disk'
-        [ -z "$3" ] || os_not_set mount "$3" 'the node has one root disk'
-    fi
-    os_number=0
-    for os_disk in ${DATA_DISKS:-}; do
-        os_make "$os_disk" "$1" "$2"
-        os_mount "$os_disk" "$os_root@DATA@/$os_number" "$3"
-        os_number=$((os_number + 1))
-    done
-}
-
-# One folder on every data disk that is there, for HDFS and for YARN.
-os_folders() {
-    os_hdfs= os_yarn=
-    for os_folder in "$os_root@DATA@"/*; do
-        mountpoint -q "$os_folder" 2>/dev/null || continue
-        mkdir -p "$os_folder/hdfs" "$os_folder/yarn"
-        os_hdfs=$os_hdfs${os_hdfs:+,}file://$os_folder/hdfs
-        os_yarn=$os_yarn${os_yarn:+,}$os_folder/yarn
-    done
-    [ -n "$os_hdfs" ] || return 0
-    os_value hdfs-site.xml dfs.datanode.data.dir "$os_hdfs"
-    os_value yarn-site.xml yarn.nodemanager.local-dirs "$os_yarn"
-}
-
-# os_value FILE NAME VALUE: a property of a site file has this value.
-os_value() {
-    sed -i "s|\(<name>$2</name><value>\)[^<]*|\1$3|" \
-        "$os_root/etc/hadoop/$1"
-}
-
-os_make() {
-    os_blank=
-    os_found=$(blkid -p -o value -s TYPE -s PTTYPE "$1" 2>/dev/null) ||
-        [ $? != 2 ] || os_blank=yes # 2: nothing was found on it
-    if [ -z "$os_blank" ]; then
-        os_label=$(blkid -p -o value -s LABEL "$1" 2>/dev/null || true)
-        case $os_label in
-        ephemeral[0-9]*)
-            mountpoint -q "$os_root@DATA@/$os_number" ||
-                ! wipefs -qa "$1" || os_blank=yes
-            ;;
-        esac
-    fi
-    if [ -z "$os_blank" ]; then
-        if [ -n "$2" ] && [ "$os_label" = "hv-$os_profile" ]; then
-            os_set "mkfs.$2" "$3 on $1"
-        elif [ -n "$2" ]; then
-            os_not_set "mkfs.$2" "$3" "$1 holds ${os_found:-data} already"
-        fi
-    elif [ -n "$2" ] && os_format "$2" "-L hv-$os_profile $3" "$1"; then
-        os_set "mkfs.$2" "$3 on $1"
-    elif [ -n "$2" ] && os_format "$2" '' "$1"; then
-        os_not_set "mkfs.$2" "$3" "refused for $1: plain $2"
-    else
-        [ -z "$2" ] || os_not_set "mkfs.$2" "$3" "failed on $1: plain ext4"
-        os_format ext4 '' "$1" || true
-    fi
-}
-
-os_format() {
-    os_uuid=$(sed -n "s:^$3 ::p" "${DISK_TABLE:-/dev/null}")
-    case $1-$os_uuid in
-    *-) ;;
-    xfs-*) os_uuid="-m uuid=$os_uuid" ;;
-    ext4-*) os_uuid="-U $os_uuid" ;;
-    esac
-    mkfs."$1" $2 $os_uuid "$3" </dev/null >/dev/null 2>&1
-}
-
-os_mount() {
-    mkdir -p "$2"
-    mountpoint -q "$2" ||
-        { [ -n "$3" ] && mount -o "$3" "$1" "$2" 2>/dev/null; } ||
-        mount "$1" "$2" ||
-        echo "os profile $os_profile: no file system on $1"
-    [ -n "$3" ] || return 0
-    os_has=,$(sed -n "s:^[^ ]* $2 [^ ]* \([^ ]*\) .*:\1:p" \
-        "$os_root/proc/mounts"),
-    for os_option in $(echo "$3" | tr , ' '); do
-        case $os_has in
-        *,"$os_option",*) os_set mount "$os_option on $1" ;;
-        *) os_not_set mount "$os_option" "not in force on $1" ;;
-        esac
-    done
-}
-"""
-
-
+@functools.cache
 def settings(profile: str) -> tuple[Setting, ...]:
-    """Return the settings of an OS profile.
+    """Return the settings of an OS profile, in the order of application.
 
     :param profile: name of the OS profile.
     :raises hvstack.errors.InputError: the profile does not exist.
     """
-    try:
-        return PROFILES[profile]
-    except KeyError:
+    names = list_names()
+    if profile not in names:
         raise errors.InputError(
             f"Cannot use the OS profile '{profile}': it does not exist. "
-            f'Use one of {", ".join(sorted(PROFILES))}.'
-        ) from None
+            f'Use one of {", ".join(names)}.'
+        )
+    document = yamlfile.load(_DIRECTORY / f'{profile}.yaml', packaged=True)
+    if 'base' in document.data:
+        step = to_dataclass(_Step, document.data, document.source_location())
+        return tuple(
+            setting
+            for setting in settings(step.base)
+            if setting.source <= step.last_section
+        )
+    return to_dataclass(
+        _Profile, document.data, document.source_location()
+    ).settings
 
 
 def kernel_settings(profile: str) -> list[str]:
@@ -450,7 +159,10 @@ def fragment(
         ]
     if shared_kernel:
         lines.append('SHARED_KERNEL=yes')
-    lines.append(_FUNCTIONS.replace('@STATE@', STATE).replace('@DATA@', DATA))
+    functions = shell_scripts.load('os-profile')
+    lines.append(
+        '\n' + functions.replace('@STATE@', STATE).replace('@DATA@', DATA)
+    )
     disks = {Kind.MKFS: ('', ''), Kind.MOUNT: ('', '')}
     for setting in chosen:
         if setting.kind in disks:

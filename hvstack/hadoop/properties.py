@@ -1,41 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hadoop properties of the papers, and the formulas for their values.
+"""Formulas for the values of Hadoop's properties.
 
-The tables of properties are in :mod:`hvstack.hadoop.tuning_profiles`.
+The properties are in :mod:`hvstack.hadoop.tuning_profiles`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from hvstack.hadoop.sizing import NodeSizing, sort_buffer_mib
+from hvstack.hadoop.tuning_profiles import HadoopProperty
 
 CORE = 'core-site.xml'
 HDFS = 'hdfs-site.xml'
 YARN = 'yarn-site.xml'
 MAPRED = 'mapred-site.xml'
-#: Not a site file: settings of a command, or of another file of Hadoop.
-ENV = 'hadoop-env.sh'
-SCHEDULER = 'capacity-scheduler.xml'
-JVM = 'JVM'
-
-#: Properties that Hadoop 3.5 reads but that no default file contains, each
-#: with a class that defines it.
-NOT_IN_DEFAULTS = {
-    'mapreduce.input.fileinputformat.split.maxsize': 'mapreduce.lib.input'
-    '.FileInputFormat',
-    'mapreduce.map.java.opts': 'mapred.JobConf',
-    'mapreduce.reduce.java.opts': 'mapred.JobConf',
-    'mapreduce.shuffle.manage.os.cache': 'mapred.ShuffleHandler',
-    'mapreduce.terasort.output.replication': 'examples.terasort'
-    '.TeraSortConfigKeys',
-    'mapreduce.terasort.partitions.sample': 'examples.terasort'
-    '.TeraSortConfigKeys',
-    'mapreduce.terasort.use.terascheduler': 'examples.terasort'
-    '.TeraSortConfigKeys',
-    'yarn.scheduler.capacity.per-node-heartbeat'
-    '.multiple-assignments-enabled': 'yarn.server.resourcemanager.scheduler'
-    '.capacity.CapacitySchedulerConfiguration',
-}
 
 
 @dataclass(frozen=True)
@@ -53,54 +31,6 @@ class Facts:
 
 
 Formula = Callable[[Facts], str]
-
-
-@dataclass(frozen=True)
-class HadoopProperty:
-    """A property in a paper, and its equivalent in Hadoop 3.5.
-
-    :param paper_name: name in the paper; empty for a property that hvstack
-        adds.
-    :param paper_value: value in the paper; empty if the paper has no value.
-    :param site: file that contains the property in Hadoop 3.5.
-    :param name: name in Hadoop 3.5; empty if the property was removed.
-    :param value: value for a cluster, or the formula for it; None if the
-        cluster keeps Hadoop's default or another component sets it.
-    :param reason: why the property was removed, is not set, or differs from
-        the paper.
-    """
-
-    paper_name: str
-    paper_value: str = ''
-    site: str = ''
-    name: str = ''
-    value: str | Formula | None = None
-    reason: str = ''
-
-    @property
-    def display_value(self) -> str:
-        """Value as human-readable text; the description of a formula."""
-        if callable(self.value):
-            summary = (self.value.__doc__ or '').split('\n')[0]
-            return summary.rstrip('.')
-        return self.value or ''
-
-
-#: Rows of one paper, by its section or table.
-Table = dict[str, tuple[HadoopProperty, ...]]
-
-
-def resolve_properties(
-    table: Table, facts: Facts
-) -> dict[str, dict[str, str]]:
-    """Return the properties that a table sets, by site file and name."""
-    properties: dict[str, dict[str, str]] = {}
-    for rows in table.values():
-        for row in rows:
-            if row.name and row.value is not None:
-                value = row.value(facts) if callable(row.value) else row.value
-                properties.setdefault(row.site, {})[row.name] = value
-    return properties
 
 
 def replication(facts: Facts) -> str:
@@ -222,3 +152,57 @@ def stock_master_jvm(facts: Facts) -> str:
     """Hadoop's -Xmx1024m, at most 0.8 of its container."""
     heap = min(1024, int(0.8 * int(stock_master_mib(facts))))
     return f'-Xmx{heap}m {_every_jvm(facts)}'
+
+
+#: Formulas by their names in the files of the tuning profiles; the first line
+#: of the docstring describes the value.
+FORMULAS: dict[str, Formula] = {
+    formula.__name__: formula
+    for formula in (
+        replication,
+        block_bytes,
+        containers,
+        container_mib,
+        map_mib,
+        sort_mib,
+        block_buffer_mib,
+        parallel_copies,
+        daemon_heap,
+        small_jvm,
+        no_heap_jvm,
+        master_jvm,
+        vsphere6_map_jvm,
+        vsphere6_reduce_jvm,
+        amd_map_jvm,
+        amd_reduce_jvm,
+        stock_master_mib,
+        stock_master_jvm,
+    )
+}
+
+
+def describe_value(row: HadoopProperty) -> str:
+    """Return the value of a property as human-readable text.
+
+    :param row: property; a formula is described by its docstring.
+    """
+    if row.formula:
+        summary = (FORMULAS[row.formula].__doc__ or '').split('\n')[0]
+        return summary.rstrip('.')
+    return row.value or ''
+
+
+def resolve_properties(
+    rows: Iterable[HadoopProperty], facts: Facts
+) -> dict[str, dict[str, str]]:
+    """Return the values of properties, by site file and name.
+
+    :param rows: properties; of two with the same name, the last one counts.
+    :param facts: values for the formulas.
+    """
+    properties: dict[str, dict[str, str]] = {}
+    for row in rows:
+        value = FORMULAS[row.formula](facts) if row.formula else row.value
+        if row.name and value is not None:
+            properties.setdefault(row.site, {})[row.name] = value
+    return properties

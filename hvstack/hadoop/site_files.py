@@ -14,6 +14,7 @@ import hashlib
 from collections.abc import Mapping
 from xml.sax.saxutils import escape
 
+from hvstack.hadoop import tuning_profiles
 from hvstack.hadoop.properties import (
     CORE,
     HDFS,
@@ -21,14 +22,10 @@ from hvstack.hadoop.properties import (
     YARN,
     Facts,
     block_bytes,
+    resolve_properties,
 )
-from hvstack.hadoop.properties import resolve_properties as tuned
-from hvstack.hadoop.sizing import DEFAULT, NodeSizing, get_rule
-from hvstack.hadoop.tuning_profiles import (
-    BLOCK_MIB,
-    LARGEST_BLOCK_MIB,
-    TUNINGS,
-)
+from hvstack.hadoop.sizing import DEFAULT, NodeSizing
+from hvstack.hadoop.tuning_profiles import TuningProfile
 
 CONTROLLER = '%CONTROLLER%'
 CONF = '/etc/hadoop'
@@ -95,8 +92,7 @@ def render_site_files(
     :param node_groups: whether replicas of a block are on different hosts.
     :param block_mib: HDFS block size in MiB; None uses that of the tuning
         profile.
-    :param tuning: tuning profile, a key of
-        :data:`hvstack.hadoop.tuning_profiles.TUNINGS`.
+    :param tuning: name of the tuning profile.
     :param namenode_handlers: ``dfs.namenode.handler.count``; None uses that of
         the tuning profile. vsphere6 used 1 ("Controller Daemons": a workaround
         for HDFS-7122).
@@ -106,10 +102,13 @@ def render_site_files(
         Hadoop 3.4.
     :raises hvstack.errors.InputError: the tuning profile does not exist.
     """
-    get_rule(tuning)
+    profile = tuning_profiles.load(tuning)
     values = _base_properties(sizing, controller, replication)
-    facts = Facts(sizing, replication, block_mib or _block_mib(tuning, sizing))
-    for name, properties in tuned(TUNINGS[tuning], facts).items():
+    facts = Facts(
+        sizing, replication, block_mib or _block_mib(profile, sizing)
+    )
+    tuned = resolve_properties(profile.all_properties, facts)
+    for name, properties in tuned.items():
         if name in values:
             values[name] |= properties
     if block_mib is not None:
@@ -151,15 +150,15 @@ def _bind_properties(controller: str) -> dict[str, dict[str, str]]:
     }
 
 
-def _block_mib(tuning: str, sizing: NodeSizing) -> int:
+def _block_mib(profile: TuningProfile, sizing: NodeSizing) -> int:
     """Return the HDFS block size in MiB for workers of a size.
 
     Small workers get small blocks: with larger blocks, a small data set would
     leave containers idle.
     """
     if sizing.yarn_mib < _SMALL_MIB:
-        return BLOCK_MIB[tuning]
-    return LARGEST_BLOCK_MIB[tuning]
+        return profile.block_mib
+    return profile.max_block_mib
 
 
 def _base_properties(

@@ -2,6 +2,7 @@
 """Strict access to plain mappings, with errors that name file and field."""
 
 import dataclasses
+import enum
 import ipaddress
 import re
 import types
@@ -218,7 +219,8 @@ def to_dataclass(
     """Return an object of a dataclass whose fields have their types.
 
     The types of the fields are the schema: ``str``, ``int``, ``float``,
-    ``bool``, ``Any``, mappings, tuples, lists, dataclasses, and None. Numbers
+    ``bool``, ``Any``, enumerations of texts, mappings, tuples, lists,
+    dataclasses, and None. Numbers
     are finite and not negative.
 
     :param data: what was read.
@@ -287,6 +289,14 @@ def _convert(fields: Fields, name: str, hint: Any, value: Any) -> Any:
             key: _convert(fields, f'{name}.{key}', args[1], item)
             for key, item in value.items()
         }
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        values = [item.value for item in hint]
+        if value in values:
+            return hint(value)
+        raise fields.error(
+            name,
+            f'is {_format_value(value)}. Use one of {", ".join(values)}',
+        )
     if hint is bool and isinstance(value, bool):
         return value
     if hint is str and isinstance(value, str) and len(value) <= _MAX_TEXT:

@@ -8,8 +8,7 @@ from typing import Any
 
 from hvstack import errors
 from hvstack.cloud.volumes import Volumes
-from hvstack.hadoop import os_profiles
-from hvstack.hadoop.tuning_profiles import TUNINGS
+from hvstack.hadoop import os_profiles, tuning_profiles
 from hvstack.model.configuration import STORAGES, Configuration, parse
 from hvstack.model.target import Target, parse_target
 from hvstack.sweep.search_space import CAPABILITIES
@@ -61,8 +60,8 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
         'setup': {
             'type': 'object',
             'properties': {
-                'tuning': {'enum': sorted(TUNINGS)},
-                'os_profile': {'enum': sorted(os_profiles.PROFILES)},
+                'tuning': {'enum': tuning_profiles.list_names()},
+                'os_profile': {'enum': os_profiles.list_names()},
                 'disks': {'type': 'integer', 'minimum': 1, 'maximum': 64},
                 'volume_type': {'type': 'string', 'minLength': 1},
                 'copies': {'type': 'integer', 'minimum': 1},

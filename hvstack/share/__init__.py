@@ -14,6 +14,8 @@ ROOT = Path(str(resources.files(__name__)))
 
 #: Flavor catalogues, by host profile.
 CATALOGUES = ROOT / 'flavors'
+#: Tuning profiles and OS profiles of Hadoop's nodes.
+HADOOP = ROOT / 'hadoop'
 #: Heat templates; environments are in its directory ``environments``.
 HEAT_TEMPLATES = ROOT / 'heat-templates'
 #: Host profiles.
@@ -22,3 +24,5 @@ HOST_PROFILES = ROOT / 'hosts'
 LAB = ROOT / 'lab'
 #: Rally tasks, and the Jinja2 files that they import.
 RALLY_TASKS = ROOT / 'rally-tasks'
+#: Shell programs that run on nodes and hosts.
+SHELL = ROOT / 'shell'

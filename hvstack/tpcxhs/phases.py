@@ -15,8 +15,7 @@ from typing import Any
 from hvstack import errors, processutils
 from hvstack.cluster import effective_settings
 from hvstack.cluster.base import Cluster, Node
-from hvstack.hadoop import job_history, webhdfs
-from hvstack.hadoop.tuning_profiles import LARGEST_BLOCK_MIB
+from hvstack.hadoop import job_history, tuning_profiles, webhdfs
 from hvstack.progress import Progress
 from hvstack.results.benchmark import RECORD_BYTES
 from hvstack.tpcxhs import datacheck
@@ -138,7 +137,8 @@ class PhaseRunner:
         """Run a job and measure the time of its client, as TPCx-HS does."""
         workload = self.workload
         self._say(f'{phase} ...')
-        max_block_bytes = LARGEST_BLOCK_MIB[self.cluster.tuning] * MIB
+        tuning = tuning_profiles.load(self.cluster.tuning)
+        max_block_bytes = tuning.max_block_mib * MIB
         block = min(workload.block_bytes, max_block_bytes)
         if workload.one_jvm:
             program += ' -Dmapreduce.job.ubertask.enable=true'

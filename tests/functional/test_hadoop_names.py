@@ -8,8 +8,13 @@ from xml.etree import ElementTree
 import testtools
 
 from hvstack import paths, processutils
-from hvstack.hadoop import properties, tuning_profiles
-from tests.unit.hadoop.test_tables import KNOWN, SITE_FILES, rows, written
+from hvstack.hadoop import tuning_profiles
+from tests.unit.hadoop.test_tables import (
+    KNOWN,
+    NOT_IN_DEFAULTS,
+    SITE_FILES,
+    written,
+)
 
 VERSION = '3.5.0'
 DEFAULTS = {
@@ -51,10 +56,8 @@ class HadoopNamesTest(testtools.TestCase):
                 for element in ElementTree.fromstring(text).iter('property')
             }
         self.assertEqual(set(), set(KNOWN.read_text().split()) - names)
-        self.assertEqual(set(), set(properties.NOT_IN_DEFAULTS) & names)
-        self.assertEqual(
-            set(), written() - names - set(properties.NOT_IN_DEFAULTS)
-        )
+        self.assertEqual(set(), set(NOT_IN_DEFAULTS) & names)
+        self.assertEqual(set(), written() - names - set(NOT_IN_DEFAULTS))
 
     def test_the_others_are_read_by_their_classes(self) -> None:
         classes = {}
@@ -62,7 +65,7 @@ class HadoopNamesTest(testtools.TestCase):
             with zipfile.ZipFile(jar) as archive:
                 for name in archive.namelist():
                     classes[name] = jar
-        for name, holder in properties.NOT_IN_DEFAULTS.items():
+        for name, holder in NOT_IN_DEFAULTS.items():
             path = f'org/apache/hadoop/{holder.replace(".", "/")}.class'
             self.assertIn(name.encode(), self.read(classes[path], path))
 
@@ -80,12 +83,8 @@ class HadoopNamesTest(testtools.TestCase):
             for line in answer.stdout.splitlines():
                 old, _, replacement = line.partition('\t')
                 new[old] = replacement.strip()
-        for table in (
-            tuning_profiles.VSPHERE6,
-            tuning_profiles.VSAN,
-            tuning_profiles.AMD,
-        ):
-            for row in rows(table):
+        for tuning in ('vsphere6', 'vsan', 'amd'):
+            for row in tuning_profiles.load(tuning).properties:
                 if row.site in SITE_FILES and row.paper_name not in OTHERWISE:
                     expected = new.get(row.paper_name, row.paper_name)
                     self.assertEqual(expected, row.name, row.paper_name)

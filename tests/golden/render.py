@@ -305,7 +305,7 @@ def environments() -> Iterator[tuple[str, str]]:
             yield call(name)
         if host != 'vsphere6':
             return
-        for tuning in sorted(tuning_profiles.TUNINGS):
+        for tuning in tuning_profiles.list_names():
             yield call('i4', '--tuning', tuning)
         for name in ('amd', 'amd-2.4.1', 'amd-2.4.2', 'stock', 'vsan'):
             yield call('i4', '--os-profile', name)
@@ -370,7 +370,7 @@ def hadoop_site_files() -> Iterator[tuple[str, str]]:
     for host in HOSTS:
         _, out, _ = run('host', 'show', host, '-f', 'json')
         profile = json.loads(out)
-        for tuning in sorted(tuning_profiles.TUNINGS):
+        for tuning in tuning_profiles.list_names():
             sized = sizing.size_node(
                 profile['cpus'],
                 profile['memory_mib'],
@@ -383,7 +383,7 @@ def hadoop_site_files() -> Iterator[tuple[str, str]]:
             data[f'{_name(host)}, {tuning}'] = {
                 name: _properties(text) for name, text in files.items()
             } | {'hadoop-env.sh': site_files.render_hadoop_env(sized)}
-    for tuning in sorted(tuning_profiles.TUNINGS):
+    for tuning in tuning_profiles.list_names():
         data[f'digest, {tuning}'] = {
             replication: site_files.digest_settings(replication, tuning)
             for replication in (1, 2, 3)

@@ -8,9 +8,7 @@ import testtools
 from oslo_config import generator
 
 from hvstack import conf, errors, share
-from hvstack.hadoop import os_profiles, sizing
-from hvstack.hadoop.os_profiles import PROFILES
-from hvstack.hadoop.tuning_profiles import TUNINGS
+from hvstack.hadoop import os_profiles, sizing, tuning_profiles
 
 SAMPLE = share.ROOT / 'hvstack.conf.sample'
 
@@ -31,8 +29,12 @@ class ConfTest(testtools.TestCase):
             option.name: option.type.choices
             for option in dict(conf.list_opts())['hadoop']
         }
-        self.assertEqual(set(TUNINGS), set(choices['tuning']))
-        self.assertEqual(set(PROFILES), set(choices['os_profile']))
+        self.assertEqual(
+            set(tuning_profiles.list_names()), set(choices['tuning'])
+        )
+        self.assertEqual(
+            set(os_profiles.list_names()), set(choices['os_profile'])
+        )
         hadoop_config = conf.load((Path('/none/hvstack.conf'),)).hadoop
         self.assertEqual(sizing.DEFAULT, hadoop_config.tuning)
         self.assertEqual(os_profiles.DEFAULT, hadoop_config.os_profile)

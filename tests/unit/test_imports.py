@@ -16,7 +16,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     (
         *('', 'errors', 'processutils', 'progress', 'paths', 'share'),
         *('pid_files', 'speed', 'conf', 'yamlfile', 'interrupts'),
-        *('extras', 'jsonfile', 'textfile'),
+        *('extras', 'jsonfile', 'shell_scripts', 'textfile'),
     ),
     ('model',),
     ('results', 'host_profiles'),

@@ -15,10 +15,12 @@ LINKS = {
     'rally-tasks': 'rally-tasks',
     'etc/ceph-ansible': 'ceph-ansible',
     'etc/cephadm': 'cephadm',
+    'etc/hadoop': 'hadoop',
     'etc/hvstack/hosts': 'hosts',
     'etc/hvstack/hvstack.conf.sample': 'hvstack.conf.sample',
     'etc/lab': 'lab',
     'etc/nova': 'nova',
+    'etc/shell': 'shell',
 }
 
 
@@ -28,10 +30,12 @@ class Share(testtools.TestCase):
     def test_directories_hold_files(self) -> None:
         for path in (
             share.CATALOGUES,
+            share.HADOOP,
             share.HEAT_TEMPLATES,
             share.HOST_PROFILES,
             share.LAB,
             share.RALLY_TASKS,
+            share.SHELL,
         ):
             self.assertTrue(any(path.iterdir()), path)
 

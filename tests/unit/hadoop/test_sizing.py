@@ -4,8 +4,8 @@ import testtools
 from hypothesis import strategies
 
 from hvstack import errors, host_profiles
+from hvstack.hadoop import tuning_profiles
 from hvstack.hadoop.sizing import (
-    RULES,
     count_tasks,
     size_node,
     sort_buffer_mib,
@@ -127,7 +127,7 @@ class SizingTest(testtools.TestCase):
         self.assertRaises(errors.InputError, size_node, 0, 4096)
 
     @hypothesis.given(
-        strategies.sampled_from(sorted(RULES)),
+        strategies.sampled_from(tuning_profiles.list_names()),
         strategies.integers(1, 256),
         strategies.integers(2176, 4 * 1024 * 1024),
     )

@@ -2,18 +2,46 @@
 """The tables hold every parameter of the papers, under names that exist."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import testtools
 
 from hvstack.hadoop import properties, site_files, sizing, tuning_profiles
-from hvstack.hadoop.properties import CORE, HDFS, MAPRED, YARN, HadoopProperty
+from hvstack.hadoop.properties import CORE, HDFS, MAPRED, YARN
 from tests.unit.hadoop.test_sites import parse_properties
 
 SITE_FILES = (CORE, HDFS, YARN, MAPRED)
 #: Names of ours that Hadoop 3.4.2's default files have; the functional test
 #: test_hadoop_names holds this list against the jars.
 KNOWN = Path(__file__).with_name('known-names.txt')
+
+#: Properties that Hadoop 3.5 reads but that no default file contains, each
+#: with a class that defines it.
+NOT_IN_DEFAULTS = {
+    'mapreduce.input.fileinputformat.split.maxsize': 'mapreduce.lib.input'
+    '.FileInputFormat',
+    'mapreduce.map.java.opts': 'mapred.JobConf',
+    'mapreduce.reduce.java.opts': 'mapred.JobConf',
+    'mapreduce.shuffle.manage.os.cache': 'mapred.ShuffleHandler',
+    'mapreduce.terasort.output.replication': 'examples.terasort'
+    '.TeraSortConfigKeys',
+    'mapreduce.terasort.partitions.sample': 'examples.terasort'
+    '.TeraSortConfigKeys',
+    'mapreduce.terasort.use.terascheduler': 'examples.terasort'
+    '.TeraSortConfigKeys',
+    'yarn.scheduler.capacity.per-node-heartbeat'
+    '.multiple-assignments-enabled': 'yarn.server.resourcemanager.scheduler'
+    '.capacity.CapacitySchedulerConfiguration',
+}
+#: Values that differ from the papers, by paper and name in the paper.
+CHANGED = {
+    ('vsphere6', 'mapreduce.framework.name'): 'yarn',
+    (
+        'amd',
+        'mapred.map.output.compression.codec',
+    ): 'org.apache.hadoop.io.compress.SnappyCodec',
+}
 
 #: As the papers write them, in their order. vsphere6 has
 #: dfs.datanode.max.transfer.threads twice.
@@ -79,20 +107,15 @@ def names(text: str) -> set[str]:
     return property_names
 
 
-def rows(table: properties.Table) -> list[HadoopProperty]:
-    """Return all rows of a table."""
-    return [row for section in table.values() for row in section]
-
-
 def written() -> set[str]:
     """Return every name that any tuning writes or could write."""
     property_names = {
         row.name
-        for table in tuning_profiles.TUNINGS.values()
-        for row in rows(table)
+        for tuning in tuning_profiles.list_names()
+        for row in tuning_profiles.load(tuning).all_properties
         if row.site in SITE_FILES
     }
-    for tuning in tuning_profiles.TUNINGS:
+    for tuning in tuning_profiles.list_names():
         sizing_ = sizing.size_node(8, 16384, tuning=tuning)
         for text in site_files.render_site_files(
             sizing_, tuning=tuning, namenode_handlers=1
@@ -103,59 +126,87 @@ def written() -> set[str]:
 
 class TablesTest(testtools.TestCase):
     papers = (
-        (tuning_profiles.VSPHERE6, VSPHERE6, 50),
-        (tuning_profiles.VSAN, VSAN, 9),
-        (tuning_profiles.AMD, AMD, 36),
+        ('vsphere6', VSPHERE6, 50),
+        ('vsan', VSAN, 9),
+        ('amd', AMD, 36),
     )
 
     def test_every_parameter_of_the_papers_is_there_once(self) -> None:
-        for table, text, count in self.papers:
-            olds = [row.paper_name for row in rows(table)]
+        for tuning, text, count in self.papers:
+            olds = [
+                row.paper_name
+                for row in tuning_profiles.load(tuning).properties
+            ]
             self.assertEqual(names(text), set(olds))
             self.assertEqual(count, len(olds))
 
     def test_sections_of_vsphere6(self) -> None:
-        counts = [
-            len(section) for section in tuning_profiles.VSPHERE6.values()
-        ]
-        self.assertEqual([1, 3, 12, 34], counts)
+        counts = Counter(
+            row.source for row in tuning_profiles.load('vsphere6').properties
+        )
+        self.assertEqual([1, 3, 12, 34], list(counts.values()))
 
     def test_what_is_gone_not_set_or_changed_says_why(self) -> None:
-        for table, _, _ in self.papers:
-            for row in rows(table):
-                if row.value is None:
-                    self.assertTrue(row.reason, row.paper_name)
+        for tuning in tuning_profiles.list_names():
+            for row in tuning_profiles.load(tuning).all_properties:
+                self.assertTrue(row.source, row)
+                self.assertTrue(row.reason.endswith('.'), row)
                 if not row.name:
                     self.assertIsNone(row.value, row.paper_name)
+                    self.assertEqual('', row.formula, row.paper_name)
 
     def test_values_are_the_papers_unless_a_reason_says_otherwise(
         self,
     ) -> None:
-        for table, _, _ in self.papers:
-            for row in rows(table):
-                if isinstance(row.value, str) and not row.reason:
-                    self.assertIn(
-                        row.value.removesuffix('s').lower(),
-                        row.paper_value.lower(),
-                        row.paper_name,
-                    )
+        changed = {
+            (tuning, row.paper_name): row.value
+            for tuning, _, _ in self.papers
+            for row in tuning_profiles.load(tuning).properties
+            if row.value is not None
+            and row.value.removesuffix('s').lower()
+            not in row.paper_value.lower()
+        }
+        self.assertEqual(CHANGED, changed)
+
+    def test_values_of_hvstack_are_those_of_the_papers(self) -> None:
+        """The default profile repeats the rows of the papers it uses."""
+        repeated = [
+            row
+            for row in tuning_profiles.load('hvstack').properties
+            if row.paper_name
+        ]
+        self.assertEqual(11, len(repeated))
+        for row in repeated:
+            paper, _, section = row.source.partition(', ')
+            (original,) = (
+                other
+                for other in tuning_profiles.load(paper).properties
+                if other.paper_name == row.paper_name
+            )
+            self.assertTrue(original.source.startswith(section), row)
+            if row.paper_name != 'io.sort.spill.percent':
+                self.assertEqual(original.value, row.value)
+                self.assertEqual(original.reason, row.reason)
+            self.assertEqual(original.paper_value, row.paper_value)
+            self.assertEqual(original.name, row.name)
+            self.assertEqual(original.site, row.site)
 
     def test_every_name_is_hadoops(self) -> None:
         hadoop_names = set(KNOWN.read_text().split())
-        self.assertEqual(set(), hadoop_names & set(properties.NOT_IN_DEFAULTS))
+        self.assertEqual(set(), hadoop_names & set(NOT_IN_DEFAULTS))
         self.assertEqual(
-            set(), written() - hadoop_names - set(properties.NOT_IN_DEFAULTS)
+            set(), written() - hadoop_names - set(NOT_IN_DEFAULTS)
         )
         self.assertEqual(
             set(), hadoop_names - written(), 'names no one writes'
         )
 
     def test_no_tuning_sets_a_name_twice(self) -> None:
-        for tuning, table in tuning_profiles.TUNINGS.items():
-            values_by_name: dict[str, set[object]] = {}
-            for row in rows(table):
-                if row.value is not None:
-                    values_by_name.setdefault(row.name, set()).add(row.value)
+        for tuning in tuning_profiles.list_names():
+            values_by_name: dict[str, set[str]] = {}
+            for row in tuning_profiles.load(tuning).all_properties:
+                if value := row.formula or row.value:
+                    values_by_name.setdefault(row.name, set()).add(value)
             twice = {
                 name
                 for name, values in values_by_name.items()
@@ -164,13 +215,34 @@ class TablesTest(testtools.TestCase):
             self.assertEqual(set(), twice, tuning)
 
     def test_every_tuning_has_a_rule_and_a_block_size(self) -> None:
-        self.assertEqual(set(tuning_profiles.TUNINGS), set(sizing.RULES))
+        blocks = {}
+        for tuning in tuning_profiles.list_names():
+            profile = tuning_profiles.load(tuning)
+            self.assertGreater(profile.sizing.count_groups(40, False), 0)
+            blocks[tuning] = (profile.block_mib, profile.max_block_mib)
         self.assertEqual(
-            set(tuning_profiles.TUNINGS), set(tuning_profiles.BLOCK_MIB)
+            {
+                'amd': (256, 256),
+                'amd-3.1.1': (128, 128),
+                'amd-3.1.3': (128, 128),
+                'amd-3.1.5': (256, 256),
+                'amd-3.1.6': (256, 256),
+                'hvstack': (64, 256),
+                'stock': (128, 128),
+                'vsan': (256, 256),
+                'vsphere6': (256, 256),
+            },
+            blocks,
         )
 
     def test_every_formula_says_what_it_is(self) -> None:
-        for table in tuning_profiles.TUNINGS.values():
-            for row in rows(table):
-                if callable(row.value):
-                    self.assertTrue(row.display_value, row.name)
+        used = {
+            row.formula: row
+            for tuning in tuning_profiles.list_names()
+            for row in tuning_profiles.load(tuning).all_properties
+            if row.formula
+        }
+        self.assertEqual(set(properties.FORMULAS), set(used))
+        for row in used.values():
+            self.assertTrue(properties.describe_value(row), row.name)
+            self.assertIsNone(row.value, row.name)
