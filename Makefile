@@ -22,6 +22,7 @@ lint:
 	$(bin)/ruff check .
 	$(bin)/ruff format --check .
 	$(bin)/mypy
+	[ ! -x $(bin)/shellcheck ] || $(bin)/shellcheck hvstack/share/shell/*.sh
 
 sample:
 	@$(bootstrap)

@@ -215,6 +215,10 @@ class Suite:
             *(str(BIN / 'flake8'), '--config', 'tools/tempest-hacking.cfg'),
             PLUGIN.replace('.', '/'),
         )
+        # There is no shellcheck for some processors.
+        if (BIN / 'shellcheck').exists():
+            programs = sorted((TOP / 'hvstack/share/shell').glob('*.sh'))
+            self.check('lint', str(BIN / 'shellcheck'), *(map(str, programs)))
 
     def lab(self, long: bool) -> None:
         """Bring up the tests' lab, run what needs it, leave nothing."""
