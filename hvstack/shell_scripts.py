@@ -5,6 +5,8 @@ They are files, so that shellcheck can check them.
 """
 
 import functools
+import shlex
+from pathlib import Path
 
 from hvstack import share
 
@@ -24,3 +26,12 @@ def load(name: str) -> str:
         for line in text.partition('\n\n')[2].splitlines(keepends=True)
         if not line.lstrip().startswith('# shellcheck ')
     )
+
+
+def render(name: str, *args: str | int | Path) -> str:
+    """Return a shell program that has its arguments.
+
+    :param name: name of the file in ``hvstack/share/shell``, without suffix.
+    :param args: positional parameters of the program.
+    """
+    return f'{shlex.join(["set", "--", *map(str, args)])}\n{load(name)}'

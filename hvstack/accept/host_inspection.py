@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hvstack import errors, processutils
+from hvstack import errors, processutils, shell_scripts
 from hvstack.accept import libvirt_domain
 from hvstack.accept.libvirt_domain import Domain
 from hvstack.cluster.base import ShellNode
@@ -19,81 +19,6 @@ from hvstack.cluster.ssh import SSHNode
 ACCESS = ('none', 'local', 'command', 'ssh')
 _HOST_PLACEHOLDER = '{host}'
 _SECONDS = 60
-
-#: Prints the options of nova-compute that tests need, in the order of
-#: oslo.config: default files and directories if its command line names none,
-#: then those on the command line. Its passwords stay on the host.
-_NOVA_CONF = r"""
-export LC_ALL=C
-for p in /proc/[0-9]*; do
-    args=$(tr '\0' '\n' <"$p/cmdline" 2>/dev/null) || continue
-    printf '%s\n' "$args" | grep -q '^[^ ]*nova-compute$' || continue
-    given=$(printf '%s\n' "$args" | sed -n \
-        -e 's/^--config-file=/file /p' -e 's/^--config-dir=/dir /p' \
-        -e '/^--config-file$/{N;s/.*\n/file /p;}' \
-        -e '/^--config-dir$/{N;s/.*\n/dir /p;}')
-    text=$(
-        for kind in file dir; do
-            printf '%s\n' "$given" | grep -q "^$kind " && continue
-            end=; [ $kind = dir ] && end=.d
-            for name in nova.conf nova-compute.conf; do
-                for folder in /etc/nova /etc; do
-                    [ -e "$folder/$name$end" ] || continue
-                    printf '%s\n' "$kind $folder/$name$end"
-                    break
-                done
-            done
-        done | {
-            cat
-            printf '%s\n' "$given"
-        } | while read -r kind path; do
-            [ "$path" ] || continue
-            if [ "$kind" = dir ]; then
-                set -- "$path"/*.conf
-                [ -e "$1" ] || continue
-            else
-                set -- "$path"
-            fi
-            for one; do
-                cat "$one" && echo || exit 4
-            done
-        done
-    ) || exit 4
-    printf '%s\n' "$text" |
-        grep -E '^(\[|(cpu|ram)_allocation_ratio|cpu_(dedicated|shared)_set)'
-    exit
-done
-echo 'no nova-compute runs here' >&2
-exit 3
-"""
-#: Prints each thread of a guest's QEMU with its allowed CPUs.
-_THREADS = r"""
-name=%s
-for p in /proc/[0-9]*; do
-    tr '\0' '\n' <"$p/cmdline" 2>/dev/null |
-        grep -qF -e "guest=$name," || continue
-    for t in "$p"/task/*; do
-        printf '%%s\t' "$(cat "$t/comm")"
-        sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' "$t/status"
-    done
-    exit
-done
-echo 'no QEMU of that name runs here' >&2
-exit 3
-"""
-#: Prints the file system of each path.
-_FILE_SYSTEMS = r"""
-for path in %s; do
-    if [ -b "$path" ]; then
-        kind=device
-    else
-        real=$(readlink -f "$path") || exit
-        kind=$(findmnt -n -o FSTYPE -T "$real" 2>/dev/null | tail -n 1)
-        [ "$kind" ] || kind=$(stat -f -c %%T "$real") || exit
-    fi
-    printf '%%s\t%%s\n' "$kind" "$path"
-done
-"""
 
 
 @dataclass(frozen=True)
@@ -217,7 +142,7 @@ def file_systems(
     :raises hvstack.errors.HVStackError: the host cannot be reached, or a path
         does not exist.
     """
-    text = _run(access, host, _FILE_SYSTEMS % shlex.join(paths))
+    text = _run(access, host, shell_scripts.render('file-systems', *paths))
     kinds = (line.partition('\t') for line in text.splitlines())
     return {path: file_system for file_system, _, path in kinds}
 
@@ -239,7 +164,7 @@ def read_threads(
         process does not exist.
     """
     return libvirt_domain.parse_threads(
-        _run(access, host, _THREADS % shlex.quote(instance))
+        _run(access, host, shell_scripts.render('guest-threads', instance))
     )
 
 
@@ -249,7 +174,9 @@ def read_nova_conf(access: Access, host: str) -> dict[str, str]:
     :raises hvstack.errors.HVStackError: the host cannot be reached, or
         nova-compute does not run.
     """
-    return libvirt_domain.parse_nova_conf(_run(access, host, _NOVA_CONF))
+    return libvirt_domain.parse_nova_conf(
+        _run(access, host, shell_scripts.load('nova-options'))
+    )
 
 
 def _virsh(access: Access, host: str, command: str) -> str:

@@ -581,7 +581,7 @@ class BareHosts(ClusterNodes):
         """
         rows: list[tuple[str, str, str]] = []
         if any(host.rootfs for host in self.hosts):
-            rows.append(('all', 'The program $SCRIPT', host_script.SCRIPT))
+            rows.append(('all', 'The program $SCRIPT', host_script.program()))
         for host in self.hosts:
             if isinstance(host.release, actions.ReleaseSSHHost):
                 rows += [

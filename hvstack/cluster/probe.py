@@ -5,51 +5,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from hvstack import errors
+from hvstack import errors, shell_scripts
 from hvstack.cluster.base import Node
 from hvstack.hadoop.daemon_http import run_on_nodes
 
-#: One "key=value" line each; what a node does not have stays out.
-_HARDWARE = r"""
-put() { [ -z "$2" ] || echo "$1=$2"; }
-first() { cat "$1" 2>/dev/null | head -n 1; }
-put cpu_model "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
-put smt "$(first /sys/devices/system/cpu/smt/active)"
-put governor "$(first /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor)"
-put thp "$(first /sys/kernel/mm/transparent_hugepage/enabled)"
-"""
-_LIBVIRT = """
-put libvirt "$(PATH=$PATH:/usr/sbin libvirtd --version 2>/dev/null |
-    sed 's/.* //')"
-"""
-_FACTS = r"""
-put kernel "$(uname -r)"
-put os_release "$(. /etc/os-release; echo "$PRETTY_NAME")"
-put jre "$(json java)"
-put hadoop "$(json hadoop)"
-put image_digest "$(json digest)"
-dev=$(ip -4 -o addr | sed -n "s:^[0-9]*\: \([^ ]*\) *inet $1/.*:\1:p")
-put mtu "$(first "/sys/class/net/$dev/mtu")"
-# File systems for data; the root file system counts where it is the only one.
-put data_disks "$(df -P / /srv /srv/* /srv/data/* 2>/dev/null | awk '
-NR == 2 { root = $1 }
-NR > 2 && $1 != root && !seen[$1]++ { n++ }
-END { print n ? n : 1 }')"
-put disk "$(df -PT /srv | awk 'NR == 2 { print $2 }')"
-"""
-_JSON = (
-    'json() { sed -n "s/.*\\"$1\\": *\\"\\([^\\"]*\\)\\".*/\\1/p" '
-    '/etc/hvstack/image.json 2>/dev/null | head -n 1; }\n'
-)
-
-#: CPU seconds of busy children: user and system, after they are waited for.
-_BUSY = """
-cat /proc/uptime
-for n in $(seq {count}); do timeout {seconds} sha256sum /dev/zero & done
-wait
-cat /proc/uptime
-times
-"""
 _TIME = re.compile(r'(\d+)m([\d.]+)s')
 
 #: A process killed in a capped group, or one of Hadoop's anywhere. Others that
@@ -62,14 +21,15 @@ _OOM = re.compile(
 
 def facts(node: Node) -> dict[str, str]:
     """Return what a node says of its hardware and software."""
-    return _read_facts(
-        node, f'set -- {node.address}\n{_JSON}{_HARDWARE}{_FACTS}'
-    )
+    hardware = shell_scripts.load('hardware')
+    software = shell_scripts.render('node-facts', node.address)
+    return _read_facts(node, hardware + software)
 
 
 def host(node: Node) -> dict[str, str]:
     """Return what a host says that its guests, and Nova's API, do not."""
-    return _read_facts(node, _HARDWARE + _LIBVIRT)
+    hardware = shell_scripts.load('hardware')
+    return _read_facts(node, hardware + shell_scripts.load('host-facts'))
 
 
 def _read_facts(node: Node, script: str) -> dict[str, str]:
@@ -86,7 +46,7 @@ def cpu_shares(
     :returns: CPU seconds per second, by node.
     :raises hvstack.errors.CommandFailed: a node cannot be measured.
     """
-    command = _BUSY.format(count=processors, seconds=seconds)
+    command = shell_scripts.render('busy', processors, seconds)
     results = run_on_nodes(nodes, command, timeout=seconds * 10 + 60)
     return {
         node.name: cores(result.stdout)

@@ -8,6 +8,7 @@ interface. Nothing here ever fails a run: what is not known is said.
 """
 
 import json
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from hvstack import errors
+from hvstack import errors, shell_scripts
 from hvstack.cluster.base import Node
 from hvstack.hadoop import daemon_http
 from hvstack.results import telemetry
@@ -30,175 +31,6 @@ _LONGEST = 86_400
 _SECTOR = 512
 #: A pause of more than so many intervals is a gap.
 _GAP = 2.5
-
-#: Arguments: seconds between samples, number of samples, address.
-#: Lines: up time; CPU time and throttled time in ns, or "-"; bytes and packets
-#: received, sent; pages swapped; then for each device: name, sectors read and
-#: written, ms.
-_CGROUP = r"""
-cd "$(dirname "$0")" || exit 1
-# The node's group of a controller; it is mounted where nothing shows it.
-group() {
-    line=$(awk -F: -v c="$1" '("," $2 ",") ~ ("," c ",")' /proc/self/cgroup)
-    own=${line#*:*:} all=${line%:*} all=${all#*:}
-    [ -n "$line" ] || return
-    set -- "$1" $(awk -v c="$1" '
-        $(NF - 2) == "cgroup" && ("," $NF ",") ~ ("," c ",") {
-            print $5, $4; exit }' /proc/self/mountinfo)
-    if [ -z "$2" ]; then
-        set -- "$1" "$PWD/$1" /
-        mkdir -p "$2" && mount -t cgroup -o "$all" cgroup "$2" || return
-    fi
-    if [ -d "$2$own" ]; then
-        echo "$2${own%/}"
-    elif [ "$3" = "$own" ]; then
-        echo "$2"
-    fi
-}
-# The node's group under version 2. A mount shows the tree from its root on.
-unified() {
-    own=$(sed -n 's/^0:://p' /proc/self/cgroup)
-    [ -n "$own" ] || return
-    set -- $(awk '$(NF - 2) == "cgroup2" { print $5, $4; exit }' \
-        /proc/self/mountinfo)
-    if [ -z "$1" ]; then
-        set -- "$PWD/unified" /
-        mkdir -p "$1" && mount -t cgroup2 cgroup2 "$1" || return
-    fi
-    own=${own#"${2%/}"}
-    [ ! -d "$1${own%/}" ] || echo "$1${own%/}"
-}
-# Throttled is the nearest group that has a quota.
-if grep -q '^[0-9]*:[^:]*cpuacct' /proc/self/cgroup; then
-    cpu=$(group cpuacct)/cpuacct.usage
-    quota=$(group cpu)
-    while [ -r "$quota/cpu.cfs_quota_us" ]; do
-        read -r us <"$quota/cpu.cfs_quota_us"
-        [ "$us" -lt 0 ] || break
-        quota=${quota%/*}
-    done
-else
-    quota=$(unified)
-    cpu=$quota/cpu.stat
-    while [ -r "$quota/cpu.max" ]; do
-        read -r us _ <"$quota/cpu.max"
-        [ "$us" = max ] || break
-        quota=${quota%/*}
-    done
-fi
-[ -r "$cpu" ] || { echo "no control group with cpuacct is seen" >&2; exit 1; }
-# Microseconds get three zeros, to be nanoseconds.
-busy() {
-    case $cpu in
-    */cpu.stat)
-        while read -r key value; do
-            [ "$key" != usage_usec ] || busy=${value}000
-        done <"$cpu"
-        ;;
-    *) read -r busy <"$cpu" ;;
-    esac
-}
-net=$(ip -4 -o addr | awk -v a="$3" 'index($4, a "/") == 1 { print $2; exit }')
-net=/sys/class/net/$net/statistics
-devices=$(for one in / /srv /srv/* /srv/data/*; do
-    [ ! -e "$one" ] || findmnt -n -o MAJ:MIN -T "$one"
-done | sort -u)
-sample() {
-    read -r up _ </proc/uptime
-    busy
-    throttled=-
-    if [ -r "$quota/cpu.stat" ]; then
-        while read -r key value; do
-            case $key in
-            throttled_time) throttled=$value ;;
-            throttled_usec) throttled=${value}000 ;;
-            esac
-        done <"$quota/cpu.stat"
-    fi
-    read -r rx <"$net/rx_bytes"
-    read -r rxp <"$net/rx_packets"
-    read -r tx <"$net/tx_bytes"
-    read -r txp <"$net/tx_packets"
-    swap=0
-    while read -r key value; do
-        case $key in pswpin | pswpout) swap=$((swap + value)) ;; esac
-    done </proc/vmstat
-    disks=
-    for one in $devices; do
-        read -r _ _ in _ _ _ out _ _ ms _ <"/sys/dev/block/$one/stat" &&
-            disks="$disks $one $in $out $ms"
-    done 2>/dev/null
-    echo "$up $busy $throttled $rx $rxp $tx $txp $swap$disks"
-}
-trap 'sample; exit' TERM
-echo "$(date +%s.%N) $(cut -d' ' -f1 /proc/uptime)"
-n=0
-while [ "$n" -lt "$2" ]; do
-    n=$((n + 1))
-    sample
-    sleep "$1" &
-    wait $!
-done
-"""
-_SYSSTAT = r"""
-cd "$(dirname "$0")" || exit 1
-for one in /usr/lib/sysstat /usr/lib64/sa /usr/lib/sa; do
-    [ ! -x "$one/sadc" ] || exec "$one/sadc" -S DISK "$1" "$2" sa
-done
-echo "there is no sysstat" >&2
-exit 1
-"""
-#: Prints counters of the node's own network: TCP's of its network namespace
-#: as the kernel names them, and the packets that its interface dropped.
-_COUNTERS = r"""
-grep -h -e '^Tcp:' -e '^TcpExt:' /proc/net/snmp /proc/net/netstat
-net=$(ip -4 -o addr |
-    awk -v a="{address}" 'index($4, a "/") == 1 {{ print $2; exit }}')
-echo "Link: RxDropped TxDropped"
-echo "Link: $(cat "/sys/class/net/$net/statistics/rx_dropped" \
-    "/sys/class/net/$net/statistics/tx_dropped" | tr '\n' ' ')"
-"""
-_START = """
-mkdir -p {folder} && cd {folder} || exit 1
-{stop}
-{counters}
-rm -f samples sa error
-cat >sampler
-setsid sh {folder}/sampler {interval:g} {count} {address} \
-    >samples 2>error </dev/null &
-echo $! >pid
-sleep 0.5
-kill -0 $! 2>/dev/null || {{ cat error >&2; exit 1; }}
-date +%s.%N
-"""
-#: A number may belong to another process by now.
-_STOP = """
-if [ -s pid ] && tr '\\0' ' ' <"/proc/$(cat pid)/cmdline" 2>/dev/null |
-    grep -q -e {folder}/sampler -e 'sadc '; then
-    kill "$(cat pid)"
-    for _ in 1 2 3 4 5 6 7 8 9 10; do
-        [ -d "/proc/$(cat pid)" ] || break
-        sleep 0.1
-    done
-fi
-rm -f pid
-"""
-_COLLECT = """
-cd {folder} || exit 1
-# sysstat's collector does not write when it is told to end.
-[ ! -e sa ] || sleep {interval:g}
-{stop}
-{counters}
-if [ -e sa ]; then
-    ip -4 -o addr |
-        awk -v a="{address}" 'index($4, a "/") == 1 {{ print $2; exit }}'
-    LC_ALL=C sadf -j sa -- -u -d -n DEV -W
-else
-    cat samples
-fi
-umount {folder}/cpu {folder}/cpuacct 2>/dev/null
-cd / && rm -r {folder}
-"""
 
 
 #: A node that does not answer, or not as its program does.
@@ -233,10 +65,10 @@ class Sampler:
 
     def start(self) -> None:
         """Start sampling on all nodes; what does not start is a gap."""
-        script = _CGROUP if self.source == 'cgroup' else _SYSSTAT
+        script = shell_scripts.load(f'{self.source}-sampler')
 
         def start_sampler(node: Node) -> float:
-            command = self._command(_START, node)
+            command = self._command('start', node)
             result = node.run(command, stdin=script, timeout=60)
             self.counters[node.name], _ = parse_counters(result.stdout)
             return float(result.stdout.split()[-1]) - time.time()
@@ -257,7 +89,7 @@ class Sampler:
         parse = cgroup if self.source == 'cgroup' else sysstat
 
         def collect_samples(node: Node) -> telemetry.NodeTelemetry:
-            command = self._command(_COLLECT, node)
+            command = self._command('collect', node)
             text = node.run(command, timeout=120, check=False).stdout
             counters, text = parse_counters(text)
             times, rates, disks, cpus = parse(text)
@@ -294,15 +126,11 @@ class Sampler:
             gaps=self.gaps,
         )
 
-    def _command(self, program: str, node: Node) -> str:
-        return program.format(
-            folder=_FOLDER,
-            stop=_STOP.format(folder=_FOLDER),
-            counters=_COUNTERS.format(address=node.address),
-            interval=self.interval,
-            count=int(_LONGEST / self.interval),
-            address=node.address,
-        )
+    def _command(self, verb: str, node: Node) -> str:
+        interval = self.interval
+        count = int(_LONGEST / interval)
+        args = (verb, _FOLDER, node.address, f'{interval:g}', str(count))
+        return f'{shell_scripts.load("sampler")}{shlex.join(args)}\n'
 
     def _each(
         self, failure: str, action: Callable[[Node], _T], nodes: Sequence[Node]

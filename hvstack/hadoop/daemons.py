@@ -5,23 +5,13 @@ import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from hvstack import errors, processutils
+from hvstack import errors, processutils, shell_scripts
 from hvstack.hadoop import daemon_http
 from hvstack.hadoop.daemon_http import HadoopNodes, Runner
 from hvstack.hadoop.site_files import TABLE
 
 #: Program in the guest image that controls the daemons.
 NODE = '/usr/lib/hvstack/node'
-#: Writes the lines of its input to the beginning of /etc/hosts, because the
-#: first name of an address is the name that it resolves to. It writes the file
-#: in place, because /etc/hosts of a container may be a mount.
-_HOSTS = """
-lines=$(cat)
-own="$ADDRESS $ADDRESS $(hostname)"
-rest=$(grep -vxF -e "$lines" -e "$own" /etc/hosts)
-printf '%s\\n' "$lines" "$rest" >/etc/hosts
-getent hosts "$(hostname)" >/dev/null || echo "$own" >>/etc/hosts
-"""
 #: Daemon of a worker that must register, by service.
 _DAEMON_BY_SERVICE = {'HDFS': 'datanode', 'YARN': 'nodemanager'}
 #: Number of unsuccessful polls after which the daemons are checked.
@@ -188,7 +178,8 @@ def distribute_addresses(cluster: HadoopNodes) -> None:
     table = cluster.gateway.run(f'cat {TABLE}', check=False)
 
     def update(node: Runner) -> None:
-        node.run(f'ADDRESS={node.address}\n{_HOSTS}', stdin=lines, timeout=60)
+        command = shell_scripts.render('hosts-file', node.address)
+        node.run(command, stdin=lines, timeout=60)
         if table.returncode == 0 and node is not cluster.gateway:
             node.put(table.stdout, TABLE)
 

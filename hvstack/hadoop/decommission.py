@@ -14,7 +14,7 @@ import json
 import time
 from collections.abc import Collection, Sequence
 
-from hvstack import errors, processutils
+from hvstack import errors, processutils, shell_scripts
 from hvstack.hadoop import daemon_http
 from hvstack.hadoop.daemon_http import HadoopNodes, Runner
 from hvstack.hadoop.site_files import CONF
@@ -22,19 +22,6 @@ from hvstack.progress import Progress
 
 #: File with the addresses of the excluded nodes, one per line.
 EXCLUDE_FILE = f'{CONF}/excluded'
-#: Adds the properties to site files that do not contain them. Both daemons
-#: read their files again at every -refreshNodes.
-_SETUP = f"""
-set -e
-touch {EXCLUDE_FILE}
-for pair in hdfs-site.xml:dfs.hosts.exclude \
-        yarn-site.xml:yarn.resourcemanager.nodes.exclude-path; do
-    file={CONF}/${{pair%%:*}} name=${{pair#*:}}
-    grep -q "<name>$name</name>" $file || sed -i "s:</configuration>:\
-<property><name>$name</name><value>{EXCLUDE_FILE}</value></property>\\n&:" \
-        $file
-done
-"""
 _ENDED_STATES = ('DECOMMISSIONED', 'LOST', 'SHUTDOWN')
 _INTERVAL_SECONDS = 3.0
 _REPORT_SECONDS = 15
@@ -62,8 +49,9 @@ def exclude_nodes(
     :raises hvstack.errors.CommandFailed: a controller does not answer.
     """
     lines = ''.join(f'{address}\n' for address in sorted(addresses))
+    setup = shell_scripts.render('exclude-file', EXCLUDE_FILE, CONF)
     for node in daemon_http.list_controllers(cluster):
-        node.run(_SETUP, timeout=60)
+        node.run(setup, timeout=60)
         node.put(lines, EXCLUDE_FILE)
     cluster.gateway.run('hdfs dfsadmin -refreshNodes', timeout=180)
     cluster.manager.run(

@@ -18,25 +18,17 @@ from typing import Any
 
 import yaml
 
-from hvstack import errors, paths, pid_files, processutils, share
+from hvstack import (
+    errors,
+    paths,
+    pid_files,
+    processutils,
+    share,
+    shell_scripts,
+)
 
 _POLICY = Path('/usr/sbin/policy-rc.d')
 _MARK = '# hvstack: nothing is started while packages are installed'
-#: A policy is in force for as long as the process that installs packages
-#: runs. Status 101 forbids an action, 0 allows it (invoke-rc.d(8)).
-_SCRIPT = """#!/bin/sh
-{mark}
-# Left behind by a process that was killed, it has no effect.
-if [ "$(cat /proc/sys/kernel/random/boot_id)" = {boot} ] &&
-    [ "$(sed 's/.*) //' /proc/{pid}/stat 2>/dev/null |
-        cut -d ' ' -f 20)" = {start} ]; then
-    exit 101
-fi
-if [ -x {aside} ]; then
-    exec {aside} "$@"
-fi
-exit 0
-"""
 _APT = (
     'apt-get',
     *('-o', 'DPkg::Lock::Timeout=600'),
@@ -230,14 +222,12 @@ def nothing_starts() -> Iterator[None]:
         policy = _POLICY.read_text(encoding='utf-8')
         paths.write_whole(_aside(), policy, _POLICY.stat().st_mode & 0o777)
     process = pid_files.Process.current()
-    values = {
-        'mark': _MARK,
-        'boot': process.boot,
-        'pid': process.pid,
-        'start': process.start,
-        'aside': shlex.quote(str(_aside())),
-    }
-    paths.write_whole(_POLICY, _SCRIPT.format(**values), 0o755)
+    policy = (
+        f'#!/bin/sh\n{_MARK}\nboot={process.boot} pid={process.pid} '
+        f'start={process.start} aside={shlex.quote(str(_aside()))}\n'
+        f'{shell_scripts.load("policy-rc.d")}'
+    )
+    paths.write_whole(_POLICY, policy, 0o755)
     try:
         yield
     finally:

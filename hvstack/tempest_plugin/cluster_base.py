@@ -11,7 +11,7 @@ from typing import Any
 from tempest import config
 from tempest.lib import exceptions
 
-from hvstack import errors, processutils
+from hvstack import errors, processutils, shell_scripts
 from hvstack.accept import checks, tempest_conf
 from hvstack.accept.checks import CheckResult
 from hvstack.cloud import host_keys
@@ -31,13 +31,6 @@ CONF = config.CONF
 _FILES = 10
 _FOLDER = '/hvaccept'
 _VOLUMES = 'os-extended-volumes:volumes_attached'
-_MAKE = f"""
-hdfs dfs -mkdir -p {_FOLDER} || exit
-for n in 0 1 2 3 4 5 6 7 8 9; do
-    head -c 1000000 /dev/urandom >/tmp/part-m-0000$n || exit
-done
-hdfs dfs -put -f /tmp/part-m-0000? {_FOLDER} && rm /tmp/part-m-0000?
-"""
 
 
 class MemberTest(BaseTest):
@@ -324,7 +317,8 @@ class ClusterTest(MemberTest):
     @staticmethod
     def write_files(cluster: StackCluster) -> None:
         """Write ten small files into HDFS."""
-        cluster.gateway.run(_MAKE, timeout=300)
+        command = shell_scripts.render('write-files', _FOLDER)
+        cluster.gateway.run(command, timeout=300)
 
     @staticmethod
     def check_files(cluster: StackCluster) -> list[CheckResult]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from hvstack import errors, processutils
+from hvstack import errors, processutils, shell_scripts
 from hvstack.cluster import sampler
 from hvstack.lab import systemd
 from hvstack.lab.hosts import cgroups
@@ -193,7 +193,7 @@ class Caps:
         """Run the telemetry sampler as a process of the host."""
         path = Path('/run/hvstack-caps')
         path.mkdir(exist_ok=True)
-        (path / 'sampler').write_text(sampler._CGROUP)
+        (path / 'sampler').write_text(shell_scripts.load('cgroup-sampler'))
         loop = self.start(_LOOP, cgroups.entrances(HOST))
         text = path / 'samples'
         argv = f'sh {path}/sampler 1 10 127.0.0.1 >{text}'

@@ -11,21 +11,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from hvstack import errors, pid_files, processutils
+from hvstack import errors, pid_files, processutils, shell_scripts
 from hvstack.cluster import host_script
 from hvstack.lab import images
 from hvstack.lab.hosts import find, host, nova
 from hvstack.lab.hosts.sizes import profile
 
 _READY_SECONDS = 180
-_MOUNT = """
-set -e
-mount -o loop "$1" "$2"
-mount -t proc proc "$2/proc"
-mount -t sysfs sysfs "$2/sys"
-mount --rbind /dev "$2/dev"
-mount -t tmpfs -o mode=755 tmpfs "$2/run"
-"""
 
 
 def prepare(name: str, image: Path | None = None) -> None:
@@ -65,7 +57,8 @@ def prepare(name: str, image: Path | None = None) -> None:
     processutils.run(['cp', '--sparse=always', image, raw])
     processutils.run(['truncate', '-s', f'{profile(size).root_gb}G', raw])
     processutils.run(['resize2fs', '-f', raw])
-    host.enter(name, 'sh', '-c', _MOUNT, 'mount', str(raw), str(root))
+    program = shell_scripts.load('mount-image')
+    host.enter(name, 'sh', '-c', program, 'mount', str(raw), str(root))
     host.enter(
         name,
         *(

@@ -18,7 +18,7 @@ from oslo_config import cfg
 from tempest.lib.common import preprov_creds
 from tempest.test_discover.plugins import TempestTestPluginManager
 
-from hvstack import errors, processutils
+from hvstack import errors, processutils, shell_scripts
 from hvstack.accept import (
     cleanup,
     host_inspection,
@@ -595,7 +595,7 @@ class HostLookTest(testtools.TestCase):
             path = directory / name.replace('__', '/')
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        script = host_inspection._NOVA_CONF
+        script = shell_scripts.load('nova-options')
         for top in ('/proc/', '/etc'):
             script = script.replace(f' {top}', f' {directory}{top}')
         done = processutils.run(['sh', '-c', script])

@@ -372,7 +372,7 @@ class HostsFileTest(testtools.TestCase):
         self.assertEqual(
             [], [*self.directory.glob('ended'), *self.acquired_dir.glob('*')]
         )
-        self.assertEqual(host_script.SCRIPT, rows.pop(0)[2])
+        self.assertEqual(host_script.program(), rows.pop(0)[2])
         names = [name for name, _, _ in rows]
         texts = [text for _, _, text in rows]
         for name in ('c', 'w'):

@@ -12,7 +12,7 @@ from unittest import mock
 import fixtures
 import testtools
 
-from hvstack import errors, processutils
+from hvstack import errors, processutils, shell_scripts
 from hvstack.cluster import sampler
 from hvstack.cluster.command_node import CommandNode
 from hvstack.results.telemetry import NETWORK_COUNTERS, Telemetry
@@ -144,7 +144,13 @@ class SamplerTest(testtools.TestCase):
 
     def sampled(self, script: str) -> tuple[sampler.Sampler, Telemetry]:
         node = CommandNode('n', '127.0.0.1', 'worker', 'h')
-        with mock.patch.object(sampler, '_CGROUP', script):
+        load = shell_scripts.load
+        programs = {'cgroup-sampler': script}
+        with mock.patch.object(
+            shell_scripts,
+            'load',
+            lambda name: programs.get(name) or load(name),
+        ):
             run_sampler = sampler.Sampler([node], 'cgroup', 0.1)
             run_sampler.start()
             run_telemetry = run_sampler.collect(time.time(), {'HSGen': (1, 2)})
@@ -192,9 +198,9 @@ class GroupTest(testtools.TestCase):
         """Return the first sample's fields."""
         script = self.directory / 'sampler'
         script.write_text(
-            sampler._CGROUP.replace(
-                '/proc/self/cgroup', f'{self.directory}/groups'
-            ).replace('/proc/self/mountinfo', f'{self.directory}/mounts')
+            shell_scripts.load('cgroup-sampler')
+            .replace('/proc/self/cgroup', f'{self.directory}/groups')
+            .replace('/proc/self/mountinfo', f'{self.directory}/mounts')
         )
         result = processutils.run(['sh', script, '0.01', '1', '127.0.0.1'])
         return result.stdout.splitlines()[1].split()

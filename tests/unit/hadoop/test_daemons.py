@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import fixtures
 import testtools
 
-from hvstack import errors, processutils
+from hvstack import errors, processutils, shell_scripts
 from hvstack.hadoop import daemons
 
 LIVE = {
@@ -196,13 +196,13 @@ class HostsFileTest(testtools.TestCase):
         lines = '10.0.0.2 10.0.0.2 w0\n10.0.0.3 10.0.0.3 w1\n'
         script = (
             'f=$(mktemp); printf "127.0.0.1 localhost\\n10.0.0.2 w0\\n" >$f\n'
-            + daemons._HOSTS.replace('/etc/hosts', '$f').replace(
-                '$(cat)', f'"{lines.rstrip()}"'
-            )
+            + shell_scripts.load('hosts-file')
+            .replace('/etc/hosts', '$f')
+            .replace('$(cat)', f'"{lines.rstrip()}"')
         )
         once = script.split('f=$(mktemp)')[1].split('\n', 1)[1]
         result = processutils.run(
-            ['sh', '-c', f'ADDRESS=10.0.0.2\n{script}\n{once}\ncat $f; rm $f']
+            ['sh', '-c', f'set -- 10.0.0.2\n{script}\n{once}\ncat $f; rm $f']
         )
         own = processutils.run(['hostname']).stdout.strip()
         host_lines = [

@@ -7,7 +7,7 @@ from pathlib import Path
 import fixtures
 import testtools
 
-from hvstack import errors
+from hvstack import errors, shell_scripts
 from hvstack.hadoop import decommission
 from hvstack.hadoop.site_files import TABLE
 from tests.unit.cluster.fake import FakeCluster
@@ -80,7 +80,9 @@ class SetupTest(testtools.TestCase):
 
     def test_once(self) -> None:
         directory = Path(self.useFixture(fixtures.TempDir()).path)
-        script = decommission._SETUP.replace('/etc/hadoop', str(directory))
+        script = shell_scripts.render(
+            'exclude-file', directory / 'excluded', directory
+        )
         for name in FILES:
             (directory / name).write_text(
                 '<configuration>\n<property><name>a</name></property>\n'

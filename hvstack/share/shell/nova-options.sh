@@ -1,0 +1,47 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: Apache-2.0
+# Prints the options of nova-compute that tests need, in the order of
+# oslo.config: default files and directories if its command line names none,
+# then those on the command line. Its passwords stay on the host.
+
+export LC_ALL=C
+for p in /proc/[0-9]*; do
+    args=$(tr '\0' '\n' <"$p/cmdline" 2>/dev/null) || continue
+    printf '%s\n' "$args" | grep -q '^[^ ]*nova-compute$' || continue
+    given=$(printf '%s\n' "$args" | sed -n \
+        -e 's/^--config-file=/file /p' -e 's/^--config-dir=/dir /p' \
+        -e '/^--config-file$/{N;s/.*\n/file /p;}' \
+        -e '/^--config-dir$/{N;s/.*\n/dir /p;}')
+    text=$(
+        for kind in file dir; do
+            printf '%s\n' "$given" | grep -q "^$kind " && continue
+            end=; [ $kind = dir ] && end=.d
+            for name in nova.conf nova-compute.conf; do
+                for folder in /etc/nova /etc; do
+                    [ -e "$folder/$name$end" ] || continue
+                    printf '%s\n' "$kind $folder/$name$end"
+                    break
+                done
+            done
+        done | {
+            cat
+            printf '%s\n' "$given"
+        } | while read -r kind path; do
+            [ "$path" ] || continue
+            if [ "$kind" = dir ]; then
+                set -- "$path"/*.conf
+                [ -e "$1" ] || continue
+            else
+                set -- "$path"
+            fi
+            for one; do
+                cat "$one" && echo || exit 4
+            done
+        done
+    ) || exit 4
+    printf '%s\n' "$text" |
+        grep -E '^(\[|(cpu|ram)_allocation_ratio|cpu_(dedicated|shared)_set)'
+    exit
+done
+echo 'no nova-compute runs here' >&2
+exit 3
