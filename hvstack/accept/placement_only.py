@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from openstack.connection import Connection
 
 from hvstack import errors
-from hvstack.accept import checks
+from hvstack.accept import flavor_checks
 from hvstack.cloud import hypervisors, placement
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import node_counts
@@ -116,9 +116,9 @@ def _find_hosts(conn: Connection, worker: Flavor) -> dict[str, str]:
         name: uuid
         for name, uuid in sorted(placement.providers(conn, traits).items())
         if name in hosts_by_name
-        and checks.can_hold(
+        and flavor_checks.can_hold(
             placement.inventories(conn, uuid)['inventories'],
-            checks.required_resources(worker),
+            flavor_checks.required_resources(worker),
         )
     }
     kinds = sorted({hosts_by_name[name].hypervisor_type for name in providers})

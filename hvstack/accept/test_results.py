@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hvstack import errors
-from hvstack.accept import checks
-from hvstack.accept.checks import CheckResult
+from hvstack.accept import check_result
+from hvstack.accept.check_result import CheckResult
 
 #: Name of the detail of a test with its checks.
 DETAIL = 'check_results'
@@ -187,7 +187,7 @@ def _to_result(test_dict: dict[str, Any]) -> AcceptanceTestResult | None:
     details = test_dict['details']
     check_results: Sequence[CheckResult] = ()
     if DETAIL in details:
-        check_results = checks.load_results(details[DETAIL].as_text())
+        check_results = check_result.load_results(details[DETAIL].as_text())
     reason = ''
     if status == 'skip':
         reason = details['reason'].as_text() if 'reason' in details else ''

@@ -17,8 +17,8 @@ from testtools.content import Content
 from testtools.content_type import UTF8_TEXT
 
 from hvstack import errors, host_profiles, processutils
-from hvstack.accept import checks
-from hvstack.accept.checks import CheckResult
+from hvstack.accept import check_result, flavor_checks
+from hvstack.accept.check_result import CheckResult
 from hvstack.accept.host_inspection import Access
 from hvstack.accept.test_results import DETAIL
 from hvstack.model.catalogue import Catalogue, CatalogueEntry
@@ -74,7 +74,9 @@ class BaseTest(test.BaseTestCase):
             DETAIL,
             Content(
                 UTF8_TEXT,
-                lambda: [checks.dump_results(self.check_results).encode()],
+                lambda: [
+                    check_result.dump_results(self.check_results).encode()
+                ],
             ),
         )
         self.useFixture(
@@ -241,9 +243,9 @@ class OperatorTest(Providers, BaseTest):
             provider['name']: provider['uuid']
             for provider in response['resource_providers']
             if provider['parent_provider_uuid'] is None
-            and checks.can_hold(
+            and flavor_checks.can_hold(
                 self.inventories(provider['uuid']),
-                checks.required_resources(entry.flavor),
+                flavor_checks.required_resources(entry.flavor),
             )
         }
 
@@ -264,7 +266,7 @@ class OperatorTest(Providers, BaseTest):
     @staticmethod
     def cpu_resource_class(entry: CatalogueEntry) -> str:
         """Return the resource class of a flavor's CPUs."""
-        return next(iter(checks.required_resources(entry.flavor)))
+        return next(iter(flavor_checks.required_resources(entry.flavor)))
 
     def allocations(self, server: str) -> dict[str, Any]:
         """Return the allocations of a server in Placement."""
@@ -467,7 +469,7 @@ class OperatorTest(Providers, BaseTest):
         fault = (server.get('fault') or {}).get('message', '')
         self.assert_results(
             [
-                checks.check_equal(
+                check_result.check_equal(
                     f'server on {server.get("OS-EXT-SRV-ATTR:host")}',
                     'ACTIVE',
                     f'{server["status"]} {fault}'.strip(),

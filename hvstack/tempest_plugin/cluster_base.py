@@ -12,8 +12,13 @@ from tempest import config
 from tempest.lib import exceptions
 
 from hvstack import errors, processutils, shell_scripts
-from hvstack.accept import checks, tempest_conf
-from hvstack.accept.checks import CheckResult
+from hvstack.accept import (
+    check_result,
+    cluster_checks,
+    disk_checks,
+    tempest_conf,
+)
+from hvstack.accept.check_result import CheckResult
 from hvstack.cloud import host_keys
 from hvstack.cluster.base import LOCAL_DROP_CACHES, ClusterFacts
 from hvstack.cluster.stack import StackCluster
@@ -333,11 +338,11 @@ class ClusterTest(MemberTest):
         )
         sizes = [int(word) for word in done.stdout.split()]
         return [
-            checks.check_equal(
+            check_result.check_equal(
                 f'bytes of file {index} in HDFS', 1_000_000, size
             )
             for index, size in enumerate(sizes)
-        ] + [checks.check_equal('files read', _FILES, len(sizes))]
+        ] + [check_result.check_equal('files read', _FILES, len(sizes))]
 
     @staticmethod
     def check_replicas(cluster: StackCluster) -> list[CheckResult]:
@@ -345,7 +350,7 @@ class ClusterTest(MemberTest):
         done = cluster.gateway.run(
             f'hdfs fsck {_FOLDER} -files -blocks -locations', timeout=300
         )
-        return checks.check_replicas(
+        return cluster_checks.check_replicas(
             datacheck.select_data_files(fsck.parse(done.stdout)),
             {node.address: node.host for node in cluster.workers},
             CONF.hvstack.replication,
@@ -378,15 +383,15 @@ class ClusterTest(MemberTest):
             for key in (node.address, node.name)
         }
         return [
-            *checks.check_node_groups(
+            *cluster_checks.check_node_groups(
                 'NameNode',
-                checks.parse_print_topology(printed.stdout),
+                cluster_checks.parse_print_topology(printed.stdout),
                 hosts,
                 names,
             ),
-            *checks.check_node_groups(
+            *cluster_checks.check_node_groups(
                 'topology.table',
-                checks.parse_topology_table(table.stdout),
+                cluster_checks.parse_topology_table(table.stdout),
                 {key: ids[name] for key, name in lines.items()},
                 {key: key for key in lines},
             ),
@@ -417,13 +422,13 @@ class ClusterTest(MemberTest):
                 for key in keys
             }
         expected, pinned, local = self.expected_volumes(stack)
-        check_results = checks.check_volume_types(
+        check_results = disk_checks.check_volume_types(
             expected,
             {name: [types[key] for key in keys] for name, keys in ids.items()},
         )
         if pinned:
             # A type is one disk of each host.
-            check_results += checks.check_own_disks(
+            check_results += disk_checks.check_own_disks(
                 (
                     (f'{types[key]} of host {servers[name]["hostId"]}', name)
                     for name, keys in ids.items()
@@ -477,12 +482,12 @@ class ClusterTest(MemberTest):
                 }
             )
             if name in backends
-            for check in checks.check_volume_backend(
+            for check in disk_checks.check_volume_backend(
                 name, backends[name], specs.get(name, {}), volume_host, pools
             )
         ]
         if pinned:
-            check_results += checks.check_own_disks(
+            check_results += disk_checks.check_own_disks(
                 (
                     (
                         volume_hosts[key]
@@ -498,7 +503,7 @@ class ClusterTest(MemberTest):
             check_results += [
                 check
                 for name, keys in ids.items()
-                for check in checks.check_volume_locality(
+                for check in disk_checks.check_volume_locality(
                     name, hosts[name], {key: volume_hosts[key] for key in keys}
                 )
             ]
@@ -533,7 +538,7 @@ class ClusterTest(MemberTest):
         ids = self.host_ids()
         workers, others = self.names(stack)
         check_servers_exist([*workers, *others], ids)
-        return checks.check_placement(
+        return cluster_checks.check_placement(
             {name: ids[name] for name in workers},
             {name: ids[name] for name in others},
             per_host=CONF.hvstack.workers_per_host,

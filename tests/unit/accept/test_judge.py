@@ -8,8 +8,15 @@ from typing import Any
 import testtools
 
 from hvstack import errors, host_profiles
-from hvstack.accept import checks, libvirt_domain
-from hvstack.accept.checks import CheckResult
+from hvstack.accept import (
+    check_result,
+    cluster_checks,
+    disk_checks,
+    flavor_checks,
+    guest_checks,
+    libvirt_domain,
+)
+from hvstack.accept.check_result import CheckResult
 from hvstack.cloud import catalogue_publisher, nova_flavors
 from hvstack.hadoop.fsck import Block, HDFSFile
 from hvstack.model import catalogue
@@ -70,7 +77,7 @@ class FlavorsTest(testtools.TestCase):
 
     def bad(self, candidates: bool = True) -> list[str]:
         return bad(
-            checks.check_flavors(
+            flavor_checks.check_flavors(
                 [self.catalogue],
                 self.nova,
                 candidates=candidates,
@@ -79,7 +86,9 @@ class FlavorsTest(testtools.TestCase):
         )
 
     def list_unmanaged_flavors(self) -> list[str]:
-        return bad(checks.check_unmanaged_flavors([self.catalogue], self.nova))
+        return bad(
+            flavor_checks.check_unmanaged_flavors([self.catalogue], self.nova)
+        )
 
     def test_as_published(self) -> None:
         self.assertEqual([], self.bad())
@@ -133,7 +142,7 @@ class FlavorsTest(testtools.TestCase):
                 },
             }
             failures = bad(
-                checks.check_flavors(
+                flavor_checks.check_flavors(
                     [replace(self.catalogue, entries=(entry,))],
                     self.nova,
                     candidates=False,
@@ -180,12 +189,12 @@ class HostsTest(testtools.TestCase):
         profile = host_profiles.load('vsphere6')
         inventories = {'VCPU': VCPU, 'MEMORY_MB': MEMORY}
         self.assertEqual(
-            [], bad(checks.check_inventory('h', inventories, profile))
+            [], bad(flavor_checks.check_inventory('h', inventories, profile))
         )
         inventories['VCPU'] = {**VCPU, 'allocation_ratio': 1.5}
         self.assertEqual(
             ['h: ratio of VCPU'],
-            bad(checks.check_inventory('h', inventories, profile)),
+            bad(flavor_checks.check_inventory('h', inventories, profile)),
         )
 
     def test_reserved(self) -> None:
@@ -196,7 +205,7 @@ class HostsTest(testtools.TestCase):
         self.assertEqual(
             ['h: memory for guests'],
             bad(
-                checks.check_inventory(
+                flavor_checks.check_inventory(
                     'h', inventories, host_profiles.load('vsphere6')
                 )
             ),
@@ -209,38 +218,41 @@ class HostsTest(testtools.TestCase):
         inventories = {'VCPU': VCPU, 'MEMORY_MB': memory}
         self.assertEqual(
             ['h: memory reserved'],
-            bad(checks.check_inventory('h', inventories, profile)),
+            bad(flavor_checks.check_inventory('h', inventories, profile)),
         )
         memory['reserved'] = 65536
         self.assertEqual(
-            [], bad(checks.check_inventory('h', inventories, profile))
+            [], bad(flavor_checks.check_inventory('h', inventories, profile))
         )
 
     def test_more_taken_than_there_is(self) -> None:
         # A ratio makes room in Placement, not on the host.
         inventories = {'VCPU': {**VCPU, 'allocation_ratio': 2.0}}
         self.assertEqual(
-            [], bad(checks.check_capacity('h', inventories, {'VCPU': 40}))
+            [],
+            bad(flavor_checks.check_capacity('h', inventories, {'VCPU': 40})),
         )
         self.assertEqual(
             ['h: VCPU taken'],
-            bad(checks.check_capacity('h', inventories, {'VCPU': 41})),
+            bad(flavor_checks.check_capacity('h', inventories, {'VCPU': 41})),
         )
 
     def test_hosts_that_are_large_enough(self) -> None:
         flavor = self.flavor('i4')
-        needs = checks.required_resources(flavor)
+        needs = flavor_checks.required_resources(flavor)
         self.assertEqual({'VCPU': 10, 'MEMORY_MB': 61696}, needs)
         host = {'VCPU': VCPU, 'MEMORY_MB': MEMORY}
-        self.assertTrue(checks.can_hold(host, needs))
+        self.assertTrue(flavor_checks.can_hold(host, needs))
         small = {**VCPU, 'total': 2, 'allocation_ratio': 16.0}
-        self.assertFalse(checks.can_hold({**host, 'VCPU': small}, needs))
-        own = checks.required_resources(self.flavor('i4-dedicated'))
-        self.assertFalse(checks.can_hold(host, own))
+        self.assertFalse(
+            flavor_checks.can_hold({**host, 'VCPU': small}, needs)
+        )
+        own = flavor_checks.required_resources(self.flavor('i4-dedicated'))
+        self.assertFalse(flavor_checks.can_hold(host, own))
 
     def test_guest_that_fits_once(self) -> None:
         for total, cells, expected in ((40, 1, 21), (40, 2, 22), (1, 1, 1)):
-            vcpus = checks.vcpus_above_half(total, cells)
+            vcpus = flavor_checks.vcpus_above_half(total, cells)
             self.assertEqual(expected, vcpus)
             self.assertTrue(vcpus <= total < 2 * vcpus)
 
@@ -254,7 +266,7 @@ class HostsTest(testtools.TestCase):
         self.assertEqual('c', options['compute.a'])
         self.assertEqual(
             ['h: ram_allocation_ratio'],
-            bad(checks.check_nova_conf_ratios('h', options)),
+            bad(flavor_checks.check_nova_conf_ratios('h', options)),
         )
 
 
@@ -270,7 +282,7 @@ class PinsTest(testtools.TestCase):
             **change,
         }
         nodes, specs = kwargs.pop('nodes'), kwargs.pop('specs', SPECS)
-        check_results = checks.check_pins(
+        check_results = guest_checks.check_pins(
             libvirt_domain.parse_domain(xml), specs, nodes, **kwargs
         )
         return [subject.partition(': ')[2] for subject in bad(check_results)]
@@ -349,7 +361,7 @@ class PinsTest(testtools.TestCase):
 
         first, other = guest('a', 2, 3), guest('b', 3, 4)
         floating = replace(other, name='c', vcpus={0: {0, 1}})
-        check_results = checks.check_disjoint_cpus(
+        check_results = guest_checks.check_disjoint_cpus(
             'h', [first], [first, floating], {2, 3, 4}
         )
         self.assertEqual([], bad(check_results))
@@ -358,36 +370,36 @@ class PinsTest(testtools.TestCase):
             check_results[0].observed,
         )
         # Another flavor's, or nobody's of Nova.
-        check_results = checks.check_disjoint_cpus(
+        check_results = guest_checks.check_disjoint_cpus(
             'h', [first], [floating, other, first], {2, 3, 4}
         )
         self.assertEqual(['a and b: CPUs of both'], bad(check_results))
         self.assertEqual(
             [],
             bad(
-                checks.check_disjoint_cpus(
+                guest_checks.check_disjoint_cpus(
                     'h', [first, guest('b', 4)], [], {2, 3, 4}
                 )
             ),
         )
         # Outside of the set, too.
-        check_results = checks.check_disjoint_cpus(
+        check_results = guest_checks.check_disjoint_cpus(
             'h', [first, guest('b', 3)], [], ()
         )
         self.assertEqual(['a and b: CPUs of both'], bad(check_results))
 
     def test_api_only(self) -> None:
         self.assertEqual(
-            [], bad(checks.check_numa_topology('g', SPECS, 2, NODES))
+            [], bad(guest_checks.check_numa_topology('g', SPECS, 2, NODES))
         )
         self.assertEqual(
             ['g: pinned vCPUs'],
-            bad(checks.check_numa_topology('g', SPECS, 3, NODES)),
+            bad(guest_checks.check_numa_topology('g', SPECS, 3, NODES)),
         )
         twice = [{'host_node': 0, 'cpu_pinning': {'0': 2, '1': 2}}]
         self.assertEqual(
             ['g: CPUs used once'],
-            bad(checks.check_numa_topology('g', SPECS, 2, twice)),
+            bad(guest_checks.check_numa_topology('g', SPECS, 2, twice)),
         )
 
     def test_disks(self) -> None:
@@ -396,21 +408,27 @@ class PinsTest(testtools.TestCase):
         for filesystem in ('ext4', 'device', 'fuseblk', 'overlay'):
             self.assertEqual(
                 [],
-                bad(checks.check_local_disks(guest, {path: filesystem})),
+                bad(disk_checks.check_local_disks(guest, {path: filesystem})),
                 filesystem,
             )
         for filesystem in ('nfs4', 'fuse.glusterfs', 'ceph'):
             self.assertEqual(
                 1,
-                len(bad(checks.check_local_disks(guest, {path: filesystem}))),
+                len(
+                    bad(
+                        disk_checks.check_local_disks(
+                            guest, {path: filesystem}
+                        )
+                    )
+                ),
             )
-        self.assertEqual(1, len(bad(checks.check_local_disks(guest, {}))))
+        self.assertEqual(1, len(bad(disk_checks.check_local_disks(guest, {}))))
         ceph = XML.replace(f"file='{path}'", "protocol='rbd' name='p/v'")
         self.assertEqual(
             1,
             len(
                 bad(
-                    checks.check_local_disks(
+                    disk_checks.check_local_disks(
                         libvirt_domain.parse_domain(ceph), {}
                     )
                 )
@@ -453,7 +471,9 @@ class ClusterTest(testtools.TestCase):
         ) -> list[str]:
             kwargs = {'per_host': 2, 'shared': False, **overrides}
             return bad(
-                checks.check_placement(self.WORKERS, controllers, **kwargs)
+                cluster_checks.check_placement(
+                    self.WORKERS, controllers, **kwargs
+                )
             )
 
         self.assertEqual([], list_failures({'c1': 'c'}))
@@ -471,15 +491,17 @@ class ClusterTest(testtools.TestCase):
         )
 
     def test_server_without_host(self) -> None:
-        check_results = checks.check_placement(
+        check_results = cluster_checks.check_placement(
             {'w1': ''}, {}, per_host=1, shared=True
         )
         self.assertEqual(['workers on host (none)'], bad(check_results))
 
     def groups(self, text: str) -> list[str]:
-        topology = checks.parse_topology_table(text)
+        topology = cluster_checks.parse_topology_table(text)
         return bad(
-            checks.check_node_groups('table', topology, self.HOSTS, self.NAMES)
+            cluster_checks.check_node_groups(
+                'table', topology, self.HOSTS, self.NAMES
+            )
         )
 
     def test_topology_table(self) -> None:
@@ -498,11 +520,11 @@ class ClusterTest(testtools.TestCase):
             'Rack: /default-rack\n   10.0.0.1:9866 (w1) In Service\n'
             '   10.0.0.2:9866 (w2)\n   10.0.0.3:9866 (w3)\n\n'
         )
-        topology = checks.parse_print_topology(text)
+        topology = cluster_checks.parse_print_topology(text)
         self.assertEqual(
             ['NameNode: w1 and w3', 'NameNode: w2 and w3'],
             bad(
-                checks.check_node_groups(
+                cluster_checks.check_node_groups(
                     'NameNode', topology, self.HOSTS, self.NAMES
                 )
             ),
@@ -512,7 +534,7 @@ class ClusterTest(testtools.TestCase):
         def list_failures(*addresses: str) -> list[str]:
             block = Block('blk_1', 10, len(addresses), list(addresses))
             file = HDFSFile('/f', 10, 2, 1, [block])
-            return bad(checks.check_replicas([file], self.HOSTS, 2, 1))
+            return bad(cluster_checks.check_replicas([file], self.HOSTS, 2, 1))
 
         self.assertEqual([], list_failures('10.0.0.1', '10.0.0.3'))
         self.assertEqual(
@@ -524,7 +546,7 @@ class ClusterTest(testtools.TestCase):
         )
         self.assertEqual(
             ['files with blocks'],
-            bad(checks.check_replicas([], self.HOSTS, 2, 1)),
+            bad(cluster_checks.check_replicas([], self.HOSTS, 2, 1)),
         )
 
     def test_node_groups(self) -> None:
@@ -535,12 +557,12 @@ class ClusterTest(testtools.TestCase):
             '.blockmanagement.BlockPlacementPolicyWithNodeGroup',
             'dfs.use.dfs.network.topology': 'false',
         }
-        self.assertEqual([], bad(checks.check_hve_properties(good)))
+        self.assertEqual([], bad(cluster_checks.check_hve_properties(good)))
         for name in good:
             without = {key: good[key] for key in good if key != name}
             self.assertEqual(
                 [f'NameNode: {name}'],
-                bad(checks.check_hve_properties(without)),
+                bad(cluster_checks.check_hve_properties(without)),
             )
 
     def test_worker_too_many(self) -> None:
@@ -552,7 +574,9 @@ class ClusterTest(testtools.TestCase):
         ) -> list[str]:
             after = {'h1': {'PCPU': used}}
             return bad(
-                checks.check_full_cluster(status, status_reason, before, after)
+                cluster_checks.check_full_cluster(
+                    status, status_reason, before, after
+                )
             )
 
         self.assertEqual([], list_failures('UPDATE_FAILED', reason, 4))
@@ -578,7 +602,9 @@ class ClusterTest(testtools.TestCase):
         def list_failures(spec: str, host: str) -> list[str]:
             specs = {'volume_backend_name': spec}
             return bad(
-                checks.check_volume_backend('t', 'slot1', specs, host, pools)
+                disk_checks.check_volume_backend(
+                    't', 'slot1', specs, host, pools
+                )
             )
 
         self.assertEqual([], list_failures('slot1', 'h@slot1#p'))
@@ -598,35 +624,41 @@ class ClusterTest(testtools.TestCase):
             ('h@slot1#p', 's1'),
             ('h@slot2#p', 's2'),
         ]
-        self.assertEqual([], bad(checks.check_own_disks(locations)))
+        self.assertEqual([], bad(disk_checks.check_own_disks(locations)))
         self.assertEqual(
             ['servers on h@slot2#p'],
-            bad(checks.check_own_disks([*locations, ('h@slot2#p', 's3')])),
+            bad(
+                disk_checks.check_own_disks([*locations, ('h@slot2#p', 's3')])
+            ),
         )
 
     def test_refused(self) -> None:
         fault = 'No valid host was found. '
         self.assertEqual(
-            [], bad(checks.check_refused('x', 'ERROR', fault, {}))
+            [], bad(cluster_checks.check_refused('x', 'ERROR', fault, {}))
         )
         self.assertEqual(
-            ['x'], bad(checks.check_refused('x', 'ACTIVE', '', {}))
+            ['x'], bad(cluster_checks.check_refused('x', 'ACTIVE', '', {}))
         )
         self.assertEqual(
-            ['x'], bad(checks.check_refused('x', 'ERROR', 'disk', {}))
+            ['x'], bad(cluster_checks.check_refused('x', 'ERROR', 'disk', {}))
         )
         self.assertEqual(
             ['x: allocations left'],
-            bad(checks.check_refused('x', 'ERROR', fault, {'p': {}})),
+            bad(cluster_checks.check_refused('x', 'ERROR', fault, {'p': {}})),
         )
 
     def test_left_overs(self) -> None:
-        check_results = checks.check_deleted({'ports': ['p1'], 'servers': []})
+        check_results = cluster_checks.check_deleted(
+            {'ports': ['p1'], 'servers': []}
+        )
         self.assertEqual(['ports left'], bad(check_results))
 
     def test_text_form(self) -> None:
-        check_results = [checks.check_equal('a', 1, 2, 'excerpt')]
+        check_results = [check_result.check_equal('a', 1, 2, 'excerpt')]
         self.assertEqual(
             check_results,
-            checks.load_results(checks.dump_results(check_results)),
+            check_result.load_results(
+                check_result.dump_results(check_results)
+            ),
         )

@@ -12,7 +12,7 @@ import subunit
 import testtools
 from testtools.content import text_content
 
-from hvstack.accept import checks, report, test_results
+from hvstack.accept import check_result, report, test_results
 from hvstack.accept.runner import Selection
 from hvstack.accept.test_results import (
     DETAIL,
@@ -24,8 +24,8 @@ from hvstack.accept.test_results import (
     AcceptanceTestResult,
 )
 
-GOOD = checks.check_equal('ratio', 1, 1)
-BAD = checks.check_equal('ratio <b>', 1, 1.5, 'an excerpt')
+GOOD = check_result.check_equal('ratio', 1, 1)
+BAD = check_result.check_equal('ratio <b>', 1, 1.5, 'an excerpt')
 TEST = f'{PACKAGE}.operator.test_ratios.RatiosTest.test_x[id-1,smoke]'
 
 
@@ -53,8 +53,8 @@ class Stream:
         return test_results.read_results(self.buffer.getvalue(), test_ids)
 
 
-def details(*check_results: checks.CheckResult) -> dict[str, Any]:
-    text = checks.dump_results(check_results)
+def details(*check_results: check_result.CheckResult) -> dict[str, Any]:
+    text = check_result.dump_results(check_results)
     return {DETAIL: text_content(text)}
 
 

@@ -7,7 +7,13 @@ from typing import Any
 from tempest import config
 from tempest.lib import decorators
 
-from hvstack.accept import checks, host_inspection, libvirt_domain
+from hvstack.accept import (
+    disk_checks,
+    flavor_checks,
+    guest_checks,
+    host_inspection,
+    libvirt_domain,
+)
 from hvstack.accept.libvirt_domain import Domain
 from hvstack.model.catalogue import CatalogueEntry
 from hvstack.tempest_plugin.base import HostTest
@@ -27,7 +33,7 @@ class ConfigurationTest(HostTest):
             self.skip_unchecked('no host takes any of the promised flavors')
         check_results = []
         for host in sorted(hosts):
-            check_results += checks.check_nova_conf_ratios(
+            check_results += flavor_checks.check_nova_conf_ratios(
                 host, host_inspection.read_nova_conf(self.access, host)
             )
         self.assert_results(check_results)
@@ -77,7 +83,7 @@ class PinsTest(HostTest):
             options = host_inspection.read_nova_conf(access, host)
             guest = host_inspection.read_domain(access, host, instance)
             domains_by_host.setdefault(host, []).append(guest)
-            check_results += checks.check_pins(
+            check_results += guest_checks.check_pins(
                 guest,
                 entry.flavor.extra_specs,
                 self.numa_cells(server['id']),
@@ -87,7 +93,7 @@ class PinsTest(HostTest):
                 threads=host_inspection.read_threads(access, host, instance),
             )
         for host, domains in sorted(domains_by_host.items()):
-            check_results += checks.check_disjoint_cpus(
+            check_results += guest_checks.check_disjoint_cpus(
                 host,
                 domains,
                 host_inspection.list_domains(access, host),
@@ -130,7 +136,7 @@ class DisksTest(HostTest):
             )
             paths = [disk for disk in guest.disks if disk.startswith('/')]
             self.assert_results(
-                checks.check_local_disks(
+                disk_checks.check_local_disks(
                     guest, host_inspection.file_systems(access, host, paths)
                 )
             )

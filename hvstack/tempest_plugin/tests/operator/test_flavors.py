@@ -4,7 +4,7 @@
 from tempest import config
 from tempest.lib import decorators
 
-from hvstack.accept import checks
+from hvstack.accept import flavor_checks
 from hvstack.tempest_plugin.base import OperatorTest
 
 CONF = config.CONF
@@ -23,7 +23,7 @@ class FlavorsTest(OperatorTest):
                 'set [hvstack] include_candidates'
             )
         self.assert_results(
-            checks.check_flavors(
+            flavor_checks.check_flavors(
                 [catalogue for catalogue, _ in self.catalogues()],
                 self.flavors(),
                 candidates=CONF.hvstack.include_candidates,
@@ -36,7 +36,7 @@ class FlavorsTest(OperatorTest):
     def test_no_others(self) -> None:
         """Nothing else claims the catalogues' name space."""
         self.assert_results(
-            checks.check_unmanaged_flavors(
+            flavor_checks.check_unmanaged_flavors(
                 [catalogue for catalogue, _ in self.catalogues()],
                 self.flavors(),
             )

@@ -4,7 +4,7 @@
 from tempest import config
 from tempest.lib import decorators
 
-from hvstack.accept import checks
+from hvstack.accept import cluster_checks, flavor_checks
 from hvstack.tempest_plugin.base import Providers
 from hvstack.tempest_plugin.cluster_base import OwnClusterTest
 
@@ -59,7 +59,7 @@ class FullClusterTest(Providers, OwnClusterTest):
             [
                 check
                 for name, uuid in sorted(hosts.items())
-                for check in checks.check_capacity(
+                for check in flavor_checks.check_capacity(
                     name, self.inventories(uuid), self.usages(uuid)
                 )
             ]
@@ -74,7 +74,7 @@ class FullClusterTest(Providers, OwnClusterTest):
         )
         status = self.wait_for_stack(name, stack_id, 'UPDATE')['stack_status']
         self.assert_results(
-            checks.check_full_cluster(
+            cluster_checks.check_full_cluster(
                 status,
                 self.failure_reasons(name, stack_id),
                 usages_before,
@@ -82,4 +82,6 @@ class FullClusterTest(Providers, OwnClusterTest):
             )
         )
         self.delete(name, stack_id)
-        self.assert_results(checks.check_deleted(self.new_resources(before)))
+        self.assert_results(
+            cluster_checks.check_deleted(self.new_resources(before))
+        )

@@ -6,7 +6,12 @@ from typing import Any
 
 from tempest.lib import decorators
 
-from hvstack.accept import checks
+from hvstack.accept import (
+    check_result,
+    cluster_checks,
+    flavor_checks,
+    guest_checks,
+)
 from hvstack.model.catalogue import CatalogueEntry
 from hvstack.tempest_plugin.base import OperatorTest
 
@@ -21,7 +26,7 @@ class FullHostTest(OperatorTest):
         """Judge that a server finds no place and leaves nothing."""
         server = self.boot(flavor_id, host)
         self.assert_results(
-            checks.check_refused(
+            cluster_checks.check_refused(
                 subject,
                 server['status'],
                 (server.get('fault') or {}).get('message', ''),
@@ -35,7 +40,7 @@ class FullHostTest(OperatorTest):
         entry, _ = self.worker()
         host, uuid, guests = self.fill_host(entry)
         self.assert_results(
-            checks.check_capacity(
+            flavor_checks.check_capacity(
                 host, self.inventories(uuid), self.usages(uuid)
             )
         )
@@ -61,7 +66,7 @@ class FullHostTest(OperatorTest):
                 unseen.append(entry.flavor.name)
                 continue
             room_checks = [
-                checks.check_room(name, inventories, entry)
+                flavor_checks.check_room(name, inventories, entry)
                 for name, uuid in sorted(self.candidate_hosts(entry).items())
                 if (inventories := self.inventories(uuid))[
                     self.cpu_resource_class(entry)
@@ -112,7 +117,7 @@ class FullHostTest(OperatorTest):
                 # One cell alone would not have so many.
                 cells = len(profile.cells)
                 specs['hw:numa_nodes'] = str(cells)
-            count = checks.vcpus_above_half(total, cells)
+            count = flavor_checks.vcpus_above_half(total, cells)
             flavor_id = self.create_small_flavor(count, specs)
             guest = self.boot(flavor_id, host)
             self.active(guest)
@@ -147,7 +152,7 @@ class FullHostTest(OperatorTest):
         for guest in guests:
             nodes = self.numa_cells(guest['id'])
             self.assert_results(
-                checks.check_numa_topology(
+                guest_checks.check_numa_topology(
                     guest['name'], flavor.extra_specs, flavor.vcpus, nodes
                 )
             )
@@ -157,7 +162,7 @@ class FullHostTest(OperatorTest):
         if guests:
             self.assert_results(
                 [
-                    checks.check_equal(
+                    check_result.check_equal(
                         'CPUs of all guests, each used once',
                         len(used),
                         len(set(used)),

@@ -3,7 +3,7 @@
 
 from tempest.lib import decorators
 
-from hvstack.accept import checks
+from hvstack.accept import flavor_checks
 from hvstack.tempest_plugin.base import OperatorTest
 
 
@@ -24,7 +24,7 @@ class RatiosTest(OperatorTest):
             for name, uuid in sorted(hosts.items()):
                 if (name, profile.name) not in seen:
                     seen.add((name, profile.name))
-                    check_results += checks.check_inventory(
+                    check_results += flavor_checks.check_inventory(
                         name, self.inventories(uuid), profile
                     )
         if not check_results:
@@ -41,7 +41,7 @@ class RatiosTest(OperatorTest):
             self.skip_unchecked('no host takes any of the promised flavors')
         check_results = []
         for name, uuid in sorted(hosts.items()):
-            check_results += checks.check_capacity(
+            check_results += flavor_checks.check_capacity(
                 name, self.inventories(uuid), self.usages(uuid)
             )
         self.assert_results(check_results)

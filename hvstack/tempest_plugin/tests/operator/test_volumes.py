@@ -7,7 +7,7 @@ from tempest import config
 from tempest.lib import decorators
 
 from hvstack import processutils
-from hvstack.accept import checks
+from hvstack.accept import check_result, disk_checks
 from hvstack.tempest_plugin.base import (
     OperatorTest,
     volume_types_and_pools,
@@ -46,7 +46,7 @@ class VolumesTest(OperatorTest):
             check_results += [
                 check
                 for host in (new, *sorted(hosts - {new}))
-                for check in checks.check_volume_backend(
+                for check in disk_checks.check_volume_backend(
                     name, backend, types.get(name, {}), host, pools
                 )
             ]
@@ -92,14 +92,14 @@ class VolumesTest(OperatorTest):
         servers = {server for _, server in disk_users}
         self.assert_results(
             [
-                checks.CheckResult(
+                check_result.CheckResult(
                     'servers with volumes of these types',
                     'each alone on its disks',
                     str(len(servers) or 'none now: types alone are judged'),
                     True,
                 ),
-                *checks.check_own_disks(disk_users),
-                *checks.check_own_disks(types, 'volume types'),
+                *disk_checks.check_own_disks(disk_users),
+                *disk_checks.check_own_disks(types, 'volume types'),
             ]
         )
 

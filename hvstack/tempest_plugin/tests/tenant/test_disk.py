@@ -8,7 +8,7 @@ from tempest import config
 from tempest.lib import decorators, exceptions
 
 from hvstack import errors, processutils
-from hvstack.accept import checks
+from hvstack.accept import check_result, guest_checks
 from hvstack.cloud import host_keys
 from hvstack.cluster.ssh import SSHNode
 from hvstack.tempest_plugin.cluster_base import MemberTest
@@ -181,11 +181,11 @@ class DiskTest(MemberTest):
             )
         self.assert_results(
             [
-                checks.check_rebooted(
+                guest_checks.check_rebooted(
                     booted['before'], booted.get('after', '')
                 ),
                 *(
-                    checks.CheckResult(
+                    check_result.CheckResult(
                         f'{disk}: checksum after the power cycle',
                         checksum.strip(),
                         checksums.get(disk, 'no answer').strip(),
@@ -209,7 +209,11 @@ class DiskTest(MemberTest):
         )
         server_details = self.servers_client.show_server(server)['server']
         self.assert_results(
-            [checks.check_equal('server', 'ACTIVE', server_details['status'])]
+            [
+                check_result.check_equal(
+                    'server', 'ACTIVE', server_details['status']
+                )
+            ]
         )
 
     def guest(self) -> tuple[SSHNode, str]:

@@ -5,7 +5,7 @@ from tempest import config
 from tempest.lib import decorators
 
 from hvstack import errors
-from hvstack.accept import checks
+from hvstack.accept import check_result, cluster_checks
 from hvstack.hadoop import daemons
 from hvstack.tempest_plugin.cluster_base import ClusterTest, OwnClusterTest
 from hvstack.tpcxhs import run
@@ -62,7 +62,7 @@ class StackTest(ClusterTest):
         outputs = self.outputs(self.stack)
         self.assert_results(
             [
-                checks.CheckResult(
+                check_result.CheckResult(
                     f'output {name}',
                     'a value',
                     str(outputs.get(name))[:200],
@@ -87,15 +87,19 @@ class StackTest(ClusterTest):
         """HDFS and YARN have every worker, and no daemon has died."""
         trouble = self.hadoop()
         self.assert_results(
-            [checks.check_equal('HDFS and YARN', 'every worker', trouble)]
+            [
+                check_result.check_equal(
+                    'HDFS and YARN', 'every worker', trouble
+                )
+            ]
             if trouble
             else [
-                checks.check_equal(
+                check_result.check_equal(
                     'missing in HDFS or YARN',
                     [],
                     daemons.find_unmet_conditions(self.nodes),
                 ),
-                checks.check_equal(
+                check_result.check_equal(
                     'daemons that have died',
                     [],
                     daemons.find_dead_daemons(self.nodes.nodes, silent=True),
@@ -114,7 +118,9 @@ class StackTest(ClusterTest):
         """The NameNode places replicas by node groups (HVE)."""
         self.skip_if_unhealthy()
         self.assert_results(
-            checks.check_hve_properties(self.effective_properties(self.nodes))
+            cluster_checks.check_hve_properties(
+                self.effective_properties(self.nodes)
+            )
         )
 
     @decorators.idempotent_id('8293a4b5-c6d7-4e8f-b90a-1b2c3d4e5ffe')
@@ -147,7 +153,7 @@ class StackTest(ClusterTest):
         )
         self.assert_results(
             [
-                checks.CheckResult(
+                check_result.CheckResult(
                     'run and its data checks',
                     'valid',
                     done.reason or f'valid: {phases}',
@@ -177,10 +183,10 @@ class StackLifeTest(OwnClusterTest):
         workers, others = self.names(smaller)
         self.assert_results(
             [
-                checks.check_equal(
+                check_result.check_equal(
                     'workers after the update', count - 1, len(workers)
                 ),
-                checks.check_equal(
+                check_result.check_equal(
                     'servers of it',
                     sorted([*workers, *others]),
                     sorted(set(self.host_ids()) - set(before['servers'])),
@@ -188,4 +194,6 @@ class StackLifeTest(OwnClusterTest):
             ]
         )
         self.delete(name, stack_id)
-        self.assert_results(checks.check_deleted(self.new_resources(before)))
+        self.assert_results(
+            cluster_checks.check_deleted(self.new_resources(before))
+        )
