@@ -21,6 +21,101 @@ from hvstack.progress import Progress
 from hvstack.sweep import rallyenv
 
 
+def _add_hosts(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--hosts',
+        type=arguments.count,
+        metavar='N',
+        help='lab hosts (default: 3)',
+    )
+    parser.add_argument(
+        '--fake-hosts',
+        type=arguments.count,
+        metavar='N',
+        help='computes without guests, for scheduler tests (default: 0)',
+    )
+    parser.add_argument(
+        '--compute',
+        choices=BACKENDS,
+        help='backend of the hosts; auto takes kvm only if a kernel '
+        'really boots under it, else lxc (default: auto)',
+    )
+    parser.add_argument(
+        '--host-compute',
+        action='append',
+        metavar='HOST=BACKEND',
+        help='another backend for one host; may be repeated',
+    )
+    parser.add_argument(
+        '--dedicated',
+        action='append',
+        metavar='HOST=CPUS',
+        help='CPUs of a kvm or qemu host for guests that ask for '
+        'dedicated ones, such as hv-host3=1 (hv-host3= for none); the '
+        'others stay shared; may be repeated',
+    )
+    parser.add_argument(
+        '--host-mode',
+        choices=CPU_POLICIES,
+        help="dedicated: all CPUs of the workers' kvm and qemu hosts but "
+        'the first are for guests that ask for dedicated ones; shared: '
+        'none; instead of --dedicated',
+    )
+
+
+def _add_fake_hosts(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--fake-profile',
+        metavar='PROFILE',
+        help='host profile whose sockets, threads, cells, memory, pages '
+        'and disks every fake host reports: its name (vsphere6, vsan, '
+        'amd) or its YAML file (default: 16 CPUs, half of them dedicated)',
+    )
+    parser.add_argument(
+        '--fake-cpu-policy',
+        choices=CPU_POLICIES,
+        help="what the CPUs of a profile's fake hosts are for (default: "
+        'dedicated)',
+    )
+    parser.add_argument(
+        '--racks',
+        type=arguments.count,
+        metavar='N',
+        help='availability zones for the workers (default: 0, none)',
+    )
+
+
+def _add_services(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        '--with',
+        dest='extra',
+        choices=EXTRAS,
+        help='ceph: Ceph with three disks, and Cinder with volume types '
+        'for each of them and for all; needs a kvm or qemu host (default: '
+        'without)',
+    )
+    group.add_argument(
+        '--without',
+        choices=EXTRAS,
+        help='take it away again; its data stays',
+    )
+    parser.add_argument(
+        '--ceph-copies',
+        type=arguments.count,
+        metavar='N',
+        help="copies that Ceph keeps of volumes of type 'ceph'; 1 is for "
+        'benchmarks, a lost disk loses data (default: 3)',
+    )
+    parser.add_argument(
+        '--untested',
+        action='store_true',
+        default=None,
+        help='Continue on a release of Debian or Ubuntu that hvstack was '
+        'never tried on (default: refuse).',
+    )
+
+
 class Up(Command):
     """Bring the lab up, go on with an interrupted start, or change it.
 
@@ -30,92 +125,9 @@ class Up(Command):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Describe the options; those not given stay as they were."""
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            '--hosts',
-            type=arguments.count,
-            metavar='N',
-            help='lab hosts (default: 3)',
-        )
-        parser.add_argument(
-            '--fake-hosts',
-            type=arguments.count,
-            metavar='N',
-            help='computes without guests, for scheduler tests (default: 0)',
-        )
-        parser.add_argument(
-            '--compute',
-            choices=BACKENDS,
-            help='backend of the hosts; auto takes kvm only if a kernel '
-            'really boots under it, else lxc (default: auto)',
-        )
-        parser.add_argument(
-            '--host-compute',
-            action='append',
-            metavar='HOST=BACKEND',
-            help='another backend for one host; may be repeated',
-        )
-        parser.add_argument(
-            '--dedicated',
-            action='append',
-            metavar='HOST=CPUS',
-            help='CPUs of a kvm or qemu host for guests that ask for '
-            'dedicated ones, such as hv-host3=1 (hv-host3= for none); the '
-            'others stay shared; may be repeated',
-        )
-        parser.add_argument(
-            '--host-mode',
-            choices=CPU_POLICIES,
-            help="dedicated: all CPUs of the workers' kvm and qemu hosts but "
-            'the first are for guests that ask for dedicated ones; shared: '
-            'none; instead of --dedicated',
-        )
-        parser.add_argument(
-            '--fake-profile',
-            metavar='PROFILE',
-            help='host profile whose sockets, threads, cells, memory, pages '
-            'and disks every fake host reports: its name (vsphere6, vsan, '
-            'amd) or its YAML file (default: 16 CPUs, half of them dedicated)',
-        )
-        parser.add_argument(
-            '--fake-cpu-policy',
-            choices=CPU_POLICIES,
-            help="what the CPUs of a profile's fake hosts are for (default: "
-            'dedicated)',
-        )
-        parser.add_argument(
-            '--racks',
-            type=arguments.count,
-            metavar='N',
-            help='availability zones for the workers (default: 0, none)',
-        )
-        extras = parser.add_mutually_exclusive_group()
-        extras.add_argument(
-            '--with',
-            dest='extra',
-            choices=EXTRAS,
-            help='ceph: Ceph with three disks, and Cinder with volume types '
-            'for each of them and for all; needs a kvm or qemu host (default: '
-            'without)',
-        )
-        extras.add_argument(
-            '--without',
-            choices=EXTRAS,
-            help='take it away again; its data stays',
-        )
-        parser.add_argument(
-            '--ceph-copies',
-            type=arguments.count,
-            metavar='N',
-            help="copies that Ceph keeps of volumes of type 'ceph'; 1 is for "
-            'benchmarks, a lost disk loses data (default: 3)',
-        )
-        parser.add_argument(
-            '--untested',
-            action='store_true',
-            default=None,
-            help='Continue on a release of Debian or Ubuntu that hvstack was '
-            'never tried on (default: refuse).',
-        )
+        _add_hosts(parser)
+        _add_fake_hosts(parser)
+        _add_services(parser)
         return parser
 
     @extras.required('lab')

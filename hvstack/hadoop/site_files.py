@@ -21,7 +21,6 @@ from hvstack.hadoop.properties import (
     MAPRED,
     YARN,
     Facts,
-    block_bytes,
     resolve_properties,
 )
 from hvstack.hadoop.sizing import DEFAULT, NodeSizing
@@ -78,7 +77,6 @@ def render_site_files(
     controller: str = CONTROLLER,
     replication: int = 3,
     node_groups: bool = True,
-    block_mib: int | None = None,
     tuning: str = DEFAULT,
     namenode_handlers: int | None = None,
     topology_mapping: Mapping[str, dict[str, str]] = _TOPOLOGY_MAPPING,
@@ -90,8 +88,6 @@ def render_site_files(
     :param controller: address of the NameNode and the ResourceManager.
     :param replication: number of replicas of input and output.
     :param node_groups: whether replicas of a block are on different hosts.
-    :param block_mib: HDFS block size in MiB; None uses that of the tuning
-        profile.
     :param tuning: name of the tuning profile.
     :param namenode_handlers: ``dfs.namenode.handler.count``; None uses that of
         the tuning profile. vsphere6 used 1 ("Controller Daemons": a workaround
@@ -104,15 +100,11 @@ def render_site_files(
     """
     profile = tuning_profiles.load(tuning)
     values = _base_properties(sizing, controller, replication)
-    facts = Facts(
-        sizing, replication, block_mib or _block_mib(profile, sizing)
-    )
+    facts = Facts(sizing, replication, _block_mib(profile, sizing))
     tuned = resolve_properties(profile.all_properties, facts)
     for name, properties in tuned.items():
         if name in values:
             values[name] |= properties
-    if block_mib is not None:
-        values[HDFS]['dfs.blocksize'] = block_bytes(facts)
     if namenode_handlers is not None:
         values[HDFS]['dfs.namenode.handler.count'] = str(namenode_handlers)
     layers = (

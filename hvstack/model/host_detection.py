@@ -289,19 +289,7 @@ def parse_inventories(
             "compute host ('openstack resource provider list')"
         )
     topology = (cpu_info or {}).get('topology') or {}
-    reported_cells = topology.get('cells')
-    if cells is None and reported_cells != 1:
-        raise errors.InputError(
-            f'{host}: {reported_cells or "an unknown number of"} NUMA cells, '
-            'of which no API tells the size: say with --cells how many equal '
-            'ones there are, or write the profile by hand'
-        )
-    cells = cells or 1
-    if reported_cells not in (None, cells):
-        raise errors.InputError(
-            f'{host}: --cells {cells}, but Nova tells {reported_cells}: '
-            'correct it'
-        )
+    cells = _count_cells(host, topology, cells)
     threads = threads or topology.get('threads')
     if sockets is None and cells == 1:
         sockets = topology.get('sockets')
@@ -317,15 +305,7 @@ def parse_inventories(
             f'{host}: has trait HW_CPU_HYPERTHREADING, but {threads} thread '
             'for each core: correct --threads'
         )
-    each = 1
-    for name in ('sockets', 'cores', 'threads'):
-        # libvirt names them in a container's host, but not how many.
-        each *= topology.get(name) or 0
-    if each and cpus not in (each, each * cells):
-        raise errors.InputError(
-            f'{host}: Placement has {cpus} CPUs of {each * cells}, and a '
-            'profile knows none that the host keeps: write it by hand'
-        )
+    _check_cpu_count(host, topology, cpus, cells)
     if cpus % (sockets * threads):
         raise errors.InputError(
             f'{host}: {cpus} CPUs are not {sockets} sockets of {threads} '
@@ -338,3 +318,48 @@ def parse_inventories(
         'memory_mib': int(inventories['MEMORY_MB']['total']),
         'cells': cells,
     }
+
+
+def _count_cells(
+    host: str, topology: Mapping[str, Any], cells: int | None
+) -> int:
+    """Return the number of NUMA cells.
+
+    :param topology: Nova's CPU topology of the host, or empty.
+    :param cells: number that the user gave; None without.
+    :raises hvstack.errors.InputError: it is unknown or contradictory.
+    """
+    reported_cells = topology.get('cells')
+    if cells is None and reported_cells != 1:
+        raise errors.InputError(
+            f'{host}: {reported_cells or "an unknown number of"} NUMA cells, '
+            'of which no API tells the size: say with --cells how many equal '
+            'ones there are, or write the profile by hand'
+        )
+    cells = cells or 1
+    if reported_cells not in (None, cells):
+        raise errors.InputError(
+            f'{host}: --cells {cells}, but Nova tells {reported_cells}: '
+            'correct it'
+        )
+    return cells
+
+
+def _check_cpu_count(
+    host: str, topology: Mapping[str, Any], cpus: int, cells: int
+) -> None:
+    """Refuse a host that keeps CPUs for itself, which no profile can say.
+
+    :param topology: Nova's CPU topology of the host, or empty.
+    :param cpus: number of CPUs in Placement.
+    :raises hvstack.errors.InputError: Placement has fewer CPUs than the host.
+    """
+    each = 1
+    for name in ('sockets', 'cores', 'threads'):
+        # libvirt names them in a container's host, but not how many.
+        each *= topology.get(name) or 0
+    if each and cpus not in (each, each * cells):
+        raise errors.InputError(
+            f'{host}: Placement has {cpus} CPUs of {each * cells}, and a '
+            'profile knows none that the host keeps: write it by hand'
+        )

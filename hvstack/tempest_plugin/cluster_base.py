@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Hadoop cluster of a test's own, as a Heat stack of a plain member."""
 
-import json
-import shutil
-import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,6 @@ from hvstack import errors, processutils, shell_scripts
 from hvstack.accept import (
     check_result,
     cluster_checks,
-    disk_checks,
     tempest_conf,
 )
 from hvstack.accept.check_result import CheckResult
@@ -24,66 +20,13 @@ from hvstack.cluster.base import LOCAL_DROP_CACHES, ClusterFacts
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemon_http, daemons, fsck
 from hvstack.hadoop.site_files import CONF as HADOOP_CONF
-from hvstack.tempest_plugin.base import (
-    BaseTest,
-    admin_available,
-    volume_types_and_pools,
-)
+from hvstack.tempest_plugin.member_base import MemberTest
 from hvstack.tempest_plugin.stacks_client import StacksClient
 from hvstack.tpcxhs import datacheck
 
 CONF = config.CONF
 _FILES = 10
 _FOLDER = '/hvaccept'
-_VOLUMES = 'os-extended-volumes:volumes_attached'
-
-
-class MemberTest(BaseTest):
-    """A test in a member's project, with a key pair and private flavors."""
-
-    @classmethod
-    def setup_clients(cls) -> None:
-        """Take the member's clients."""
-        super().setup_clients()
-        cls.servers_client = cls.os_primary.servers_client
-        cls.project = cls.os_primary.credentials.tenant_id
-
-    @classmethod
-    def grant_flavor_access(cls, names: Collection[str]) -> None:
-        """Give the member's project access to private flavors.
-
-        Without an administrator's rights it must have it.
-        """
-        if not admin_available():
-            return
-        client = cls.get_client_manager(credential_type='admin').flavors_client
-        for flavor in client.list_flavors(detail=True, is_public='None')[
-            'flavors'
-        ]:
-            if (
-                flavor['name'] in names
-                and not flavor['os-flavor-access:is_public']
-            ):
-                try:
-                    client.add_flavor_access(flavor['id'], cls.project)
-                except exceptions.Conflict:
-                    # It has it, and keeps it.
-                    continue
-                cls.addClassResourceCleanup(
-                    client.remove_flavor_access, flavor['id'], cls.project
-                )
-
-    @classmethod
-    def create_key(cls, name: str) -> None:
-        """Make a key pair, and keep its private half until the class ends."""
-        client = cls.os_primary.keypairs_client
-        pair = client.create_keypair(name=name)['keypair']
-        cls.addClassResourceCleanup(client.delete_keypair, name)
-        directory = Path(tempfile.mkdtemp(prefix='hvaccept'))
-        cls.addClassResourceCleanup(shutil.rmtree, directory)
-        cls.key = directory / 'key'
-        cls.key.touch(0o600)
-        cls.key.write_text(pair['private_key'], encoding='utf-8')
 
 
 class ClusterTest(MemberTest):
@@ -396,142 +339,6 @@ class ClusterTest(MemberTest):
                 {key: key for key in lines},
             ),
         ]
-
-    def volumes(self, stack: dict[str, Any]) -> None:
-        """Judge which volumes the workers have, and on which disks."""
-        names = [
-            str(worker['name']) for worker in self.outputs(stack)['workers']
-        ]
-        all_servers = self.servers_client.list_servers(detail=True)['servers']
-        servers = {server['name']: server for server in all_servers}
-        check_servers_exist(names, servers)
-        ids = {
-            name: [volume['id'] for volume in servers[name][_VOLUMES]]
-            for name in names
-        }
-        types: dict[str, str] = {}
-        if any(ids.values()):
-            if not CONF.service_available.cinder:
-                self.skip_unchecked(
-                    'workers have volumes, but there is no Cinder'
-                )
-            client = self.os_primary.volumes_client_latest
-            types = {
-                key: str(client.show_volume(key)['volume']['volume_type'])
-                for keys in ids.values()
-                for key in keys
-            }
-        expected, pinned, local = self.expected_volumes(stack)
-        check_results = disk_checks.check_volume_types(
-            expected,
-            {name: [types[key] for key in keys] for name, keys in ids.items()},
-        )
-        if pinned:
-            # A type is one disk of each host.
-            check_results += disk_checks.check_own_disks(
-                (
-                    (f'{types[key]} of host {servers[name]["hostId"]}', name)
-                    for name, keys in ids.items()
-                    for key in keys
-                ),
-                'workers',
-            )
-        self.assert_results(check_results)
-        if types:
-            self.disks(ids, types, pinned, local)
-
-    def disks(
-        self,
-        ids: Mapping[str, Sequence[str]],
-        types: Mapping[str, str],
-        pinned: bool,
-        local: bool,
-    ) -> None:
-        """Judge on which disks volumes are, as an administrator sees them.
-
-        :param ids: volumes by worker.
-        :param types: volume types by volume.
-        :param pinned: no two workers of a host share a disk.
-        :param local: volumes are on their worker's host.
-        """
-        if not admin_available():
-            self.skip_unchecked(
-                "only an administrator sees volumes' disks: give one in the "
-                'accounts'
-            )
-        admin = self.get_client_manager(credential_type='admin')
-        specs, pools = volume_types_and_pools(admin)
-        show = admin.volumes_client_latest.show_volume
-        volume_hosts = {
-            key: str(show(key)['volume']['os-vol-host-attr:host'] or '')
-            for key in types
-        }
-        hosts = {
-            server['name']: server['OS-EXT-SRV-ATTR:host']
-            for server in admin.servers_client.list_servers(
-                detail=True, all_tenants=True, project_id=self.project
-            )['servers']
-        }
-        backends = CONF.hvstack.volume_backends
-        check_results = [
-            check
-            for name, volume_host in sorted(
-                {
-                    (types[key], volume_host)
-                    for key, volume_host in volume_hosts.items()
-                }
-            )
-            if name in backends
-            for check in disk_checks.check_volume_backend(
-                name, backends[name], specs.get(name, {}), volume_host, pools
-            )
-        ]
-        if pinned:
-            check_results += disk_checks.check_own_disks(
-                (
-                    (
-                        volume_hosts[key]
-                        and f'{volume_hosts[key]} for {hosts[name]}',
-                        name,
-                    )
-                    for name, keys in ids.items()
-                    for key in keys
-                ),
-                'workers',
-            )
-        if local:
-            check_results += [
-                check
-                for name, keys in ids.items()
-                for check in disk_checks.check_volume_locality(
-                    name, hosts[name], {key: volume_hosts[key] for key in keys}
-                )
-            ]
-        self.assert_results(check_results)
-        if unknown := sorted(set(types.values()) - set(backends)):
-            self.skip_unchecked(
-                f'no backend is promised of {", ".join(unknown)}: set '
-                '[hvstack] volume_backends'
-            )
-
-    @staticmethod
-    def expected_volumes(
-        stack: dict[str, Any],
-    ) -> tuple[list[list[str]], bool, bool]:
-        """Return the volume types of a worker, for each slot of a host.
-
-        And whether disks are each one worker's, and on its own host.
-        """
-        parameters = {
-            key: str(parameter)
-            for key, parameter in stack['parameters'].items()
-        }
-        pinned = parameters.get('disk_pinning', '').lower() == 'true'
-        local = parameters.get('local_volumes', '').lower() == 'true'
-        slots: list[list[str]] = [[]]
-        if pinned or parameters.get('storage') == 'ceph':
-            slots = json.loads(parameters.get('volume_types', '[[]]'))
-        return slots if pinned else slots[:1], pinned, local
 
     def check_placement(self, stack: dict[str, Any]) -> list[CheckResult]:
         """Judge where Nova put the nodes."""

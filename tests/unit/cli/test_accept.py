@@ -17,7 +17,7 @@ import yaml
 from hvstack import errors, paths, share
 from hvstack.accept import power, runner
 from hvstack.accept.tempest_conf import Workspace
-from hvstack.cli import accept
+from hvstack.cli import accept, accept_conf
 from hvstack.cli.app import main
 from hvstack.progress import Progress
 from tests.unit.cloud import fake
@@ -207,7 +207,9 @@ class AcceptTest(CloudTest):
         parsed_args = (
             accept.Accept(None, None).get_parser('accept').parse_args(args)
         )
-        accept._prepare(conn, conn, 'mine', workspace, parsed_args, Progress())
+        accept_conf.prepare_workspace(
+            conn, conn, 'mine', workspace, parsed_args, Progress()
+        )
         parser = configparser.ConfigParser(interpolation=None)
         parser.read(workspace.conf)
         return dict(parser['hvstack'])

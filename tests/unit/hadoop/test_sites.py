@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import testtools
 
 from hvstack import errors
-from hvstack.hadoop import site_files, tuning_profiles
+from hvstack.hadoop import properties, site_files, tuning_profiles
 from hvstack.hadoop.sizing import size_node
 from hvstack.lab.images import recipes
 
@@ -239,13 +239,14 @@ class SitesTest(testtools.TestCase):
         self.assertEqual('2150', files_by_name['yarn-site.xml'][minimum])
 
     def test_amd_buffer_follows_the_block(self) -> None:
-        for block, expected in ((None, '306'), (64, '77')):
-            files_by_name = self.tuned('amd', 32, 128 * 1024, block_mib=block)
-            mapred = files_by_name['mapred-site.xml']
-            self.assertEqual(expected, mapred['mapreduce.task.io.sort.mb'])
-            self.assertEqual(
-                '0.99', mapred['mapreduce.map.sort.spill.percent']
-            )
+        files_by_name = self.tuned('amd', 32, 128 * 1024)
+        mapred = files_by_name['mapred-site.xml']
+        self.assertEqual('306', mapred['mapreduce.task.io.sort.mb'])
+        self.assertEqual('0.99', mapred['mapreduce.map.sort.spill.percent'])
+        sizing = size_node(32, 128 * 1024, tuning='amd')
+        for block_mib, expected in ((256, '306'), (64, '77')):
+            facts = properties.Facts(sizing, 3, block_mib)
+            self.assertEqual(expected, properties.block_buffer_mib(facts))
 
     def test_one_handler_is_an_option(self) -> None:
         hdfs = self.make(namenode_handlers=1)['hdfs-site.xml']

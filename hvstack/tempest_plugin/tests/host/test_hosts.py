@@ -16,7 +16,7 @@ from hvstack.accept import (
 )
 from hvstack.accept.libvirt_domain import Domain
 from hvstack.model.catalogue import CatalogueEntry
-from hvstack.tempest_plugin.base import HostTest
+from hvstack.tempest_plugin.operator_base import HostTest
 
 CONF = config.CONF
 

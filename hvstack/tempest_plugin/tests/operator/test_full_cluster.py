@@ -5,8 +5,8 @@ from tempest import config
 from tempest.lib import decorators
 
 from hvstack.accept import cluster_checks, flavor_checks
-from hvstack.tempest_plugin.base import Providers
 from hvstack.tempest_plugin.cluster_base import OwnClusterTest
+from hvstack.tempest_plugin.operator_base import Providers
 
 CONF = config.CONF
 

@@ -13,7 +13,7 @@ from hvstack.accept import (
     guest_checks,
 )
 from hvstack.model.catalogue import CatalogueEntry
-from hvstack.tempest_plugin.base import OperatorTest
+from hvstack.tempest_plugin.operator_base import OperatorTest
 
 
 @decorators.serial

@@ -4,7 +4,7 @@
 from tempest.lib import decorators
 
 from hvstack.accept import flavor_checks
-from hvstack.tempest_plugin.base import OperatorTest
+from hvstack.tempest_plugin.operator_base import OperatorTest
 
 
 class RatiosTest(OperatorTest):

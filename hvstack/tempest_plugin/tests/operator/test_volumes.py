@@ -8,7 +8,7 @@ from tempest.lib import decorators
 
 from hvstack import processutils
 from hvstack.accept import check_result, disk_checks
-from hvstack.tempest_plugin.base import (
+from hvstack.tempest_plugin.operator_base import (
     OperatorTest,
     volume_types_and_pools,
 )

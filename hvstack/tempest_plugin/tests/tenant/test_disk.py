@@ -11,7 +11,7 @@ from hvstack import errors, processutils
 from hvstack.accept import check_result, guest_checks
 from hvstack.cloud import host_keys
 from hvstack.cluster.ssh import SSHNode
-from hvstack.tempest_plugin.cluster_base import MemberTest
+from hvstack.tempest_plugin.member_base import MemberTest
 
 CONF = config.CONF
 _WRITE = 'head -c 1000000 /dev/urandom >/root/hvaccept && sync'

@@ -7,7 +7,8 @@ from tempest.lib import decorators
 from hvstack import errors
 from hvstack.accept import check_result, cluster_checks
 from hvstack.hadoop import daemons
-from hvstack.tempest_plugin.cluster_base import ClusterTest, OwnClusterTest
+from hvstack.tempest_plugin.cluster_base import OwnClusterTest
+from hvstack.tempest_plugin.volume_base import ClusterVolumesTest
 from hvstack.tpcxhs import run
 from hvstack.tpcxhs.workload import Workload, parse_size
 
@@ -17,7 +18,7 @@ _OUTPUTS = ('controller', 'workers', 'topology', 'web_uis', 'ssh')
 
 
 @decorators.serial
-class StackTest(ClusterTest):
+class StackTest(ClusterVolumesTest):
     """One cluster, looked at from all sides."""
 
     @classmethod

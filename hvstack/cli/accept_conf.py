@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``hvstack accept`` writes for Tempest before the tests."""
+
+import argparse
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from openstack.connection import Connection
+
+from hvstack import conf, errors, extras, host_profiles, paths
+from hvstack.accept import (
+    placement_only,
+    tempest_conf,
+)
+from hvstack.accept.tempest_conf import (
+    Workspace,
+    has_separate_controller_hosts,
+)
+from hvstack.cli.accept_options import POWER_COMMANDS
+from hvstack.cloud import keypairs
+from hvstack.cluster import planner
+from hvstack.cluster.plan import ClusterSpec
+from hvstack.lab.clouds_yaml import ADMIN_CLOUD
+from hvstack.lab.hosts.sizes import CATALOGUES
+from hvstack.model.catalogue import Catalogue
+from hvstack.model.configuration import Configuration, parse
+from hvstack.model.host import HostProfile
+from hvstack.progress import Progress
+
+_HVSTACK = extras.program('hvstack')
+
+#: What is known of the lab without being told.
+_LAB = {
+    'host_access': 'command',
+    'host_command': f'{_HVSTACK} lab host exec {{host}} --',
+    'power_off_command': f'{_HVSTACK} lab host off {{host}}',
+    'power_on_command': f'{_HVSTACK} lab host on {{host}}',
+}
+
+_HOST_OPTIONS = (*_LAB, 'host_ssh_key', 'libvirt_uri')
+
+
+def prepare_workspace(
+    conn: Connection,
+    tenant: Connection,
+    cloud: str,
+    workspace: Workspace,
+    parsed_args: argparse.Namespace,
+    progress: Progress,
+) -> None:
+    """Write tempest.conf and the request for a cluster."""
+    options = conf.load().cloud
+    configuration = parse(parsed_args.configuration)
+    catalogues = _catalogues(cloud, parsed_args)
+    placed = parsed_args.placement_only
+    accounts = parsed_args.accounts
+    if parsed_args.stack:
+        accounts = workspace.directory / 'accounts.yaml'
+        paths.write_whole(
+            accounts, tempest_conf.render_accounts(tenant, conn), 0o600
+        )
+    values = tempest_conf.credential_sections(conn, accounts)
+    values |= tempest_conf.service_sections(
+        conn,
+        image=parsed_args.image or options.image,
+        network=options.network,
+    )
+    group = values['hvstack']
+    group |= {
+        'catalogues': [path.resolve() for path in catalogues],
+        'configuration': configuration.name,
+        'include_candidates': parsed_args.include_candidates,
+        'public': parsed_args.public,
+        'volume_backends': parsed_args.volume_backend,
+        'disk_pinning': parsed_args.disk_pinning,
+        'guests': not placed,
+        'hadoop': not (parsed_args.no_hadoop or placed),
+        'stack': parsed_args.stack,
+        'stack_key': parsed_args.stack and keypairs.FOLDER / parsed_args.stack,
+        'stack_timeout': options.stack_timeout,
+        'ready_timeout': options.ready_timeout,
+    }
+    if cloud == ADMIN_CLOUD and not placed:
+        group |= _LAB
+    group |= {
+        name: value
+        for name in _HOST_OPTIONS
+        if (value := getattr(parsed_args, name)) is not None
+    }
+    if not parsed_args.destructive:
+        # 'tempest run' takes whatever tempest.conf allows.
+        for name in POWER_COMMANDS:
+            group.pop(name, None)
+    try:
+        if not values['service_available']['heat']:
+            raise errors.CloudError('the cloud has no Heat')
+        if placed:
+            group |= _placed(
+                conn,
+                values,
+                workspace,
+                [host_profiles.read_catalogue(path) for path in catalogues],
+                configuration,
+                options,
+            )
+        else:
+            group |= _cluster(
+                conn, configuration, workspace, parsed_args, options
+            )
+    except errors.HVStackError as exc:
+        reason = ' '.join(f'no cluster can be made: {exc}'.split())
+        # Options name others by a dollar sign.
+        group['no_cluster'] = reason.replace('$', '$$')
+        progress.say(f'{reason}; its tests are skipped')
+    workspace.write(values)
+
+
+def _placed(
+    conn: Connection,
+    values: Mapping[str, Any],
+    workspace: Workspace,
+    catalogues: list[tuple[Catalogue, HostProfile]],
+    configuration: Configuration,
+    options: Any,
+) -> dict[str, Any]:
+    """Return what tests need to know of a cluster without guests.
+
+    :raises hvstack.errors.HVStackError: none can be made here.
+    """
+    cluster_plan, size = placement_only.plan_cluster(
+        conn,
+        catalogues,
+        configuration,
+        image=values['hvstack']['image'],
+        network=options.network,
+    )
+    tempest_conf.write_request(
+        workspace,
+        tempest_conf.build_stack_request(cluster_plan, conn),
+    )
+    return {
+        'stack_request': workspace.stack_request,
+        'workers_per_host': configuration.instances,
+        'controllers_beside_workers': size.rule != 'host',
+        'replication': cluster_plan.nodes.replication,
+        'full_cluster': True,
+    }
+
+
+def _cluster(
+    conn: Connection,
+    configuration: Configuration,
+    workspace: Workspace,
+    parsed_args: argparse.Namespace,
+    options: Any,
+) -> dict[str, Any]:
+    """Return what tests need to know of the cluster that they make.
+
+    :raises hvstack.errors.HVStackError: none can be made here.
+    """
+    if parsed_args.stack_request is not None:
+        tempest_conf.read_request(parsed_args.stack_request)
+        return {
+            'stack_request': parsed_args.stack_request.resolve(),
+            'workers_per_host': configuration.instances,
+            'controllers_beside_workers': True,
+            # It was written by this command, which takes every slot.
+            'full_cluster': True,
+        }
+    cluster_plan = planner.plan_cluster(
+        conn, ClusterSpec(configuration), options
+    )
+    tempest_conf.write_request(
+        workspace,
+        tempest_conf.build_stack_request(cluster_plan, conn),
+    )
+    cluster_options = {
+        'stack_request': workspace.stack_request,
+        'workers_per_host': configuration.instances,
+        'controllers_beside_workers': not has_separate_controller_hosts(
+            cluster_plan
+        ),
+        'replication': cluster_plan.nodes.replication,
+        'shared_kernel': cluster_plan.hosts.shared_kernel,
+        'full_cluster': True,
+    }
+    if cluster_plan.hosts.backend == 'lxc' and parsed_args.libvirt_uri is None:
+        cluster_options['libvirt_uri'] = 'lxc:///'
+    return cluster_options
+
+
+def _catalogues(cloud: str, parsed_args: argparse.Namespace) -> list[Path]:
+    """Return the catalogues that were given, or the lab's.
+
+    :raises hvstack.errors.InputError: there are none, or one is not there.
+    """
+    catalogue_paths: list[Path] = parsed_args.catalogue or []
+    if not catalogue_paths and cloud == ADMIN_CLOUD:
+        catalogue_paths = sorted(CATALOGUES.glob('*.yaml'))
+    if not catalogue_paths:
+        raise errors.InputError(
+            'no --catalogue: give the files of the published flavors, '
+            "'hvstack flavor export' writes them"
+        )
+    for path in catalogue_paths:
+        if not os.access(path, os.R_OK):
+            raise errors.InputError(
+                f'--catalogue {path}: cannot be read, give a YAML file'
+            )
+    return catalogue_paths

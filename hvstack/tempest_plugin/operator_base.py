@@ -1,0 +1,384 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Base classes of the tests that use an administrator's API or hosts."""
+
+import contextlib
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tempest.lib import exceptions
+
+from hvstack import errors, processutils
+from hvstack.accept import check_result, flavor_checks
+from hvstack.accept.host_inspection import Access
+from hvstack.model.catalogue import CatalogueEntry
+from hvstack.model.host import HostProfile
+from hvstack.tempest_plugin.base import CONF, BaseTest
+
+
+class Providers:
+    """Queries to Placement about hosts.
+
+    :param providers_client: client of an administrator.
+    """
+
+    providers_client: Any
+
+    def inventories(self, provider: str) -> dict[str, Any]:
+        """Return the inventories of a host by resource class."""
+        return dict(
+            self.providers_client.list_resource_provider_inventories(provider)[
+                'inventories'
+            ]
+        )
+
+    def usages(self, provider: str) -> dict[str, int]:
+        """Return the used resources of a host by resource class."""
+        return dict(
+            self.providers_client.list_resource_provider_usages(provider)[
+                'usages'
+            ]
+        )
+
+
+def volume_types_and_pools(
+    manager: Any,
+) -> tuple[dict[str, dict[str, str]], list[dict[str, Any]]]:
+    """Return Cinder's extra specs by volume type, and its backends' pools.
+
+    Block Storage API v3, "List all volume types" and "List all back-end
+    storage pools".
+
+    :param manager: clients of an administrator.
+    """
+    types = manager.volume_types_client_latest.list_volume_types()
+    pools = manager.volume_scheduler_stats_client_latest.list_pools(
+        detail=True
+    )
+    return (
+        {
+            volume_type['name']: volume_type.get('extra_specs', {})
+            for volume_type in types['volume_types']
+        },
+        pools['pools'],
+    )
+
+
+class OperatorTest(Providers, BaseTest):
+    """A test that uses the API of an administrator."""
+
+    credentials = ['admin']
+
+    @classmethod
+    def setup_clients(cls) -> None:
+        """Set the clients of the administrator."""
+        super().setup_clients()
+        cls.flavors_client = cls.os_admin.flavors_client
+        cls.servers_client = cls.os_admin.servers_client
+        cls.placement_client = cls.os_admin.placement_client
+        cls.providers_client = cls.os_admin.resource_providers_client
+
+    def flavors(self) -> dict[str, dict[str, Any]]:
+        """Return Nova's flavors by name, private ones included."""
+        flavors = self.flavors_client.list_flavors(
+            detail=True, is_public='None'
+        )['flavors']
+        return {flavor['name']: flavor for flavor in flavors}
+
+    def candidate_hosts(self, entry: CatalogueEntry) -> dict[str, str]:
+        """Return the hosts that can run a flavor, UUIDs by name.
+
+        They have the required traits, CPUs of the right resource class, and
+        are large enough.
+        """
+        required = [
+            name.removeprefix('trait:')
+            for name in self.placement_specs(entry)
+            if name.startswith('trait:')
+        ]
+        query = {'required': ','.join(required)} if required else {}
+        response = self.providers_client.list_resource_providers(**query)
+        return {
+            provider['name']: provider['uuid']
+            for provider in response['resource_providers']
+            if provider['parent_provider_uuid'] is None
+            and flavor_checks.can_hold(
+                self.inventories(provider['uuid']),
+                flavor_checks.required_resources(entry.flavor),
+            )
+        }
+
+    def hosts_of_flavors(self) -> tuple[dict[str, str], list[str]]:
+        """Return the hosts of all expected flavors, and flavors without hosts.
+
+        Hosts are UUIDs by name.
+        """
+        all_hosts: dict[str, str] = {}
+        unplaced_flavors = []
+        for entry, _ in self.expected_flavors():
+            hosts = self.candidate_hosts(entry)
+            all_hosts |= hosts
+            if not hosts:
+                unplaced_flavors.append(entry.flavor.name)
+        return all_hosts, unplaced_flavors
+
+    @staticmethod
+    def cpu_resource_class(entry: CatalogueEntry) -> str:
+        """Return the resource class of a flavor's CPUs."""
+        return next(iter(flavor_checks.required_resources(entry.flavor)))
+
+    def allocations(self, server: str) -> dict[str, Any]:
+        """Return the allocations of a server in Placement."""
+        return dict(
+            self.placement_client.list_allocations(server)['allocations']
+        )
+
+    def empty_host(self, entry: CatalogueEntry) -> tuple[str, str]:
+        """Return the name and the UUID of a host without guests."""
+        for name, uuid in sorted(self.candidate_hosts(entry).items()):
+            if not any(self.usages(uuid).values()):
+                self.wait_until_empty(name)
+                return name, uuid
+        self.skip_unchecked(
+            f'no host of {entry.flavor.name} is empty, drain one'
+        )
+
+    def wait_until_empty(self, host: str) -> None:
+        """Wait until a host reports that it has no guests.
+
+        It reports this later than Placement, and the scheduler uses the cells
+        that it reports.
+        """
+
+        def empty() -> bool:
+            _, text = self.servers_client.get('os-hypervisors/detail')
+            return not any(
+                hypervisor['vcpus_used']
+                for hypervisor in json.loads(text)['hypervisors']
+                if hypervisor['hypervisor_hostname'] == host
+            )
+
+        # If the host is not empty, the next check of the guests fails.
+        with contextlib.suppress(errors.DeadlineExceeded):
+            processutils.wait_for(empty, f'{host} to be empty', timeout=60)
+
+    def worker(
+        self, policy: str | None = None
+    ) -> tuple[CatalogueEntry, HostProfile]:
+        """Return an expected flavor of a worker, if possible one with hosts.
+
+        :param policy: ``cpu_policy`` of the flavor; None for any.
+        """
+        workers = self.worker_flavors(policy)
+        if not workers:
+            self.skip_unchecked(
+                f"no worker's flavor with {policy or 'any'} CPUs is promised, "
+                'see [hvstack] include_candidates'
+            )
+        return next(
+            (worker for worker in workers if self.candidate_hosts(worker[0])),
+            workers[0],
+        )
+
+    def worker_flavors_by_placement(
+        self,
+    ) -> list[tuple[CatalogueEntry, HostProfile]]:
+        """Return a flavor of a worker for each set of scheduling extra specs.
+
+        If possible, the flavor has hosts.
+        """
+        workers_by_placement: dict[
+            str, tuple[CatalogueEntry, HostProfile]
+        ] = {}
+        for worker in (self.worker(), *self.worker_flavors()):
+            key = json.dumps(sorted(self.placement_specs(worker[0]).items()))
+            if key not in workers_by_placement or not self.candidate_hosts(
+                workers_by_placement[key][0]
+            ):
+                workers_by_placement[key] = worker
+        return list(workers_by_placement.values())
+
+    def boot_sample(self, entry: CatalogueEntry) -> list[dict[str, Any]]:
+        """Start a guest with a flavor that is published and fits on a host.
+
+        :returns: a list with the guest; an empty list without a guest.
+        """
+        flavor = self.flavors().get(entry.flavor.name)
+        if flavor is None:
+            return []
+        guest = self.boot(flavor['id'])
+        fault = (guest.get('fault') or {}).get('message', '')
+        if guest['status'] != 'ACTIVE' and 'no valid host' in fault.lower():
+            return []
+        self.active(guest)
+        return [guest]
+
+    def delete_guests(
+        self, guests: Sequence[Mapping[str, Any]], host: str
+    ) -> None:
+        """Delete guests, whose resources the next guests may need.
+
+        :param guests: guests to delete.
+        :param host: host to wait for until it is empty; empty for none.
+        """
+        for guest in guests:
+            self.delete_server(guest['id'])
+        if host:
+            self.wait_until_empty(host)
+
+    def fill_host(
+        self, entry: CatalogueEntry
+    ) -> tuple[str, str, list[dict[str, Any]]]:
+        """Fill an empty host; return its name and UUID, and the guests."""
+        host, uuid = self.empty_host(entry)
+        flavor = self.flavors().get(entry.flavor.name)
+        if flavor is None:
+            self.skip_unchecked(f'{entry.flavor.name} is not published')
+        guests = []
+        for _ in range(entry.configuration.instances):
+            guests.append(self.boot(flavor['id'], host))
+            self.active(guests[-1])
+        return host, uuid, guests
+
+    @staticmethod
+    def placement_specs(entry: CatalogueEntry) -> dict[str, str]:
+        """Return the extra specs that affect the scheduling of a flavor."""
+        return {
+            name: value
+            for name, value in entry.flavor.extra_specs.items()
+            if name.startswith('trait:') or name == 'hw:cpu_policy'
+        }
+
+    def create_small_flavor(
+        self, vcpus: int, specs: Mapping[str, str] | None = None
+    ) -> str:
+        """Create a private flavor and return its ID."""
+        flavor = self.flavors_client.create_flavor(
+            name=self.random_name('flavor'),
+            vcpus=vcpus,
+            ram=128,
+            disk=1,
+            is_public=False,
+        )['flavor']
+        self.addCleanup(self.flavors_client.delete_flavor, flavor['id'])
+        if specs:
+            self.flavors_client.set_flavor_extra_spec(flavor['id'], **specs)
+        return str(flavor['id'])
+
+    def boot(self, flavor_id: str, host: str | None = None) -> dict[str, Any]:
+        """Create a server without a network; return it when it is built.
+
+        :param flavor_id: ID of the flavor.
+        :param host: requested host, which the scheduler checks; None for any.
+        """
+        server = self.servers_client.create_server(
+            name=self.random_name('server'),
+            imageRef=CONF.hvstack.image or CONF.compute.image_ref,
+            flavorRef=flavor_id,
+            networks='none',
+            **({'host': host} if host else {}),
+        )['server']
+        self.addCleanup(self.delete_server, server['id'])
+        return self.wait_for_server(server['id'])
+
+    def wait_for_server(self, server: str) -> dict[str, Any]:
+        """Return a server when it is built or has failed."""
+        server_details: dict[str, Any] = {}
+
+        def done() -> bool:
+            server_details.update(
+                self.servers_client.show_server(server)['server']
+            )
+            return bool(server_details['status'] != 'BUILD')
+
+        processutils.wait_for(
+            done,
+            f'server {server} to be built',
+            timeout=CONF.hvstack.server_timeout,
+        )
+        return server_details
+
+    def delete_server(self, server: str) -> None:
+        """Delete a server and wait until it is deleted."""
+
+        def is_deleted() -> bool:
+            try:
+                self.servers_client.show_server(server)
+            except exceptions.NotFound:
+                return True
+            return False
+
+        try:
+            self.servers_client.delete_server(server)
+        except exceptions.NotFound:
+            return
+        processutils.wait_for(
+            is_deleted,
+            f'server {server} to be gone',
+            timeout=CONF.hvstack.server_timeout,
+        )
+
+    def numa_cells(self, server: str) -> list[dict[str, Any]]:
+        """Return the NUMA cells of a server from Nova's API."""
+        _, text = self.servers_client.get(f'servers/{server}/topology')
+        return list(json.loads(text)['nodes'])
+
+    def active(self, server: Mapping[str, Any]) -> None:
+        """Check that a server runs."""
+        fault = (server.get('fault') or {}).get('message', '')
+        self.assert_results(
+            [
+                check_result.check_equal(
+                    f'server on {server.get("OS-EXT-SRV-ATTR:host")}',
+                    'ACTIVE',
+                    f'{server["status"]} {fault}'.strip(),
+                )
+            ]
+        )
+
+
+class HostTest(OperatorTest):
+    """A test that inspects compute hosts.
+
+    :param access: access to the hosts.
+    """
+
+    access: Access
+
+    @classmethod
+    def skip_checks(cls) -> None:
+        """Skip the tests without access to compute hosts."""
+        super().skip_checks()
+        if CONF.hvstack.host_access == 'none':
+            raise cls.skipException(
+                'not checked: no access to compute hosts, set [hvstack] '
+                'host_access'
+            )
+
+    @classmethod
+    def resource_setup(cls) -> None:
+        """Set the access to hosts, whose connections the class closes."""
+        super().resource_setup()
+        options = CONF.hvstack
+        ssh = options.host_access == 'ssh'
+        cls.access = Access(
+            host_access=options.host_access,
+            command=options.host_command,
+            key=options.host_ssh_key or '',
+            uri=options.libvirt_uri,
+            directory=Path(tempfile.mkdtemp(prefix='hv')) if ssh else None,
+        )
+        cls.addClassResourceCleanup(cls.access.close)
+
+    def running_guests(self, entry: CatalogueEntry) -> list[dict[str, Any]]:
+        """Return the running guests of a flavor in all projects."""
+        servers = self.servers_client.list_servers(
+            detail=True, all_tenants=True, status='ACTIVE'
+        )['servers']
+        return [
+            server
+            for server in servers
+            if server['flavor'].get('original_name') == entry.flavor.name
+        ]
