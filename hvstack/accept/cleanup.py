@@ -14,7 +14,7 @@ from openstack.connection import Connection
 
 from hvstack import errors
 from hvstack.cloud.connection import access, refused
-from hvstack.cloud.stacks import until_deleted
+from hvstack.cloud.stacks import wait_until_deleted
 from hvstack.progress import Progress
 
 _SECONDS = 120
@@ -168,8 +168,7 @@ def _delete_stack(conn: Connection, stack: dict[str, Any]) -> str:
     def failure_reason() -> str:
         return str(now.get('stack_status_reason', 'Heat failed twice'))
 
-    for _ in until_deleted(name, look, ask, failure_reason, _STACK_SECONDS):
-        pass
+    wait_until_deleted(name, look, ask, failure_reason, _STACK_SECONDS)
     return f'stack {name}'
 
 

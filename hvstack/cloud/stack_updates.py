@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Heat stacks that change: members of a group, marks, updates."""
 
-import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from hvstack.cloud import stacks
 from hvstack.cloud.connection import refused
 from hvstack.progress import Progress
 
-_INTERVAL = 2.0
 #: Within these seconds Heat begins an update that it has accepted.
 _BEGIN_SECONDS = 120
 
@@ -48,33 +46,35 @@ def settled(
     :raises hvstack.errors.CloudError: there is none of that name.
     :raises hvstack.errors.DeadlineExceeded: it still changes.
     """
-    deadline = time.monotonic() + timeout
     is_reported = False
-    while True:
-        with refused(f"stack '{name}' cannot be looked at"):
-            listed_stack = conn.orchestration.find_stack(
-                name, ignore_missing=True
-            )
-            stack = (
-                conn.orchestration.get_stack(listed_stack.id)
-                if listed_stack
-                else None
-            )
-        if stack is None:
+
+    def look() -> Any:
+        listed_stack = conn.orchestration.find_stack(name, ignore_missing=True)
+        if listed_stack is None:
             raise errors.CloudError(
                 f"there is no stack '{name}': see 'openstack stack list'"
             )
+        return conn.orchestration.get_stack(listed_stack.id)
+
+    def is_idle(stack: Any) -> bool:
+        nonlocal is_reported
         if not stack.status.endswith('_IN_PROGRESS'):
-            return stack
-        if time.monotonic() > deadline:
-            raise errors.DeadlineExceeded(
-                f"stack '{name}' was still {stack.status} after "
-                f'{timeout:.0f} s: try again when that has ended'
-            )
+            return True
         if progress is not None and not is_reported:
             is_reported = True
             progress.say(f'stack: {stack.status}, waiting for its end')
-        time.sleep(_INTERVAL)
+        return False
+
+    return stacks.wait_until(
+        look,
+        is_idle,
+        failure=f"stack '{name}' cannot be looked at",
+        timeout=timeout,
+        late=lambda stack: (
+            f"stack '{name}' was still {stack.status} after {timeout:.0f} s: "
+            'try again when that has ended'
+        ),
+    )
 
 
 def members(conn: Connection, stack: Any, group: str) -> list[Member]:
@@ -167,15 +167,13 @@ def update(
 
 def _wait_for_update(conn: Connection, before: Any) -> None:
     """Wait until a stack tells of the new update, not of the one before."""
-    deadline = time.monotonic() + _BEGIN_SECONDS
-    while True:
-        with refused('the stack cannot be looked at'):
-            stack = conn.orchestration.get_stack(before.id)
-        if stack.updated_at != before.updated_at:
-            return
-        if time.monotonic() > deadline:
-            raise errors.DeadlineExceeded(
-                f"Heat did not begin the update of stack '{before.name}' in "
-                f"{_BEGIN_SECONDS} s: see 'openstack stack event list'"
-            )
-        time.sleep(_INTERVAL)
+    stacks.wait_until(
+        lambda: conn.orchestration.get_stack(before.id),
+        lambda stack: bool(stack.updated_at != before.updated_at),
+        failure='the stack cannot be looked at',
+        timeout=_BEGIN_SECONDS,
+        late=lambda _: (
+            f"Heat did not begin the update of stack '{before.name}' in "
+            f"{_BEGIN_SECONDS} s: see 'openstack stack event list'"
+        ),
+    )

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from openstack.connection import Connection
 
@@ -18,6 +18,7 @@ from hvstack.cloud import host_keys, journal, orphans
 from hvstack.cloud.connection import FAILURES, passing, refused, scope
 from hvstack.progress import Progress
 
+T = TypeVar('T')
 LOG = logging.getLogger(__name__)
 KIND = 'stack'
 _INTERVAL = 2.0
@@ -139,38 +140,94 @@ def wait(
         or Heat has not answered for some minutes.
     :raises hvstack.errors.DeadlineExceeded: it took too long.
     """
-    started_at = reported_at = heard = time.monotonic()
-    while True:
-        try:
-            # Outputs of an unfinished stack cost the engine much, and nobody
-            # wants them.
-            stack = conn.orchestration.get_stack(
-                stack_id, resolve_outputs=False
-            )
-            if stack.status in _DONE:
-                return _outputs(conn.orchestration.get_stack(stack_id))
-        except FAILURES as exc:
-            if not passing(exc) or time.monotonic() - heard > _SILENCE:
-                with refused('the stack cannot be looked at'):
-                    raise
-            time.sleep(_INTERVAL)
-            continue
-        heard = time.monotonic()
+    report = _get_reporter(progress)
+
+    def is_complete(stack: Any) -> bool:
         if stack.status.endswith('_FAILED'):
             raise errors.CloudError(
                 f"stack '{stack.name}' failed: {reason(conn, stack)}"
                 f'{last_words(conn, stack)}'
             )
+        if stack.status in _DONE:
+            return True
+        report(lambda: f'  stack: {_unfinished(conn, stack)}')
+        return False
+
+    def look() -> Any:
+        # Outputs of an unfinished stack cost the engine much.
+        stack = conn.orchestration.get_stack(stack_id, resolve_outputs=False)
+        if stack.status in _DONE:
+            stack = conn.orchestration.get_stack(stack_id)
+        return stack
+
+    stack = wait_until(
+        look,
+        is_complete,
+        failure='the stack cannot be looked at',
+        timeout=timeout,
+        late=lambda stack: (
+            f"stack '{stack.name}' was not complete after {timeout:.0f} s: "
+            f'{_unfinished(conn, stack)}'
+        ),
+        silence=_SILENCE,
+    )
+    return _outputs(stack)
+
+
+def wait_until(
+    look: Callable[[], T],
+    is_done: Callable[[T], bool],
+    *,
+    failure: str,
+    timeout: float,
+    late: Callable[[T], str],
+    silence: float = 0,
+) -> T:
+    """Look at a stack again and again until it is as expected.
+
+    :param look: function that returns the stack, or its status.
+    :param is_done: function that tells whether the result of ``look`` is as
+        expected.
+    :param failure: message for a failure of ``look``.
+    :param timeout: seconds.
+    :param late: function that returns the message after the timeout.
+    :param silence: seconds for which failures that may pass are ignored.
+    :returns: last result of ``look``.
+    :raises hvstack.errors.CloudError: the cloud refuses, or does not answer.
+    :raises hvstack.errors.DeadlineExceeded: the timeout expired.
+    """
+    started_at = answered_at = time.monotonic()
+    while True:
+        try:
+            state = look()
+        except FAILURES as exc:
+            is_silent = time.monotonic() - answered_at >= silence
+            if not passing(exc) or is_silent:
+                with refused(failure):
+                    raise
+        else:
+            answered_at = time.monotonic()
+            if is_done(state):
+                return state
+            if time.monotonic() - started_at > timeout:
+                raise errors.DeadlineExceeded(late(state))
+        time.sleep(_INTERVAL)
+
+
+def _get_reporter(
+    progress: Progress | None,
+) -> Callable[[Callable[[], str]], None]:
+    """Return a function that reports a text at most every 20 seconds."""
+    reported_at = time.monotonic()
+
+    def report(get_text: Callable[[], str]) -> None:
+        nonlocal reported_at
         now = time.monotonic()
-        if now - started_at > timeout:
-            raise errors.DeadlineExceeded(
-                f"stack '{stack.name}' was not complete after "
-                f'{timeout:.0f} s: {_unfinished(conn, stack)}'
-            )
         if progress is not None and now - reported_at > _SAY_SECONDS:
             reported_at = now
-            progress.say(f'  stack: {_unfinished(conn, stack)}')
-        time.sleep(_INTERVAL)
+            progress.say(get_text())
+
+    return report
 
 
 def outputs(conn: Connection, name: str) -> dict[str, Any]:
@@ -348,58 +405,66 @@ def delete(
                 orphans.delete(conn, existing.id, resource_ids)
         conn.orchestration.delete_stack(existing, ignore_missing=True)
 
-    reported_at = time.monotonic()
-    for _ in until_deleted(
-        name, look, ask, lambda: reason(conn, existing), timeout
-    ):
-        now = time.monotonic()
-        if progress is not None and now - reported_at > _SAY_SECONDS:
-            reported_at = now
-            remaining_count = len(resources(conn, existing))
-            progress.say(f'  stack: {remaining_count} resources left')
+    report = _get_reporter(progress)
+    wait_until_deleted(
+        name,
+        look,
+        ask,
+        lambda: reason(conn, existing),
+        timeout,
+        lambda: report(
+            lambda: f'  stack: {len(resources(conn, existing))} resources left'
+        ),
+    )
     host_keys.forget(name)
 
 
-def until_deleted(
+def wait_until_deleted(
     name: str,
     look: Callable[[], str | None],
     ask: Callable[[], None],
     get_reason: Callable[[], str],
     timeout: float,
-) -> Iterator[None]:
+    report: Callable[[], None] = lambda: None,
+) -> None:
     """Have Heat delete a stack, twice if it fails, until the stack is gone.
 
-    Yields while Heat is at it.
-
-    :param name: of the stack, for messages.
-    :param look: returns the stack's status, none once it is gone.
-    :param ask: asks Heat to delete it.
-    :param get_reason: returns why Heat failed.
+    :param name: name of the stack, for messages.
+    :param look: function that returns the stack's status, None once it is
+        gone.
+    :param ask: function that asks Heat to delete the stack.
+    :param get_reason: function that returns why Heat failed.
     :param timeout: seconds.
+    :param report: function that is called while Heat deletes the stack.
     :raises hvstack.errors.CloudError: Heat failed twice.
     :raises hvstack.errors.DeadlineExceeded: it took too long.
     """
-    deadline = time.monotonic() + timeout
+    failure = f"stack '{name}' cannot be deleted"
     tries = 0
-    while True:
-        with refused(f"stack '{name}' cannot be deleted"):
-            status = look()
-            if status is None:
-                return
-            if status not in _DELETING:
-                if tries == 2:
-                    raise errors.CloudError(
-                        f"stack '{name}' cannot be deleted: {get_reason()}"
-                    )
-                tries += 1
+
+    def is_deleted(status: str | None) -> bool:
+        nonlocal tries
+        if status is None:
+            return True
+        if status not in _DELETING:
+            if tries == 2:
+                raise errors.CloudError(f'{failure}: {get_reason()}')
+            tries += 1
+            with refused(failure):
                 ask()
-        yield
-        if time.monotonic() > deadline:
-            raise errors.DeadlineExceeded(
-                f"stack '{name}' was not deleted after {timeout:.0f} s: look "
-                f"at 'openstack stack resource list {name}'"
-            )
-        time.sleep(_INTERVAL)
+        report()
+        return False
+
+    wait_until(
+        look,
+        is_deleted,
+        failure=failure,
+        timeout=timeout,
+        late=lambda _: (
+            f"stack '{name}' was not deleted after {timeout:.0f} s: look at "
+            f"'openstack stack resource list {name}'"
+        ),
+    )
 
 
 def _own(conn: Connection, stack: Any) -> bool:

@@ -67,10 +67,9 @@ class UpdatesTest(testtools.TestCase):
         self.cloud = self.useFixture(fake.FakeCloud())
         self.http = self.cloud.http
         self.conn = self.cloud.connect()
-        for room in ('stack_updates', 'stacks'):
-            self.useFixture(
-                fixtures.MonkeyPatch(f'hvstack.cloud.{room}._INTERVAL', 0.0)
-            )
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.stacks._INTERVAL', 0.0)
+        )
 
     def answers(self, *answers: dict[str, Any]) -> None:
         """Let Heat tell of the stack, one answer after the other."""

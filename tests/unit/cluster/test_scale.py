@@ -273,9 +273,6 @@ class MapTest(testtools.TestCase):
     def test_no_update_waits_for_new_nodes(self) -> None:
         """They are ready when they are in the topology, after the update."""
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.cloud.stack_updates._INTERVAL', 0.0)
-        )
-        self.useFixture(
             fixtures.MonkeyPatch('hvstack.cloud.stacks._INTERVAL', 0.0)
         )
         http = self.cloud.http
