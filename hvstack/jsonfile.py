@@ -6,16 +6,25 @@ values that are nested too deep are refused.
 """
 
 import json
+import math
+import re
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from hvstack import errors, textfile
-from hvstack.yamlfile import Document, check_values, line_numbers
+from hvstack.yamlfile import (
+    MOST_DEPTH,
+    Document,
+    check_values,
+    line_numbers,
+)
 
 #: Longest whole number: more digits take quadratic time to read.
 _MAX_DIGITS = 20
+#: Escapes other than those of quotes, slashes and white space.
+_ESCAPE = re.compile(r'\\[^"\\/nt]')
 #: Longest text of a mapping of texts.
 _MAX_TEXT = 65535
 
@@ -99,8 +108,41 @@ def parse(text: str, path: Path) -> Document:
             'restore the file.'
         ) from exc
     document = Document(data, path, _Lines(text))
-    check_values(document)
+    is_container = isinstance(data, dict | list)
+    if not (is_container and _is_plain(text) and _is_shallow(data)):
+        check_values(document)
     return document
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether no text of a JSON document has a control character.
+
+    A quick look at the whole document. The parser has refused control
+    characters of ASCII other than DEL, unless they are escaped.
+
+    :returns: False if only a look at each text can tell.
+    """
+    return text.isascii() and '\x7f' not in text and not _ESCAPE.search(text)
+
+
+def _is_shallow(data: Any) -> bool:
+    """Return whether values have few levels, and numbers are finite."""
+    level = [data]
+    for _ in range(MOST_DEPTH):
+        deeper: list[Any] = []
+        for container in level:
+            is_mapping = isinstance(container, dict)
+            for value in container.values() if is_mapping else container:
+                # The parser makes no subclasses, and this is the quickest.
+                kind = type(value)
+                if kind is dict or kind is list:
+                    deeper.append(value)
+                elif kind is float and not math.isfinite(value):
+                    return False
+        if not deeper:
+            return True
+        level = deeper
+    return False
 
 
 class _FieldError(ValueError):

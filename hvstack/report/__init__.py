@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from hvstack.report import comparison, html, sweep_report, text
+from hvstack.report import comparison, sweep_report, text
 from hvstack.results.record import Record
 
 
@@ -82,6 +82,9 @@ def build_page(
     :raises hvstack.errors.InputError: no records are given.
     :raises hvstack.errors.NotComparable: runs on bare metal disagree.
     """
+    # Only a page needs Jinja2.
+    from hvstack.report import html
+
     built = sweep_report.build_report(records, invalid_records, allow)
     return html.build_page(built, records_dir, skipped)
 
@@ -101,5 +104,7 @@ def format_comparison(
     if form == 'json':
         return json.dumps(comparison.to_mapping(both), indent=1) + '\n'
     if form == 'html':
+        from hvstack.report import html
+
         return html.build_comparison_page(both)
     return text.format_comparison(both)

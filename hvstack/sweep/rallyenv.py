@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from hvstack import errors, extras, paths, processutils
-from hvstack.cloud import selection
 
 _PLATFORM = 'hvstack@openstack'
 _SQLITE = re.compile(r'sqlite:///(\S+)')
@@ -121,6 +120,9 @@ def build_spec(os_cloud: str) -> dict[str, Any]:
     :param os_cloud: name of an entry of clouds.yaml, or ``envvars``.
     :raises hvstack.errors.InputError: the cloud cannot be used.
     """
+    # A report loads this module, but needs no openstacksdk.
+    from hvstack.cloud import selection
+
     region: Any = selection.region(os_cloud)
     content = {'cloud': os_cloud}
     auth_url = (region.config.get('auth') or {}).get('auth_url')

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """JSON, strictly: errors name file, line and field."""
 
+import json
 import os
 from pathlib import Path
 
@@ -55,6 +56,20 @@ class JSONFileTest(testtools.TestCase):
             message = self.refused(f'{{"b": 1,\n"a": "{text}"}}', 2)
             self.assertIn("'a'", message)
             self.assertTrue(message.isprintable(), message)
+
+    def test_quick_look(self) -> None:
+        """What the quick look at a document lets pass is valid."""
+        for text in ('\x7f', '\x85', '\u2066', '\\u007f', '\\b', '\\\\\\f'):
+            for content in (f'{{"a": ["{text}"]}}', f'{{"{text}": 1}}'):
+                message = self.refused(content, 1)
+                self.assertIn('control character', message)
+        for number in ('9' * 310 + '.0', '9' * 299 + 'e99', '-1e309'):
+            self.refused(f'{{"a": [[0,\n{number}]]}}', 2)
+        deepest = '[' * 20 + '1' + ']' * 20
+        self.load(deepest)
+        self.assertRaises(errors.InputError, self.load, f'[{deepest}]')
+        for text in ('1', '"a\\n\\t\\"/"', '[]', '{"\\\\u": {"e999": 1e99}}'):
+            self.assertEqual(json.loads(text), self.load(text).data)
 
     def test_mapping_of_texts(self) -> None:
         self.path.write_text('{"a": "x"}')
