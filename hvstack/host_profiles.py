@@ -5,13 +5,15 @@ A file holds one profile, or under ``profiles`` several by name, as the lab's
 ``hosts.yaml`` does.
 """
 
+import functools
 import os
 from pathlib import Path
 
 from hvstack import errors, paths, share, textfile, yamlfile
 from hvstack.model import catalogue
+from hvstack.model.extra_specs import ExtraSpecs
 from hvstack.model.host import HostProfile, from_mapping
-from hvstack.model.strict_mapping import Fields
+from hvstack.model.strict_mapping import Fields, to_dataclass
 
 #: The lab's own profiles, ``lab-worker`` and ``lab-controller``, written
 #: when it comes up, since its hosts are sized to the machine.
@@ -98,6 +100,13 @@ def load(name: str) -> HostProfile:
         f"host profile '{name}' is unknown: take one of "
         f'{", ".join(paths_by_name) or "none"}, or the path of a YAML file'
     )
+
+
+@functools.cache
+def load_extra_specs() -> ExtraSpecs:
+    """Return the extra specs that Nova knows."""
+    document = yamlfile.load(share.EXTRA_SPECS, packaged=True)
+    return to_dataclass(ExtraSpecs, document.data, document.source_location())
 
 
 def catalogue_path(name: str) -> Path:

@@ -40,7 +40,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 import tests.unit  # noqa: F401, makes the state directory a temporary one
-from hvstack import errors
+from hvstack import errors, host_profiles
 from hvstack.model import catalogue, lint
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
@@ -756,7 +756,9 @@ def _published(sweep: Sweep, data: Data, policy: signing.Policy) -> str:
     except errors.InputError as exc:
         return _short(f'catalogue: {exc}')
     try:
-        for finding in lint.check_catalogue(sweep.profile, checked):
+        for finding in lint.check_catalogue(
+            sweep.profile, checked, host_profiles.load_extra_specs()
+        ):
             if finding.level == lint.ERROR:
                 return _short(f'lint: {finding.rule} {finding.message}')
         entry = checked.entries[0]

@@ -13,8 +13,9 @@ from hvstack.accept.check_result import NONE, CheckResult, check_equal
 from hvstack.cloud import catalogue_publisher
 from hvstack.cloud.nova_flavors import PREFIX
 from hvstack.model.catalogue import Catalogue, CatalogueEntry
-from hvstack.model.flavor import Flavor, compute_guest_memory_mib
+from hvstack.model.flavor import Flavor
 from hvstack.model.host import HostProfile
+from hvstack.model.host_share import compute_guest_memory_mib
 
 _SIZES = ('vcpus', 'ram', 'disk')
 

@@ -10,7 +10,8 @@ from cliff.show import ShowOne
 from hvstack import host_profiles
 from hvstack.cli import arguments
 from hvstack.model.configuration import Configuration, parse
-from hvstack.model.flavor import ROLES, compute_remainder, derive_flavor
+from hvstack.model.flavor import compute_remainder, derive_flavor
+from hvstack.model.host_share import ROLES
 
 
 def add_host(parser: argparse.ArgumentParser) -> None:

@@ -70,7 +70,9 @@ class Lint(Command):
         """Check it and print what was found."""
         path = parsed_args.catalogue
         checked, profile = host_profiles.read_catalogue(path, parsed_args.host)
-        violations = lint.check_catalogue(profile, checked)
+        violations = lint.check_catalogue(
+            profile, checked, host_profiles.load_extra_specs()
+        )
         self.app.stdout.write(
             lint_output.render(parsed_args.format, checked, violations)
         )

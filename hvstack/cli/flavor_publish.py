@@ -89,7 +89,9 @@ class _Publishing(Lister):
         )
         chosen = _chosen(catalogue, parsed_args.flavors)
         if not parsed_args.no_lint:
-            for violation in lint.check_catalogue(profile, catalogue):
+            for violation in lint.check_catalogue(
+                profile, catalogue, host_profiles.load_extra_specs()
+            ):
                 if violation.level == lint.ERROR:
                     raise errors.InputError(
                         f"{violation} ('hvstack flavor lint' shows all)"

@@ -9,14 +9,17 @@ from typing import Any
 from xml.etree import ElementTree
 
 from hvstack.model.catalogue import Catalogue
-from hvstack.model.lint import ERROR, RULES, SET_RULE, Violation
+from hvstack.model.lint import ERROR, RULES, SET_RULE, SPEC_RULES, Violation
 
 FORMS = ('table', 'json', 'sarif', 'junit')
 
 #: Title of each rule, by id.
-TITLES = {rule: title for rule, _, title, _ in RULES} | {
-    SET_RULE[0]: SET_RULE[2]
-}
+TITLES = dict(
+    [
+        *sorted((rule, title) for rule, _, title, _ in (*RULES, *SPEC_RULES)),
+        (SET_RULE[0], SET_RULE[2]),
+    ]
+)
 
 
 def render(

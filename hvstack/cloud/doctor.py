@@ -17,8 +17,9 @@ from hvstack import errors
 from hvstack.cloud import hypervisors, placement
 from hvstack.cloud.connection import COMPUTE_API, access, refused
 from hvstack.model.configuration import Configuration
-from hvstack.model.flavor import PAGE_MIB, Flavor, compute_guest_memory_mib
+from hvstack.model.flavor import Flavor
 from hvstack.model.host import HostProfile
+from hvstack.model.host_share import PAGE_MIB, compute_guest_memory_mib
 
 OK, NOTE, FAULT, UNCHECKED = 'ok', 'note', 'fault', 'not checked'
 

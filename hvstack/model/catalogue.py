@@ -8,8 +8,9 @@ from typing import Any
 
 from hvstack import errors
 from hvstack.model.configuration import Configuration, parse
-from hvstack.model.flavor import ROLES, Flavor, derive_flavor
+from hvstack.model.flavor import Flavor, derive_flavor
 from hvstack.model.host import HostProfile
+from hvstack.model.host_share import ROLES
 from hvstack.model.strict_mapping import Fields, SourceLocation
 
 STATUSES = ('candidate', 'approved')

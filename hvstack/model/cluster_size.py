@@ -6,12 +6,9 @@ from typing import Any
 
 from hvstack import errors
 from hvstack.model.configuration import Configuration
-from hvstack.model.flavor import (
-    Remainder,
-    compute_remainder,
-    count_controller_slots,
-)
+from hvstack.model.flavor import Remainder, compute_remainder
 from hvstack.model.host import CONTROLLER_RULES, HostProfile
+from hvstack.model.host_share import count_controller_slots
 
 
 @dataclass(frozen=True)

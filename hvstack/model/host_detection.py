@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hvstack import errors
-from hvstack.model.flavor import compute_guest_memory_mib
 from hvstack.model.host import from_mapping
+from hvstack.model.host_share import compute_guest_memory_mib
 
 #: Disks of a virtual machine, of which the kernel does not know whether
 #: they spin, and names of what is no disk.

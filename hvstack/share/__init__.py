@@ -14,6 +14,8 @@ ROOT = Path(str(resources.files(__name__)))
 
 #: Flavor catalogues, by host profile.
 CATALOGUES = ROOT / 'flavors'
+#: Extra specs that Nova knows.
+EXTRA_SPECS = ROOT / 'extra-specs.yaml'
 #: Tuning profiles and OS profiles of Hadoop's nodes.
 HADOOP = ROOT / 'hadoop'
 #: Heat templates; environments are in its directory ``environments``.

@@ -15,6 +15,7 @@ LINKS = {
     'rally-tasks': 'rally-tasks',
     'etc/ceph-ansible': 'ceph-ansible',
     'etc/cephadm': 'cephadm',
+    'etc/extra-specs.yaml': 'extra-specs.yaml',
     'etc/hadoop': 'hadoop',
     'etc/hvstack/hosts': 'hosts',
     'etc/hvstack/hvstack.conf.sample': 'hvstack.conf.sample',

@@ -15,8 +15,8 @@ from hvstack.lab import render, settings, supervisord, venv
 from hvstack.lab.hosts import nova
 from hvstack.lab.hosts.host_status import HostStatus
 from hvstack.lab.settings import LabSettings
-from hvstack.model.flavor import PAGE_MIB, compute_guest_memory_mib
 from hvstack.model.host import HostProfile
+from hvstack.model.host_share import PAGE_MIB, compute_guest_memory_mib
 from hvstack.progress import Progress
 
 FOLDER = settings.LAB / 'fake'

@@ -143,7 +143,9 @@ class CataloguesTest(testtools.TestCase):
                 document.data, document.source_location()
             )
             for finding in lint.check_catalogue(
-                sizes.profile(size), role_catalogue
+                sizes.profile(size),
+                role_catalogue,
+                host_profiles.load_extra_specs(),
             ):
                 self.assertNotEqual(lint.ERROR, finding.level, str(finding))
 

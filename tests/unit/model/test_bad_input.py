@@ -9,10 +9,10 @@ import testtools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hvstack import errors
+from hvstack import errors, host_profiles
 from hvstack.model import catalogue
-from hvstack.model.flavor import compute_guest_memory_mib
 from hvstack.model.host import from_mapping
+from hvstack.model.host_share import compute_guest_memory_mib
 from hvstack.model.lint import check_catalogue
 from tests.unit.model.test_flavor import profile
 from tests.unit.model.test_lint import EVIDENCE, entry
@@ -113,5 +113,7 @@ class BadInput(testtools.TestCase):
     def test_catalogues(self, data: Any) -> None:
         parsed_catalogue = self.one_line(catalogue.from_mapping, data)
         if parsed_catalogue is not None:
-            for finding in check_catalogue(profile(), parsed_catalogue):
+            for finding in check_catalogue(
+                profile(), parsed_catalogue, host_profiles.load_extra_specs()
+            ):
                 self.assertEqual(1, len(str(finding).splitlines()))

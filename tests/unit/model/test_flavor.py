@@ -3,13 +3,9 @@ import testtools
 
 from hvstack import errors, host_profiles
 from hvstack.model.configuration import Configuration, parse
-from hvstack.model.flavor import (
-    Remainder,
-    compute_guest_memory_mib,
-    compute_remainder,
-    derive_flavor,
-)
+from hvstack.model.flavor import Remainder, compute_remainder, derive_flavor
 from hvstack.model.host import HostProfile, from_mapping
+from hvstack.model.host_share import compute_guest_memory_mib
 
 GIB = 1024
 

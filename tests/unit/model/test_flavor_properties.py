@@ -13,17 +13,13 @@ import testtools
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hvstack import errors
+from hvstack import errors, host_profiles
 from hvstack.model import catalogue
 from hvstack.model.cluster_size import compute_cluster_size
 from hvstack.model.configuration import Configuration, parse
-from hvstack.model.flavor import (
-    Flavor,
-    compute_guest_memory_mib,
-    compute_remainder,
-    derive_flavor,
-)
+from hvstack.model.flavor import Flavor, compute_remainder, derive_flavor
 from hvstack.model.host import HostProfile, NumaCell, from_mapping
+from hvstack.model.host_share import compute_guest_memory_mib
 from hvstack.model.lint import ERROR, check_catalogue
 
 FAST = settings(max_examples=60)
@@ -251,7 +247,11 @@ def pinned(draw: st.DrawFn) -> tuple[HostProfile, dict[str, Any], Cells]:
 def errors_of(host: HostProfile, *flavors: dict[str, Any]) -> list[str]:
     """Return lint's errors over a set."""
     data = {'host': host.name, 'flavors': list(flavors)}
-    violations = check_catalogue(host, catalogue.from_mapping(data, str))
+    violations = check_catalogue(
+        host,
+        catalogue.from_mapping(data, str),
+        host_profiles.load_extra_specs(),
+    )
     return [
         str(violation) for violation in violations if violation.level == ERROR
     ]

@@ -7,18 +7,21 @@ from typing import Any
 import testtools
 
 from hvstack import errors, host_profiles
-from hvstack.model import catalogue, extra_specs
+from hvstack.model import catalogue
 from hvstack.model.configuration import parse
 from hvstack.model.host import HostProfile, from_mapping
 from hvstack.model.lint import (
     ERROR,
     RULES,
     SET_RULE,
+    SPEC_RULES,
     Violation,
     check_catalogue,
 )
 from tests.unit.model.test_flavor import profile
 
+ALL_RULES = (*RULES, *SPEC_RULES)
+KNOWN_SPECS = host_profiles.load_extra_specs()
 #: Evidence as approve writes it.
 EVIDENCE: dict[str, Any] = {
     'percent': 97.5,
@@ -46,12 +49,12 @@ class SpecsTest(testtools.TestCase):
             ('hw:numa_cpus.0', '0-3', '1,1' * 80 + ';'),
             ('pci_passthrough:alias', 'a:1, b:2', 'a:1 ,' * 50 + ';'),
         ):
-            self.assertTrue(extra_specs.is_valid(name, good))
-            self.assertFalse(extra_specs.is_valid(name, bad))
+            self.assertTrue(KNOWN_SPECS.is_valid(name, good))
+            self.assertFalse(KNOWN_SPECS.is_valid(name, bad))
 
     def test_digits_of_other_scripts(self) -> None:
         for name in ('hw:numa_cpus.0', 'hw:mem_page_size', 'hw:cpu_cores'):
-            self.assertFalse(extra_specs.is_valid(name, '\u0663'))
+            self.assertFalse(KNOWN_SPECS.is_valid(name, '\u0663'))
 
 
 def entry(configuration: str = 'i4', **changes: Any) -> dict[str, Any]:
@@ -74,7 +77,9 @@ def findings(
     """Return what lint finds in a catalogue of these flavors."""
     data = {'host': 'small', 'flavors': list(entries)}
     return check_catalogue(
-        host or profile(), catalogue.from_mapping(data, lambda at: f'f:{at}')
+        host or profile(),
+        catalogue.from_mapping(data, lambda at: f'f:{at}'),
+        KNOWN_SPECS,
     )
 
 
@@ -166,12 +171,12 @@ class Rules(testtools.TestCase):
     """Each rule has an example that breaks it and one that does not."""
 
     def test_every_rule_has_examples(self) -> None:
-        self.assertEqual({rule for rule, *_ in RULES}, set(EXAMPLES))
+        self.assertEqual({rule for rule, *_ in ALL_RULES}, set(EXAMPLES))
 
     def test_every_rule_has_documentation(self) -> None:
         page = Path(__file__).parents[3] / 'doc/source/user/lint.md'
         sections = re.findall(r'^## (HV\d+)\n(\w+):', page.read_text(), re.M)
-        rules = [(rule, level) for rule, level, *_ in RULES]
+        rules = [(rule, level) for rule, level, *_ in ALL_RULES]
         self.assertEqual(sorted([*rules, SET_RULE[:2]]), sections)
 
     def test_examples(self) -> None:
@@ -180,7 +185,7 @@ class Rules(testtools.TestCase):
             self.assertNotIn(rule, broken(good), rule)
 
     def test_levels(self) -> None:
-        warnings = {rule for rule, level, *_ in RULES if level != ERROR}
+        warnings = {rule for rule, level, *_ in ALL_RULES if level != ERROR}
         self.assertEqual({'HV007', 'HV008', 'HV009', 'HV014'}, warnings)
 
     def test_larger_than_host_in_memory(self) -> None:
@@ -359,7 +364,9 @@ class Derived(testtools.TestCase):
                     checked = catalogue.from_mapping(data, str)
                     messages = [
                         str(violation)
-                        for violation in check_catalogue(host, checked)
+                        for violation in check_catalogue(
+                            host, checked, KNOWN_SPECS
+                        )
                         if violation.level == ERROR
                     ]
                     self.assertEqual([], messages)
@@ -382,7 +389,7 @@ class Derived(testtools.TestCase):
         checked = catalogue.from_mapping(
             catalogue.build_catalogue(host, names), str
         )
-        self.assertEqual([], check_catalogue(host, checked))
+        self.assertEqual([], check_catalogue(host, checked, KNOWN_SPECS))
         self.assertEqual(5, len(checked.entries))
 
     def test_separate_controllers_only_from_two_instances_on(self) -> None:
@@ -520,7 +527,7 @@ class Specs(testtools.TestCase):
             ('hw:locked_memory', 'TRUE', True),
             ('anything:else', '?', True),
         ):
-            self.assertEqual(good, extra_specs.is_valid(name, value), name)
+            self.assertEqual(good, KNOWN_SPECS.is_valid(name, value), name)
 
     def test_names(self) -> None:
         for name, expected in (
@@ -533,4 +540,20 @@ class Specs(testtools.TestCase):
             ('group_policy', True),
             ('ssd', False),
         ):
-            self.assertEqual(expected, extra_specs.is_known(name), name)
+            self.assertEqual(expected, KNOWN_SPECS.is_known(name), name)
+
+
+class TableTest(testtools.TestCase):
+    """The extra specs of the package."""
+
+    def test_every_row_is_complete(self) -> None:
+        names = [spec.name for spec in KNOWN_SPECS.specs]
+        self.assertEqual(54, len(set(names)))
+        self.assertEqual(len(names), len(set(names)))
+        for spec in KNOWN_SPECS.specs:
+            self.assertTrue(spec.reason.endswith('.'), spec.name)
+            self.assertNotEqual(bool(spec.value), bool(spec.type), spec.name)
+            re.compile(spec.name)
+            re.compile(KNOWN_SPECS.find_pattern(spec.name) or spec.value)
+        types = {spec.type for spec in KNOWN_SPECS.specs if spec.type}
+        self.assertEqual(set(KNOWN_SPECS.types), types)
