@@ -99,44 +99,7 @@ class Environment(Command):
             choices=range(1, 5),
             help='of the HVE paper (default: 1 or 2, by the configuration)',
         )
-        parser.add_argument(
-            '--compute-per-host',
-            **count_kwargs,
-            default=2,
-            help='compute workers of deployments 3 and 4 (default: 2)',
-        )
-        parser.add_argument(
-            '--compute-flavor', metavar='NAME', help="(default: the workers')"
-        )
-        parser.add_argument(
-            '--disks',
-            **count_kwargs,
-            default=1,
-            help='volumes of each worker, if it has any (default: 1); with '
-            'disk pinning a host has instances times as many disks',
-        )
-        parser.add_argument(
-            '--disk-gb',
-            **count_kwargs,
-            default=10,
-            help='of each (default: 10)',
-        )
-        parser.add_argument(
-            '--volume-type',
-            default='ceph',
-            metavar='NAME',
-            help='without disk pinning (default: ceph)',
-        )
-        parser.add_argument(
-            '--node-groups',
-            action=argparse.BooleanOptionalAction,
-            default=True,
-            help="tell Hadoop which nodes share a host, by Nova's hostId; "
-            'without it for bare metal (ironic.yaml), whose machines Nova '
-            'knows as one host (default: --node-groups)',
-        )
-        parser.add_argument('--image', metavar='NAME')
-        parser.add_argument('--network', metavar='NAME')
+        _add_resources(parser, count_kwargs)
         hadoop_options.add(parser)
         hadoop_options.add_handlers(parser)
         parser.add_argument(
@@ -203,3 +166,47 @@ class Environment(Command):
                 "--refresh' once the stack is complete"
             )
         return heat_environment.environment(plan)
+
+
+def _add_resources(
+    parser: argparse.ArgumentParser, count_kwargs: dict[str, Any]
+) -> None:
+    """Add compute workers, volumes, image and network."""
+    parser.add_argument(
+        '--compute-per-host',
+        **count_kwargs,
+        default=2,
+        help='compute workers of deployments 3 and 4 (default: 2)',
+    )
+    parser.add_argument(
+        '--compute-flavor', metavar='NAME', help="(default: the workers')"
+    )
+    parser.add_argument(
+        '--disks',
+        **count_kwargs,
+        default=1,
+        help='volumes of each worker, if it has any (default: 1); with '
+        'disk pinning a host has instances times as many disks',
+    )
+    parser.add_argument(
+        '--disk-gb',
+        **count_kwargs,
+        default=10,
+        help='of each (default: 10)',
+    )
+    parser.add_argument(
+        '--volume-type',
+        default='ceph',
+        metavar='NAME',
+        help='without disk pinning (default: ceph)',
+    )
+    parser.add_argument(
+        '--node-groups',
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="tell Hadoop which nodes share a host, by Nova's hostId; "
+        'without it for bare metal (ironic.yaml), whose machines Nova '
+        'knows as one host (default: --node-groups)',
+    )
+    parser.add_argument('--image', metavar='NAME')
+    parser.add_argument('--network', metavar='NAME')

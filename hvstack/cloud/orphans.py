@@ -100,11 +100,7 @@ def _types(conn: Connection, text: str) -> Iterator[_Type]:
 
     :param text: see :func:`mark`.
     """
-    project = str(conn.current_project_id)
     stack_id = text.rpartition(' ')[2]
-
-    def nothing(_: str) -> None:
-        """Deleted when the request was answered."""
 
     def with_metadata(items: Any) -> list[Any]:
         return [
@@ -140,32 +136,10 @@ def _types(conn: Connection, text: str) -> Iterator[_Type]:
             lambda item: conn.block_storage.delete_volume(
                 item, ignore_missing=True
             ),
-            nothing,
+            _do_not_wait,
         )
     if conn.has_service('network'):
-        network = conn.network
-        for resource_type, list_resources, remove in (
-            ('floating ip', network.ips, network.delete_ip),
-            ('port', network.ports, network.delete_port),
-            ('router', network.routers, network.delete_router),
-            ('network', network.networks, network.delete_network),
-            (
-                'security group',
-                network.security_groups,
-                network.delete_security_group,
-            ),
-        ):
-
-            def described(list_resources: Any = list_resources) -> list[Any]:
-                return [
-                    item
-                    for item in list_resources(
-                        project_id=project, description=text
-                    )
-                    if (item.project_id, item.description) == (project, text)
-                ]
-
-            yield resource_type, described, remove, nothing
+        yield from _network_types(conn, text)
     yield (
         'server group',
         lambda: [
@@ -174,5 +148,36 @@ def _types(conn: Connection, text: str) -> Iterator[_Type]:
         lambda item: conn.compute.delete_server_group(
             item, ignore_missing=True
         ),
-        nothing,
+        _do_not_wait,
     )
+
+
+def _do_not_wait(_: str) -> None:
+    """Return: the resource is deleted when the request is answered."""
+
+
+def _network_types(conn: Connection, text: str) -> Iterator[_Type]:
+    project = str(conn.current_project_id)
+    network = conn.network
+    for resource_type, list_resources, remove in (
+        ('floating ip', network.ips, network.delete_ip),
+        ('port', network.ports, network.delete_port),
+        ('router', network.routers, network.delete_router),
+        ('network', network.networks, network.delete_network),
+        (
+            'security group',
+            network.security_groups,
+            network.delete_security_group,
+        ),
+    ):
+
+        def described(list_resources: Any = list_resources) -> list[Any]:
+            return [
+                item
+                for item in list_resources(
+                    project_id=project, description=text
+                )
+                if (item.project_id, item.description) == (project, text)
+            ]
+
+        yield resource_type, described, remove, _do_not_wait

@@ -351,44 +351,15 @@ def scale(
     :raises hvstack.errors.HVStackError: one of these failed; nothing that
         holds data was removed.
     """
-    names = {worker.name for worker in change.leaving}
-    leaving = [worker for worker in cluster.workers if worker.name in names]
-    staying = [
-        worker for worker in cluster.workers if worker.name not in names
-    ]
-    if leaving:
-        with progress.stage(f'drain {", ".join(sorted(names))}'):
-            decommission.drain(
-                cluster,
-                leaving,
-                staying,
-                timeout=timeout,
-                progress=progress,
-            )
+    _drain(cluster, change, timeout, progress)
     outputs = stacks.outputs(conn, stack.name)
     if (
         change.leaving
         or change.after != change.before
         or stack.status == 'UPDATE_FAILED'
     ):
-        for worker in change.replace:
-            stack_updates.mark_unhealthy(
-                conn, worker.member, 'hvstack cluster scale'
-            )
-        # New workers come into HDFS after the update, which must not wait
-        # for them; and Keystone takes an old signature no more.
-        parameters: dict[str, Any] = {
-            'worker_count': change.after,
-            'readiness': False,
-        }
-        if change.remove:
-            parameters[_REMOVED] = ','.join(
-                worker.member.name for worker in change.remove
-            )
         with progress.stage(f'stack update to {change.after} workers'):
-            outputs = stack_updates.update(
-                conn, stack, parameters, timeout=timeout, progress=progress
-            )
+            outputs = _update(conn, stack, change, timeout, progress)
     with reopen(outputs) as now:
         # Before new workers come: one may have an address of an old one.
         if decommission.read_excluded(now.gateway):
@@ -412,3 +383,49 @@ def scale(
     for name in away:
         progress.say(f'{name} does not answer, it was passed over')
     return outputs
+
+
+def _drain(
+    cluster: StackCluster,
+    change: ScalePlan,
+    timeout: float,
+    progress: Progress,
+) -> None:
+    names = {worker.name for worker in change.leaving}
+    leaving = [worker for worker in cluster.workers if worker.name in names]
+    if not leaving:
+        return
+    staying = [
+        worker for worker in cluster.workers if worker.name not in names
+    ]
+    with progress.stage(f'drain {", ".join(sorted(names))}'):
+        decommission.drain(
+            cluster, leaving, staying, timeout=timeout, progress=progress
+        )
+
+
+def _update(
+    conn: Connection,
+    stack: Any,
+    change: ScalePlan,
+    timeout: float,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Update a stack to the number of workers, and return its outputs."""
+    for worker in change.replace:
+        stack_updates.mark_unhealthy(
+            conn, worker.member, 'hvstack cluster scale'
+        )
+    # New workers come into HDFS after the update, which must not wait for
+    # them; and Keystone takes an old signature no more.
+    parameters: dict[str, Any] = {
+        'worker_count': change.after,
+        'readiness': False,
+    }
+    if change.remove:
+        parameters[_REMOVED] = ','.join(
+            worker.member.name for worker in change.remove
+        )
+    return stack_updates.update(
+        conn, stack, parameters, timeout=timeout, progress=progress
+    )

@@ -10,7 +10,7 @@ has moved is seen by a NameNode and a ResourceManager that start again
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -308,39 +308,11 @@ def refresh(
     daemons.wait_ready(part, timeout)
 
     def stale() -> tuple[set[str], set[str]]:
-        """Return names of nodes in a wrong place: moved ones, early ones."""
-        moved, unplaced = set(), set()
-        for service, controller in (
-            (hdfs_places, gateway),
-            (yarn_places, cluster.manager),
-        ):
-            locations = _by_address(service(controller), reachable)
-            for node in reachable.workers:
-                location, path = locations[node.address], lines[node.address]
-                if service is yarn_places and location == _UNPLACED != path:
-                    unplaced.add(node.name)
-                elif location not in ('', path):
-                    moved.add(node.name)
-        return moved, unplaced
+        return _find_stale(reachable, lines)
 
     moved, unplaced = stale()
     if moved:
-        moved_names, jobs = (
-            ', '.join(sorted(moved)),
-            running_jobs(cluster.manager),
-        )
-        if jobs:
-            raise errors.Busy(
-                f'{moved_names}: moved, and {jobs} jobs run: the table '
-                'is written, refresh again when they have ended, since '
-                'NameNode and ResourceManager must start again'
-            )
-        notify(f'topology: {moved_names} moved, the controllers restart')
-        if cluster.manager is gateway:
-            _restart(gateway, 'namenode', 'resourcemanager')
-        else:
-            _restart(gateway, 'namenode')
-            _restart(cluster.manager, 'resourcemanager')
+        _restart_controllers(cluster, moved, notify)
     elif unplaced:
         notify(f'topology: {len(unplaced)} NodeManagers register anew')
         for node in reachable.workers:
@@ -357,6 +329,51 @@ def refresh(
             ),
         )
     return away
+
+
+def _find_stale(
+    cluster: HadoopNodes, paths: Mapping[str, str]
+) -> tuple[set[str], set[str]]:
+    """Return names of nodes in a wrong place: moved ones, unplaced ones.
+
+    :param paths: expected paths by address.
+    """
+    moved, unplaced = set(), set()
+    for service, controller in (
+        (hdfs_places, cluster.gateway),
+        (yarn_places, cluster.manager),
+    ):
+        locations = _by_address(service(controller), cluster)
+        for node in cluster.workers:
+            location, path = locations[node.address], paths[node.address]
+            if service is yarn_places and location == _UNPLACED != path:
+                unplaced.add(node.name)
+            elif location not in ('', path):
+                moved.add(node.name)
+    return moved, unplaced
+
+
+def _restart_controllers(
+    cluster: HadoopNodes, moved: set[str], notify: Callable[[str], object]
+) -> None:
+    """Restart NameNode and ResourceManager, which then look up all nodes.
+
+    :raises hvstack.errors.Busy: jobs run.
+    """
+    names = ', '.join(sorted(moved))
+    jobs = running_jobs(cluster.manager)
+    if jobs:
+        raise errors.Busy(
+            f'{names}: moved, and {jobs} jobs run: the table is written, '
+            'refresh again when they have ended, since NameNode and '
+            'ResourceManager must start again'
+        )
+    notify(f'topology: {names} moved, the controllers restart')
+    if cluster.manager is cluster.gateway:
+        _restart(cluster.gateway, 'namenode', 'resourcemanager')
+    else:
+        _restart(cluster.gateway, 'namenode')
+        _restart(cluster.manager, 'resourcemanager')
 
 
 def _silent(_text: str) -> None:
