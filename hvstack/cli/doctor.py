@@ -10,6 +10,7 @@ from hvstack import conf, errors, host_profiles
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection, doctor
+from hvstack.cloud.diagnosis import CloudNeeds, Diagnosis
 from hvstack.cluster import planner
 from hvstack.model.cluster_size import compute_cluster_size
 from hvstack.model.configuration import parse
@@ -79,7 +80,7 @@ class Doctor(Lister):
         configuration = parse(parsed_args.configuration)
         conn = connection.connect(parsed_args.os_cloud)
         trait = profile.traits.get('worker')
-        unknown: list[doctor.Diagnosis] = []
+        unknown: list[Diagnosis] = []
         try:
             host_count = len(doctor.workers_hosts(conn, profile))
         except errors.CloudError as exc:
@@ -97,7 +98,7 @@ class Doctor(Lister):
         role = 'controller' if controllers == 1 else 'namenode'
         diagnoses = unknown + doctor.examine(
             conn,
-            doctor.ClusterRequest(
+            CloudNeeds(
                 profile=profile,
                 configuration=configuration,
                 nodes=(

@@ -7,21 +7,23 @@ the hosts.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from openstack.connection import Connection
 from os_service_types import ServiceTypes
 
 from hvstack import errors
-from hvstack.cloud import hypervisors, placement
+from hvstack.cloud import hypervisors, placement, quotas
 from hvstack.cloud.connection import COMPUTE_API, access, refused
-from hvstack.model.configuration import Configuration
-from hvstack.model.flavor import Flavor
+from hvstack.cloud.diagnosis import (
+    FAULT,
+    OK,
+    UNCHECKED,
+    CloudNeeds,
+    Diagnosis,
+)
 from hvstack.model.host import HostProfile
 from hvstack.model.host_share import PAGE_MIB, compute_guest_memory_mib
-
-OK, NOTE, FAULT, UNCHECKED = 'ok', 'note', 'fault', 'not checked'
 
 #: Newest of Placement's APIs that hvstack uses.
 _PLACEMENT_API = (1, 36)
@@ -39,78 +41,7 @@ _RATIOS = (
 )
 
 
-@dataclass(frozen=True)
-class Diagnosis:
-    """What a check saw.
-
-    :param check: what was looked at.
-    :param state: ``ok``, ``note``, ``fault`` or ``not checked``.
-    :param detail: what was seen.
-    :param remedy: what to do; empty where all is well.
-    :param nova_conf: lines to set, with their section.
-    :param refused: it could be looked at, but a service refused or is missing.
-    """
-
-    check: str
-    state: str
-    detail: str
-    remedy: str = ''
-    nova_conf: str = ''
-    refused: bool = False
-
-    @property
-    def bad(self) -> bool:
-        """Whether a cloud may not be called ready for it."""
-        return self.state == FAULT or self.refused
-
-
-@dataclass(frozen=True)
-class ClusterRequest:
-    """The cluster that a cloud is looked at for.
-
-    :param profile: of the workers' hosts.
-    :param nodes: flavor and number of each role, the workers first.
-    :param image: name or id of the guest image.
-    :param network: name or id of the clusters' network.
-    :param volume_types: those that the cluster's volumes need.
-    """
-
-    profile: HostProfile
-    configuration: Configuration
-    nodes: tuple[tuple[Flavor, int], ...]
-    image: str
-    network: str
-    volume_types: tuple[str, ...] = ()
-
-    @property
-    def servers(self) -> int:
-        """All nodes."""
-        return sum(count for _, count in self.nodes)
-
-    @property
-    def volumes(self) -> tuple[int, int]:
-        """Volumes of all nodes, and their GB together."""
-        totals = [
-            (flavor.disks * count, flavor.disks * count * flavor.disk_size_gb)
-            for flavor, count in self.nodes
-        ]
-        return sum(n for n, _ in totals), sum(size for _, size in totals)
-
-    @property
-    def needs_volumes(self) -> bool:
-        """Whether the workers' data is on volumes."""
-        return (
-            self.configuration.storage == 'ceph'
-            or self.configuration.disk_pinning
-        )
-
-    @property
-    def dedicated(self) -> bool:
-        """Whether guests get CPUs of their own."""
-        return self.configuration.cpu_policy == 'dedicated'
-
-
-def examine(conn: Connection, request: ClusterRequest) -> list[Diagnosis]:
+def examine(conn: Connection, request: CloudNeeds) -> list[Diagnosis]:
     """Run every check; none of them changes anything."""
     findings: list[Diagnosis] = []
     for check in _CHECKS:
@@ -154,9 +85,7 @@ def _build_finding(
     return Diagnosis(check, FAULT, detail, remedy, nova_conf)
 
 
-def _services(
-    conn: Connection, request: ClusterRequest
-) -> Iterator[Diagnosis]:
+def _services(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     needed = {
         'compute': 'nova',
         'placement': 'placement',
@@ -184,7 +113,7 @@ def _services(
 
 
 def _microversions(
-    conn: Connection, request: ClusterRequest
+    conn: Connection, request: CloudNeeds
 ) -> Iterator[Diagnosis]:
     for name, adapter, min_version, purpose in (
         ('compute', conn.compute, COMPUTE_API, 'checked extra specs'),
@@ -202,9 +131,7 @@ def _microversions(
         )
 
 
-def _templates(
-    conn: Connection, request: ClusterRequest
-) -> Iterator[Diagnosis]:
+def _templates(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     response = _get(conn.orchestration, '/template_versions', 'Heat')
     names = {version['version'] for version in response['template_versions']}
     yield _build_finding(
@@ -216,7 +143,7 @@ def _templates(
     )
 
 
-def _rights(conn: Connection, request: ClusterRequest) -> Iterator[Diagnosis]:
+def _rights(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     token = access(conn)
     roles = sorted(token.role_names)
     yield _build_finding(
@@ -243,7 +170,7 @@ def workers_hosts(conn: Connection, profile: HostProfile) -> dict[str, str]:
         raise
 
 
-def _hosts(conn: Connection, request: ClusterRequest) -> Iterator[Diagnosis]:
+def _hosts(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     hypervisors_by_name = {
         hypervisor.name: hypervisor
         for hypervisor in hypervisors.hypervisors(conn)
@@ -288,9 +215,7 @@ def _hosts(conn: Connection, request: ClusterRequest) -> Iterator[Diagnosis]:
         )
 
 
-def _inventories(
-    conn: Connection, request: ClusterRequest
-) -> Iterator[Diagnosis]:
+def _inventories(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     """Check ratios, CPUs of the wanted kind and reserved memory."""
     inventories_by_host = placement.seen_inventories(
         conn, workers_hosts(conn, request.profile)
@@ -333,7 +258,7 @@ def _ratios(host: str, inventories: Mapping[str, Any]) -> Iterator[Diagnosis]:
 
 
 def _reserved(
-    host: str, inventories: Mapping[str, Any], request: ClusterRequest
+    host: str, inventories: Mapping[str, Any], request: CloudNeeds
 ) -> Iterator[Diagnosis]:
     memory = inventories.get('MEMORY_MB', {'total': 0, 'reserved': 0})
     room = memory['total'] - memory['reserved']
@@ -350,12 +275,12 @@ def _reserved(
     )
 
 
-def _cpu_set(request: ClusterRequest) -> str:
+def _cpu_set(request: CloudNeeds) -> str:
     name = 'cpu_dedicated_set' if request.dedicated else 'cpu_shared_set'
     return f'{name} = 0-{request.profile.cpus - 1}'
 
 
-def _hidden(conn: Connection, request: ClusterRequest) -> Iterator[Diagnosis]:
+def _hidden(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     """Name what no API shows, with what should be there."""
     yield Diagnosis(
         'nova.conf that overwrites ratios',
@@ -401,7 +326,7 @@ def _hidden(conn: Connection, request: ClusterRequest) -> Iterator[Diagnosis]:
         )
 
 
-def _volumes(conn: Connection, request: ClusterRequest) -> Iterator[Diagnosis]:
+def _volumes(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     if not request.needs_volumes:
         return
     if not request.volume_types:
@@ -429,7 +354,7 @@ def _volumes(conn: Connection, request: ClusterRequest) -> Iterator[Diagnosis]:
         )
 
 
-def _quotas(conn: Connection, request: ClusterRequest) -> Iterator[Diagnosis]:
+def _quotas(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     """Compare the project's quotas, less what is used, with the cluster."""
     project = conn.current_project_id
     workers, *others = (count for _, count in request.nodes)
@@ -472,31 +397,32 @@ def _quotas(conn: Connection, request: ClusterRequest) -> Iterator[Diagnosis]:
 def _quota(
     service: str, quota: Mapping[str, Any], needed: Mapping[str, int]
 ) -> Diagnosis:
-    short = []
-    for name, count in needed.items():
-        limit = quota[name]['limit']
-        # Nova counts a user's key pairs and a group's members as never used.
-        used = quota[name].get('in_use', quota[name].get('used', 0))
-        if limit >= 0 and limit - used < count:
-            short.append((name, count, limit, used))
+    shortages = quotas.find_shortages(
+        needed,
+        {
+            # Nova counts a user's key pairs and a group's members as never
+            # used.
+            name: (
+                quota[name]['limit'],
+                quota[name].get('in_use', quota[name].get('used', 0)),
+            )
+            for name in needed
+        },
+    )
     return _build_finding(
         f'quotas of {service}',
-        not short,
+        not shortages,
         '; '.join(
-            f'{name}: {count} needed, {limit} less {used} used'
-            for name, count, limit, used in short
+            f'{shortage.name}: {shortage.needed} needed, {shortage.limit} '
+            f'less {shortage.used} used'
+            for shortage in shortages
         )
         or f'enough for {", ".join(f"{n} {k}" for k, n in needed.items())}',
-        "'openstack quota set "
-        + ' '.join(
-            f'--{name.replace("_", "-")} {count + used}'
-            for name, count, _, used in short
-        )
-        + " PROJECT'",
+        f"'openstack quota set {quotas.format_options(shortages)} PROJECT'",
     )
 
 
-def _image(conn: Connection, request: ClusterRequest) -> Iterator[Diagnosis]:
+def _image(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     with refused('images cannot be listed'):
         image = conn.image.find_image(request.image, ignore_missing=True)
     if image is None:
@@ -524,7 +450,7 @@ def _image(conn: Connection, request: ClusterRequest) -> Iterator[Diagnosis]:
         )
 
 
-def _network(conn: Connection, request: ClusterRequest) -> Iterator[Diagnosis]:
+def _network(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     with refused('networks cannot be listed'):
         network = conn.network.find_network(
             request.network, ignore_missing=True
@@ -540,7 +466,7 @@ def _network(conn: Connection, request: ClusterRequest) -> Iterator[Diagnosis]:
 
 
 _CHECKS: tuple[
-    Callable[[Connection, ClusterRequest], Iterator[Diagnosis]], ...
+    Callable[[Connection, CloudNeeds], Iterator[Diagnosis]], ...
 ] = (
     _services,
     _microversions,

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a project may still have, asked with its own rights."""
 
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from openstack.connection import Connection
@@ -49,7 +50,8 @@ def check(conn: Connection, need: Need) -> None:
     :raises hvstack.errors.MissingPrerequisite: volumes without Cinder.
     :raises hvstack.errors.CloudError: the cloud refused to say.
     """
-    short = _short(_limits(conn.compute, 'Nova'), _NOVA, need)
+    needed = asdict(need)
+    limits = _read_limits(conn.compute, 'Nova', _NOVA)
     if need.volumes:
         if not conn.has_service('block-storage'):
             raise errors.MissingPrerequisite(
@@ -57,43 +59,69 @@ def check(conn: Connection, need: Need) -> None:
                 "take storage local, or have Cinder set up (the lab: 'hvstack "
                 "lab up --with ceph')"
             )
-        short |= _short(_limits(conn.block_storage, 'Cinder'), _CINDER, need)
-    if not short:
+        limits |= _read_limits(conn.block_storage, 'Cinder', _CINDER)
+    shortages = find_shortages(needed, limits)
+    if not shortages:
         return
-    shortages = ', '.join(
-        f'{name.replace("_", " ")} {needed} needed, {free} left of {maximum}'
-        for name, (needed, free, maximum) in short.items()
-    )
-    options = ' '.join(
-        f'--{name.replace("_", "-")} {maximum - free + needed}'
-        for name, (needed, free, maximum) in short.items()
+    text = ', '.join(
+        f'{shortage.name.replace("_", " ")} {shortage.needed} needed, '
+        f'{shortage.limit - shortage.used} left of {shortage.limit}'
+        for shortage in shortages
     )
     raise errors.InputError(
-        f'quota too small: {shortages}; have an administrator run '
-        f"'openstack quota set {options} {conn.current_project_id}', or take "
+        f"quota too small: {text}; have an administrator run 'openstack quota "
+        f"set {format_options(shortages)} {conn.current_project_id}', or take "
         'a smaller cluster'
     )
 
 
-def _limits(service: Any, name: str) -> dict[str, int]:
+@dataclass(frozen=True)
+class Shortage:
+    """Quota that is too small.
+
+    :param name: name of the quota.
+    :param needed: amount that is needed.
+    :param limit: limit of the project.
+    :param used: amount that is used.
+    """
+
+    name: str
+    needed: int
+    limit: int
+    used: int
+
+
+def find_shortages(
+    needed: Mapping[str, int], limits: Mapping[str, tuple[int, int]]
+) -> list[Shortage]:
+    """Return the quotas that are too small.
+
+    :param needed: needed amounts by name of the quota.
+    :param limits: limits, -1 for none, and used amounts by name.
+    """
+    return [
+        Shortage(name, needed[name], limit, used)
+        for name, (limit, used) in limits.items()
+        if limit >= 0 and needed[name] > limit - used
+    ]
+
+
+def format_options(shortages: Iterable[Shortage]) -> str:
+    """Return options of ``openstack quota set`` that are large enough."""
+    return ' '.join(
+        f'--{shortage.name.replace("_", "-")} '
+        f'{shortage.used + shortage.needed}'
+        for shortage in shortages
+    )
+
+
+def _read_limits(
+    service: Any, name: str, keys: Mapping[str, tuple[str, str]]
+) -> dict[str, tuple[int, int]]:
     with refused(f'{name} does not tell the limits'):
         answer = service.get('/limits', raise_exc=True).json()
     limits: dict[str, int] = answer['limits']['absolute']
-    return limits
-
-
-def _short(
-    limits: dict[str, int], names: dict[str, tuple[str, str]], need: Need
-) -> dict[str, tuple[int, int, int]]:
-    """Return need, what is left, and limit, of what is short; -1 is none."""
-    shortages = {}
-    for resource in fields(need):
-        if resource.name not in names:
-            continue
-        limit, used = names[resource.name]
-        maximum = limits.get(limit, -1)
-        free = maximum - limits.get(used, 0)
-        needed = getattr(need, resource.name)
-        if maximum >= 0 and needed > free:
-            shortages[resource.name] = (needed, free, maximum)
-    return shortages
+    return {
+        resource: (limits.get(limit, -1), limits.get(used, 0))
+        for resource, (limit, used) in keys.items()
+    }

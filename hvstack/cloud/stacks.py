@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from openstack.connection import Connection
 
 from hvstack import conf, errors
-from hvstack.cloud import host_keys, journal, orphans
+from hvstack.cloud import host_keys, journal, orphans, user_data
 from hvstack.cloud.connection import FAILURES, passing, refused, scope
 from hvstack.progress import Progress
 
@@ -38,12 +38,6 @@ _HOST_KEY_TIMEOUT = re.compile(
 #: Seconds without an answer after which a stack is no longer waited for. A
 #: busy engine lets a question of Heat's API time out, after 60 s.
 _SILENCE = 180.0
-#: Bytes of user data that Nova takes: 65535 characters in base64 (Compute
-#: API, "Create server").
-MOST_USER_DATA = 65535 // 4 * 3
-#: Of these the template's own script, and two lines of a worker's place: a
-#: hostId each, its address, and the longest name. No fewer.
-_SCRIPT, _PLACE = 4096, 208
 
 
 def create(
@@ -62,7 +56,7 @@ def create(
         be larger than it may be.
     :raises hvstack.errors.CloudError: Heat refused the template.
     """
-    refuse_user_data(parameters)
+    user_data.check(parameters)
     with refused(f"stack '{name}' cannot be looked up"):
         if conn.orchestration.find_stack(name, ignore_missing=True):
             raise errors.InputError(
@@ -88,42 +82,6 @@ def create(
         )
     journal.update(entry, id=str(stack.id))
     return str(stack.id)
-
-
-def user_data(parameters: Mapping[str, Any]) -> int:
-    """Return bytes of a controller's user data, at most.
-
-    It has all files, and the place of every worker unless the controllers
-    come first.
-
-    :param parameters: of the cluster's template.
-    """
-    texts = sum(
-        len(value.encode())
-        for value in parameters.values()
-        if isinstance(value, str)
-    )
-    workers = (
-        0
-        if parameters.get('controllers_first')
-        else parameters.get('worker_count', 0)
-        + parameters.get('compute_count', 0)
-    )
-    return texts + _SCRIPT + workers * _PLACE
-
-
-def refuse_user_data(parameters: Mapping[str, Any]) -> None:
-    """Refuse more user data than Nova takes.
-
-    :param parameters: of the cluster's template.
-    :raises hvstack.errors.InputError: there is more.
-    """
-    size = user_data(parameters)
-    if size > MOST_USER_DATA:
-        raise errors.InputError(
-            f"a controller's user data would have {size} bytes, and Nova "
-            f'takes {MOST_USER_DATA}: shorten the site files'
-        )
 
 
 def wait(

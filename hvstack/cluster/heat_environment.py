@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from hvstack import share
-from hvstack.cloud import stacks
+from hvstack.cloud import user_data
 from hvstack.cluster.plan import ClusterPlan
 from hvstack.hadoop import site_files
 
@@ -95,7 +95,7 @@ def parameters(plan: ClusterPlan) -> dict[str, Any]:
         }
     if (
         nodes.controllers_first
-        or stacks.user_data(values) > stacks.MOST_USER_DATA
+        or user_data.compute_size(values) > user_data.MAX_SIZE
     ):
         values['controllers_first'] = True
     return values

@@ -21,7 +21,7 @@ from hvstack.cloud import (
     placement,
     quotas,
     servers,
-    stacks,
+    user_data,
     volumes,
 )
 from hvstack.cloud.volumes import Volumes
@@ -228,7 +228,7 @@ def _check_template(plan: ClusterPlan, options: Any) -> None:
         plan.spec.readiness, heat_environment.controllers_first(plan)
     )
     validation.stack(plan, options.max_resources_per_stack)
-    stacks.refuse_user_data(heat_environment.parameters(plan))
+    user_data.check(heat_environment.parameters(plan))
 
 
 def _check_project(conn: Connection, plan: ClusterPlan) -> None:

@@ -8,7 +8,14 @@ import testtools
 
 from hvstack import errors, host_profiles, share
 from hvstack.cloud import doctor
-from hvstack.cloud.doctor import FAULT, OK, UNCHECKED
+from hvstack.cloud.diagnosis import (
+    FAULT,
+    NOTE,
+    OK,
+    UNCHECKED,
+    CloudNeeds,
+    Diagnosis,
+)
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive_flavor
 from tests.unit.cloud import fake
@@ -89,11 +96,11 @@ class DoctorTest(testtools.TestCase):
 
     def examine(
         self, label: str = 'i1', controllers: int = 1
-    ) -> dict[str, doctor.Diagnosis]:
+    ) -> dict[str, Diagnosis]:
         """Return findings by check."""
         profile = host_profiles.load('vsphere6')
         configuration = parse(label)
-        request = doctor.ClusterRequest(
+        request = CloudNeeds(
             profile=profile,
             configuration=configuration,
             nodes=(
@@ -109,7 +116,7 @@ class DoctorTest(testtools.TestCase):
         findings = doctor.examine(self.cloud.connect(), request)
         for finding in findings:
             self.assertNotIn('\n', finding.detail + finding.remedy)
-            if finding.state not in (OK, doctor.NOTE):
+            if finding.state not in (OK, NOTE):
                 self.assertNotEqual('', finding.remedy, finding)
         return {finding.check: finding for finding in findings}
 

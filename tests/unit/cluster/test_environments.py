@@ -15,7 +15,7 @@ from fixtures import TempDir
 from openstack.orchestration.util import template_utils
 
 from hvstack import errors, share
-from hvstack.cloud import host_keys, stacks
+from hvstack.cloud import host_keys, user_data
 from hvstack.cluster import heat_environment, node_counts
 from hvstack.cluster.plan import (
     CONTROLLERS,
@@ -272,21 +272,23 @@ class UserDataTest(testtools.TestCase):
             plan = self.plan(workers)
             self.assertTrue(heat_environment.controllers_first(plan))
             self.assertGreater(self.characters(plan, 'hadoop'), 65535)
-            stacks.refuse_user_data(heat_environment.parameters(plan))
+            user_data.check(heat_environment.parameters(plan))
 
     def test_too_much_all_the_same(self) -> None:
         plan = replace(self.plan(2), node_setup=40000 * '#')
         error = self.assertRaises(
             errors.InputError,
-            stacks.refuse_user_data,
+            user_data.check,
             heat_environment.parameters(plan),
         )
         self.assertIn('Nova takes 49149: shorten', str(error))
 
     def test_workers_count_where_controllers_are_late(self) -> None:
         parameters = {'worker_count': 300, 'compute_count': 18}
-        first = stacks.user_data(parameters | {'controllers_first': True})
-        self.assertEqual(318 * 208, stacks.user_data(parameters) - first)
+        first = user_data.compute_size(
+            parameters | {'controllers_first': True}
+        )
+        self.assertEqual(318 * 208, user_data.compute_size(parameters) - first)
 
 
 class ScriptTest(testtools.TestCase):

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Diagnoses of a cloud, and what a cluster requires of it."""
+
+from dataclasses import dataclass
+
+from hvstack.model.configuration import Configuration
+from hvstack.model.flavor import Flavor
+from hvstack.model.host import HostProfile
+
+OK, NOTE, FAULT, UNCHECKED = 'ok', 'note', 'fault', 'not checked'
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What a check saw.
+
+    :param check: what was looked at.
+    :param state: ``ok``, ``note``, ``fault`` or ``not checked``.
+    :param detail: what was seen.
+    :param remedy: what to do; empty where all is well.
+    :param nova_conf: lines to set, with their section.
+    :param refused: it could be looked at, but a service refused or is missing.
+    """
+
+    check: str
+    state: str
+    detail: str
+    remedy: str = ''
+    nova_conf: str = ''
+    refused: bool = False
+
+    @property
+    def bad(self) -> bool:
+        """Whether a cloud may not be called ready for it."""
+        return self.state == FAULT or self.refused
+
+
+@dataclass(frozen=True)
+class CloudNeeds:
+    """The cluster that a cloud is looked at for.
+
+    :param profile: of the workers' hosts.
+    :param nodes: flavor and number of each role, the workers first.
+    :param image: name or id of the guest image.
+    :param network: name or id of the clusters' network.
+    :param volume_types: those that the cluster's volumes need.
+    """
+
+    profile: HostProfile
+    configuration: Configuration
+    nodes: tuple[tuple[Flavor, int], ...]
+    image: str
+    network: str
+    volume_types: tuple[str, ...] = ()
+
+    @property
+    def servers(self) -> int:
+        """All nodes."""
+        return sum(count for _, count in self.nodes)
+
+    @property
+    def volumes(self) -> tuple[int, int]:
+        """Volumes of all nodes, and their GB together."""
+        totals = [
+            (flavor.disks * count, flavor.disks * count * flavor.disk_size_gb)
+            for flavor, count in self.nodes
+        ]
+        return sum(n for n, _ in totals), sum(size for _, size in totals)
+
+    @property
+    def needs_volumes(self) -> bool:
+        """Whether the workers' data is on volumes."""
+        return (
+            self.configuration.storage == 'ceph'
+            or self.configuration.disk_pinning
+        )
+
+    @property
+    def dedicated(self) -> bool:
+        """Whether guests get CPUs of their own."""
+        return self.configuration.cpu_policy == 'dedicated'
