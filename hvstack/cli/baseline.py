@@ -17,7 +17,13 @@ from hvstack.cli.options import add_cloud
 from hvstack.cli.report import add_unsigned
 from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
-from hvstack.cluster import bare_metal, ironic, planner
+from hvstack.cluster import (
+    acquired_hosts,
+    bare_metal,
+    baseline_hosts,
+    ironic,
+    planner,
+)
 from hvstack.cluster.base import Cluster
 from hvstack.cluster.plan import ClusterSpec
 from hvstack.hadoop.sizing import size_node
@@ -132,9 +138,9 @@ class Run(Lister):
         which.add_argument(
             '--hosts',
             type=arguments.path,
-            default=bare_metal.LAB,
+            default=baseline_hosts.LAB,
             metavar='FILE',
-            help=f'file that names the hosts (default: {bare_metal.LAB})',
+            help=f'file that names the hosts (default: {baseline_hosts.LAB})',
         )
         which.add_argument(
             '--stack',
@@ -283,7 +289,7 @@ class Run(Lister):
                     f'--{option.replace("_", "-")} goes with --stack, hosts '
                     'come from --hosts'
                 )
-        for name in bare_metal.recover():
+        for name in acquired_hosts.recover():
             progress.say(f'{name}: given back, a dead process had taken it')
         cluster = bare_metal.BareHosts.from_file(
             args.hosts,

@@ -12,7 +12,7 @@ from cliff.lister import Lister
 from hvstack import errors, extras, host_profiles, pid_files
 from hvstack.cli import arguments
 from hvstack.cloud import journal
-from hvstack.cluster import bare_metal as cluster_hosts
+from hvstack.cluster import acquired_hosts
 from hvstack.lab import clouds_yaml, doctor, hosts, lifecycle, settings
 from hvstack.lab.hosts import fake
 from hvstack.lab.settings import BACKENDS, EXTRAS, LabSettings
@@ -204,7 +204,7 @@ def name_holders(progress: Progress) -> None:
     """Say which processes will miss the lab: what they measure is lost."""
     # A file that is none of ours is no reason to keep a lab.
     with contextlib.suppress(errors.InputError, OSError, ValueError):
-        for pid in sorted(journal.holders() | cluster_hosts.holders()):
+        for pid in sorted(journal.holders() | acquired_hosts.holders()):
             progress.say(
                 f'the lab is in use, which will fail: process {pid}, '
                 f'{pid_files.command(pid)[:100]}'

@@ -2,13 +2,9 @@
 """Bare metal: hosts without Nova, with Hadoop started on them directly."""
 
 import contextlib
-import fcntl
 import json
-import os
 import shlex
-import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,18 +13,22 @@ from typing import IO, Any, Self
 from hvstack import (
     errors,
     interrupts,
-    jsonfile,
     paths,
     pid_files,
     processutils,
-    textfile,
 )
-from hvstack.cluster import actions, host_inventory, host_script, probe
+from hvstack.cluster import (
+    acquired_hosts,
+    actions,
+    baseline_hosts,
+    host_inventory,
+    host_script,
+    probe,
+)
 from hvstack.cluster.base import (
     LOCAL_DROP_CACHES,
     ClusterFacts,
     ClusterNodes,
-    Fact,
     Node,
     ShellNode,
 )
@@ -41,340 +41,15 @@ from hvstack.hadoop import (
     sizing,
     tuning_profiles,
 )
-from hvstack.model.host import HostProfile
-from hvstack.model.strict_mapping import Fields
 from hvstack.progress import Progress
-
-#: Where the lab says how its hosts are entered without Nova.
-LAB = paths.STATE / 'lab' / 'baseline.json'
-#: One file per process that has taken hosts, with the actions that release
-#: them (:mod:`hvstack.cluster.actions`).
-ACQUIRED_HOSTS_DIR = paths.STATE / 'journal' / 'hosts'
 
 #: A host may have to unpack the root file system first, over its network.
 _PREPARE_SECONDS = 900
-_RELEASE_SECONDS = 300
-_LOCK_INTERVAL = 0.5
 _READY_SECONDS = 240
 #: Where a host that ssh reaches has the settings of its operating system.
 #: Hadoop's daemons would run :data:`hvstack.hadoop.os_profiles.SETUP`, and are
 #: not root there.
 _SETUP = '/etc/hvstack/host-setup'
-#: 64 TiB: more is a mistyped unit.
-_MAX_MIB = 64 * 1024 * 1024
-#: Longest argument of a command.
-_MAX_ARGUMENT = 65535
-
-
-_FIELDS = {
-    'name': str,
-    'role': str,
-    'address': str,
-    'vcpus': int,
-    'memory_mib': int,
-    'enter': list,
-}
-#: Fields that may be missing, with their types.
-_OPTIONAL = {
-    'lab': bool,
-    'cpu_cap': int | float,
-    'memory_cap_mib': int,
-    'backend': str,
-}
-
-
-def read(path: Path = LAB) -> list[Host]:
-    """Read a baseline file, or the inventory of hosts that ssh reaches.
-
-    :param path: the latter ends in .yaml.
-    :raises hvstack.errors.InputError: it is missing, or a field is wrong.
-    """
-    if path.suffix in ('.yaml', '.yml'):
-        return host_inventory.check_roles(path, host_inventory.inventory(path))
-    try:
-        document = jsonfile.load(path)
-    except textfile.MissingFileError as exc:
-        raise errors.InputError(
-            f"{path}: there is none; 'hvstack lab up' writes the lab's, for "
-            'other hosts give a file with --hosts'
-        ) from exc
-    data = document.data
-    if not isinstance(data, list):
-        raise errors.InputError(f'{path}: must be a list of hosts')
-    hosts = []
-    for host_index, item in enumerate(data):
-        if not isinstance(item, dict):
-            raise errors.InputError(f'{path}: host {host_index} is no mapping')
-        for name, field_type in _FIELDS.items():
-            if not isinstance(item.get(name), field_type):
-                raise errors.InputError(
-                    f"{path}: host {host_index} '{name}' must be a "
-                    f'{field_type.__name__}'
-                )
-        for name in sorted(set(item) - set(_FIELDS) - set(_OPTIONAL)):
-            raise errors.InputError(
-                f"{path}: host {host_index} '{name}' is unknown. Delete the "
-                'field; hosts outside a lab need an inventory (.yaml), see '
-                "'The benchmark' in the user guide."
-            )
-        for name, types in _OPTIONAL.items():
-            if not isinstance(item.get(name), types | None):
-                raise errors.InputError(
-                    f"{path}: host {host_index} '{name}' is {item[name]!r:.60}"
-                )
-        fields = Fields(
-            item, document.source_location(), list(item), str(host_index)
-        )
-        fields.choice('role', ('controller', 'worker'))
-        fields.address('address')
-        fields.integer('vcpus', 1, 4096)
-        fields.integer('memory_mib', 1, _MAX_MIB)
-        if fields.has('memory_cap_mib'):
-            fields.integer('memory_cap_mib', 1, _MAX_MIB)
-        if fields.has('cpu_cap'):
-            fields.number('cpu_cap', 0.001, 4096)
-        if item.get('backend'):
-            fields.identifier('backend')
-        for index, argument in enumerate(item['enter']):
-            if not isinstance(argument, str) or len(argument) > _MAX_ARGUMENT:
-                raise fields.error(
-                    f'enter.{index}',
-                    f'is not a text of at most {_MAX_ARGUMENT} characters',
-                )
-        if not actions.NAME.fullmatch(item['name']):
-            raise errors.InputError(
-                f"{path}: host {host_index} 'name' is no host name"
-            )
-        hosts.append(_lab_host(item))
-    return host_inventory.check_roles(path, hosts)
-
-
-def _lab_host(item: dict[str, Any]) -> Host:
-    is_lab = item.get('lab', False)
-    name = item['name']
-    return Host(
-        **{field: item[field] for field in _FIELDS if field != 'enter'},
-        enter=tuple(item['enter']),
-        prepare=tuple(actions.lab_command('prepare', name)) if is_lab else (),
-        release=actions.ReleaseLabHost(name) if is_lab else None,
-        cpu_cap=item.get('cpu_cap'),
-        memory_cap_mib=item.get('memory_cap_mib'),
-        backend=item.get('backend', ''),
-    )
-
-
-def lab_machine() -> Node:
-    """Return the machine that the lab's hosts share: its kernel and CPUs."""
-    return CommandNode('this machine', '127.0.0.1', 'worker', 'this machine')
-
-
-def lab_backend(profile: HostProfile) -> str | None:
-    """Return the compute backend of the lab's workers.
-
-    Nova's API does not tell kvm from qemu.
-
-    :param profile: host profile of the workers.
-    :returns: None where they are not the lab's, or have several.
-    :raises hvstack.errors.InputError: the lab's file is wrong.
-    """
-    if not profile.policy.lab or not os.path.lexists(LAB):
-        return None
-    backends = {host.backend for host in read(LAB) if host.role == 'worker'}
-    if len(backends) != 1:
-        return None
-    return backends.pop() or None
-
-
-def environment(hosts: Sequence[Host]) -> dict[str, Fact]:
-    """Return the facts that only the hosts' owner knows.
-
-    The same for a cluster of guests on these hosts and for bare metal.
-    """
-    caps = {
-        host.name: {'cpu': host.cpu_cap, 'memory_mib': host.memory_cap_mib}
-        for host in hosts
-        if host.cpu_cap is not None or host.memory_cap_mib is not None
-    }
-    facts: dict[str, Fact] = {
-        'hosts': len(hosts),
-        'worker_hosts': sum(host.role == 'worker' for host in hosts),
-    }
-    if caps:
-        facts['caps'] = caps
-        facts['scale_model'] = any(
-            host.cpu_cap is not None and host.cpu_cap < host.vcpus
-            for host in hosts
-        )
-    return facts
-
-
-def recover() -> list[str]:
-    """Give back the hosts that dead processes had taken.
-
-    Where a process has hosts, it did so before it took them.
-
-    :returns: names of these hosts.
-    :raises hvstack.errors.HVStackError: one cannot be given back; the next
-        start tries again.
-    """
-    deadline = time.monotonic() + _RELEASE_SECONDS
-    while True:
-        with contextlib.ExitStack() as stack:
-            lock = stack.enter_context(_open_lock())
-            if _locks(lock):
-                return _recover()
-            if any(mark.is_alive for mark in _marks()):
-                return []
-            if time.monotonic() > deadline:
-                raise _busy(lock)
-        # Another process is giving hosts back, or is about to take some.
-        time.sleep(_LOCK_INTERVAL)
-
-
-def _recover() -> list[str]:
-    """Give back hosts, under the lock that taking hosts has."""
-    names: list[str] = []
-    for mark in _marks():
-        if mark.is_alive:
-            continue
-        releases = [actions.load(data, mark.path) for data in mark.hosts]
-        try:
-            _release(releases)
-        except errors.HVStackError as exc:
-            reason = str(getattr(exc, 'tail', '') or exc)
-            raise errors.HVStackError(
-                f'{", ".join(action.name for action in releases)} cannot be '
-                f'given back after bare metal: {" ".join(reason.split())}; '
-                'the next start tries again; if they are gone for good, '
-                f'delete {mark.path}'
-            ) from exc
-        names += [action.name for action in releases]
-        mark.path.unlink(missing_ok=True)
-        paths.sync_directory(ACQUIRED_HOSTS_DIR)
-    return names
-
-
-def _open_lock() -> IO[str]:
-    paths.make_directory(ACQUIRED_HOSTS_DIR)
-    return paths.open_lock(ACQUIRED_HOSTS_DIR / 'lock')
-
-
-def _locks(lock: IO[str]) -> bool:
-    """Return whether this process gets the lock, and write its pid there."""
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    lock.truncate(0)
-    lock.write(f'{os.getpid()}\n')
-    lock.flush()
-    return True
-
-
-def _busy(lock: IO[str]) -> errors.Busy:
-    lock.seek(0)
-    holder = lock.read(20).strip() or 'unknown'
-    return errors.Busy(
-        f'another process measures bare metal (pid {holder}): wait for it, or '
-        'end it'
-    )
-
-
-def holders() -> set[int]:
-    """Return the other processes that have taken hosts.
-
-    :raises hvstack.errors.InputError: a mark cannot be read.
-    """
-    return {mark.pid for mark in _marks() if mark.is_alive} - {os.getpid()}
-
-
-@dataclass(frozen=True)
-class _Mark:
-    """A file that a process wrote before it took hosts.
-
-    :param pid: the process.
-    :param started: its start, in clock ticks since boot.
-    :param boot: id of the boot.
-    :param namespace: inode of the process' pid namespace.
-    :param hosts: actions that release the hosts, as they were read.
-    """
-
-    path: Path
-    pid: int
-    started: int
-    hosts: list[Any]
-    boot: str
-    namespace: int
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the process may still run."""
-        process = pid_files.Process(
-            self.pid, self.started, self.boot, self.namespace
-        )
-        return process.is_alive() is not False
-
-
-def _marks() -> Iterator[_Mark]:
-    """Yield the marks of all processes.
-
-    :raises hvstack.errors.InputError: a file is not a mark.
-    """
-    for path in sorted(ACQUIRED_HOSTS_DIR.glob('*.json')):
-        try:
-            data = jsonfile.load(path).data
-            mark = _Mark(
-                path,
-                data['pid'],
-                data['started'],
-                data['hosts'],
-                # Marks of older releases have neither.
-                data.get('boot', pid_files.boot()),
-                data.get('namespace', 0),
-            )
-            if not (
-                type(mark.pid) is int
-                and 0 < mark.pid <= 2**22
-                and type(mark.started) is int
-                and mark.started >= 0
-                and isinstance(mark.namespace, int)
-                and isinstance(mark.boot, str)
-                and isinstance(mark.hosts, list)
-            ):
-                raise TypeError
-            for item in mark.hosts:
-                actions.check(item, path)
-        except textfile.MissingFileError:
-            continue
-        except (
-            errors.InputError,
-            TypeError,
-            KeyError,
-            AttributeError,
-        ) as exc:
-            reason = (
-                str(exc).removesuffix('.')
-                if isinstance(exc, errors.InputError)
-                else "'pid', 'started' or 'hosts' is missing or not valid"
-            )
-            raise errors.InputError(
-                f'Cannot read which bare-metal hosts to release ({path}): '
-                f'{reason}. Check the hosts that the file '
-                f'names, then delete {path}.'
-            ) from exc
-        yield mark
-
-
-def _release(releases: Iterable[actions.Action]) -> None:
-    """Run all actions at once; raise the first error at the end."""
-
-    def run(action: actions.Action) -> None:
-        processutils.run(action.argv(), timeout=_RELEASE_SECONDS)
-
-    with ThreadPoolExecutor(max_workers=16) as pool:
-        jobs = [pool.submit(run, action) for action in releases]
-    for job in jobs:
-        job.result()
 
 
 @dataclass(frozen=True)
@@ -435,7 +110,7 @@ class BareHosts(ClusterNodes):
     @classmethod
     def from_file(
         cls,
-        path: Path = LAB,
+        path: Path = baseline_hosts.LAB,
         *,
         replication: int | None = None,
         progress: Progress | None = None,
@@ -456,7 +131,7 @@ class BareHosts(ClusterNodes):
         """
         tuning_profiles.load(tuning)
         os_profiles.settings(os_profile)
-        hosts = read(path)
+        hosts = baseline_hosts.read(path)
         nodes = [
             host.reach
             or CommandNode(
@@ -475,8 +150,10 @@ class BareHosts(ClusterNodes):
             workers=list(workers),
             processors=next(h.vcpus for h in hosts if h.role == 'worker'),
             facts=ClusterFacts(
-                environment(hosts),
-                drop_command=LOCAL_DROP_CACHES if path == LAB else None,
+                baseline_hosts.environment(hosts),
+                drop_command=LOCAL_DROP_CACHES
+                if path == baseline_hosts.LAB
+                else None,
             ),
             tuning=tuning,
             os_profile=os_profile,
@@ -498,7 +175,7 @@ class BareHosts(ClusterNodes):
         """
         self._take_lock()
         try:
-            _recover()
+            acquired_hosts.recover_locked()
         except BaseException:
             self._unlock()
             raise
@@ -540,13 +217,15 @@ class BareHosts(ClusterNodes):
         ):
             daemons.stop(self.nodes)
             try:
-                _release(host.release for host in self.hosts if host.release)
+                acquired_hosts.release(
+                    host.release for host in self.hosts if host.release
+                )
                 for host in self.hosts:
                     if host.reach:
                         host.reach.close()
                 if self._mark:
                     self._mark.unlink(missing_ok=True)
-                    paths.sync_directory(ACQUIRED_HOSTS_DIR)
+                    paths.sync_directory(acquired_hosts.ACQUIRED_HOSTS_DIR)
                     self._mark = None
             finally:
                 self._unlock()
@@ -631,9 +310,9 @@ class BareHosts(ClusterNodes):
 
     def _take_lock(self) -> None:
         """Let no other process take hosts; the kernel drops it with us."""
-        lock = _open_lock()
-        if not _locks(lock):
-            busy = _busy(lock)
+        lock = acquired_hosts.open_lock()
+        if not acquired_hosts.try_lock(lock):
+            busy = acquired_hosts.get_busy_error(lock)
             lock.close()
             raise busy
         self._lock = lock
@@ -641,7 +320,10 @@ class BareHosts(ClusterNodes):
     def _write_mark(self) -> None:
         """Write down what is taken before it is."""
         process = pid_files.Process.current()
-        self._mark = self._mark or ACQUIRED_HOSTS_DIR / f'{uuid.uuid4()}.json'
+        self._mark = (
+            self._mark
+            or acquired_hosts.ACQUIRED_HOSTS_DIR / f'{uuid.uuid4()}.json'
+        )
         entry = {
             'pid': process.pid,
             'started': process.start,

@@ -26,7 +26,7 @@ from hvstack.cloud import (
 )
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import (
-    bare_metal,
+    baseline_hosts,
     heat_environment,
     node_counts,
     probe,
@@ -87,7 +87,7 @@ def plan_cluster(
         _check_controller_hosts(conn, profiles['controller'], hosts_up)
     worker_hosts = [hosts_up[name] for name in providers]
     backend = hypervisors.backend(
-        worker_hosts, options.backend or bare_metal.lab_backend(profile)
+        worker_hosts, options.backend or baseline_hosts.lab_backend(profile)
     )
     refused = unsupported_parameter(configuration, backend)
     if refused:
@@ -198,9 +198,11 @@ def _collect_host_facts(
         'backend': backend,
         **hypervisors.versions(conn, worker_hosts),
     }
-    if profile.policy.lab and bare_metal.LAB.exists():
-        facts |= bare_metal.environment(bare_metal.read(bare_metal.LAB))
-        own = probe.host(bare_metal.lab_machine())
+    if profile.policy.lab and baseline_hosts.LAB.exists():
+        facts |= baseline_hosts.environment(
+            baseline_hosts.read(baseline_hosts.LAB)
+        )
+        own = probe.host(baseline_hosts.lab_machine())
         # Containers see the hosts' hardware themselves.
         skip = HOST_FACTS if backend == 'lxc' else ()
         facts |= {k: own[k] for k in own if k not in skip}

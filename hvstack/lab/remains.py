@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hvstack import errors, jsonfile, paths
 from hvstack.cloud import journal, keypairs
-from hvstack.cluster import bare_metal
+from hvstack.cluster import acquired_hosts
 from hvstack.lab import constants, settings
 
 #: What the journal stores for a host of the lab.
@@ -72,7 +72,7 @@ def _is_of_lab(scope: str) -> bool:
 
 
 def _marks() -> list[Path]:
-    return sorted(bare_metal.ACQUIRED_HOSTS_DIR.glob('*.json'))
+    return sorted(acquired_hosts.ACQUIRED_HOSTS_DIR.glob('*.json'))
 
 
 def _foreign_hosts() -> list[Path]:

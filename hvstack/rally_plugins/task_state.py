@@ -19,7 +19,7 @@ from openstack.connection import Connection
 
 from hvstack import conf, errors, host_profiles, interrupts, processutils
 from hvstack.cloud import connection, credentials, lease, undo
-from hvstack.cluster import bare_metal, probe
+from hvstack.cluster import bare_metal, baseline_hosts, probe
 from hvstack.cluster.base import Cluster
 from hvstack.cluster.plan import ClusterPlan
 from hvstack.hadoop.sizing import size_node
@@ -263,7 +263,7 @@ class TaskState:
         path = Path(self.options.sweep.baseline_hosts)
         if not path.exists() and not isinstance(args.target, BareMetal):
             return self._workload_without_hosts(size_bytes, args)
-        bare_hosts = bare_metal.read(path)
+        bare_hosts = baseline_hosts.read(path)
         workers = [host for host in bare_hosts if host.role == 'worker']
         tuning = self.node_settings(args)['tuning']
         containers = sum(

@@ -13,7 +13,7 @@ from openstack.connection import Connection
 from hvstack import errors, extras, host_profiles
 from hvstack.cloud import cpu_mode, hypervisors, placement, volumes
 from hvstack.cloud.volumes import Volumes
-from hvstack.cluster import bare_metal as bare
+from hvstack.cluster import baseline_hosts
 from hvstack.cluster.node_counts import get_disk_types
 from hvstack.model import compute_backends
 from hvstack.model.configuration import Configuration
@@ -106,7 +106,7 @@ def get_mode_command(profile: HostProfile, options: Any) -> str | None:
                 'in it, which becomes shared or dedicated: add it'
             )
         return str(command)
-    if profile.policy.lab and bare.LAB.exists():
+    if profile.policy.lab and baseline_hosts.LAB.exists():
         program = extras.program('hvstack')
         return f'{shlex.quote(str(program))} lab up --host-mode {{mode}}'
     return None
@@ -178,7 +178,8 @@ def get_backend(
         if hypervisor.name in names
     ]
     return hypervisors.backend(
-        compute_hypervisors, requested_backend or bare.lab_backend(profile)
+        compute_hypervisors,
+        requested_backend or baseline_hosts.lab_backend(profile),
     )
 
 
@@ -191,7 +192,7 @@ def check_backend(
 
     :raises hvstack.errors.InputError: the hosts have another backend.
     """
-    lab_backend = bare.lab_backend(profile)
+    lab_backend = baseline_hosts.lab_backend(profile)
     cloud_backend = get_backend(conn, profile)
     if lab_backend not in (None, backend) or (cloud_backend == 'lxc') != (
         backend == 'lxc'

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from openstack.connection import Connection
 
 from hvstack.cloud import undo
-from hvstack.cluster import bare_metal
+from hvstack.cluster import acquired_hosts
 
 
 def recover(conns: Sequence[Connection]) -> list[str]:
@@ -18,6 +18,6 @@ def recover(conns: Sequence[Connection]) -> list[str]:
         start tries again.
     """
     released_hosts = [
-        f'bare-metal host {name}' for name in bare_metal.recover()
+        f'bare-metal host {name}' for name in acquired_hosts.recover()
     ]
     return released_hosts + undo.recover(conns)

@@ -14,7 +14,7 @@ import openstack
 import testtools
 
 from hvstack import processutils
-from hvstack.cluster import bare_metal
+from hvstack.cluster import acquired_hosts, baseline_hosts
 from hvstack.results import record
 from hvstack.results.benchmark import PHASES
 
@@ -22,7 +22,7 @@ HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 #: Takes the hosts and waits to be killed.
 HOLDER = """
 import time
-from hvstack.cluster import bare_metal
+from hvstack.cluster import acquired_hosts, bare_metal, baseline_hosts
 def wait(_nodes):
     print('taken', flush=True)
     time.sleep(600)
@@ -36,13 +36,13 @@ class BaselineTest(testtools.TestCase):
         super().setUp()
         if not os.environ.get('HVSTACK_LAB'):
             self.skipTest('needs a lab that is up (make test)')
-        bare_metal.recover()
+        acquired_hosts.recover()
         self.cloud = openstack.connect(cloud='hvstack-lab')
         self.addCleanup(self.cloud.close)
 
     def states(self) -> dict[str, Any]:
         """Return what Nova says of each host's compute service."""
-        names = {host.name for host in bare_metal.read()}
+        names = {host.name for host in baseline_hosts.read()}
         return {
             service.host: service.state
             for service in self.cloud.compute.services(binary='nova-compute')
@@ -52,9 +52,9 @@ class BaselineTest(testtools.TestCase):
     def assert_given_back(self) -> None:
         self.assertEqual({'up'}, set(self.states().values()))
         self.assertEqual(
-            [], list(bare_metal.ACQUIRED_HOSTS_DIR.glob('*.json'))
+            [], list(acquired_hosts.ACQUIRED_HOSTS_DIR.glob('*.json'))
         )
-        for host in bare_metal.read():
+        for host in baseline_hosts.read():
             done = processutils.run([*host.enter, 'true'], check=False)
             self.assertNotEqual(0, done.returncode, host.name)
 
@@ -95,7 +95,7 @@ class KilledTest(BaselineTest):
         process.send_signal(signal.SIGKILL)
         process.wait()
         self.assertEqual(
-            {host.name for host in bare_metal.read()},
-            set(bare_metal.recover()),
+            {host.name for host in baseline_hosts.read()},
+            set(acquired_hosts.recover()),
         )
         self.assert_given_back()

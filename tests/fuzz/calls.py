@@ -62,11 +62,11 @@ def exists(*names: str) -> bool:
 
 def hosts(path: str) -> None:
     """Read an inventory, and print what would reach shells and files."""
-    from hvstack.cluster import bare_metal
+    from hvstack.cluster import baseline_hosts
 
-    for host in bare_metal.read(Path(path)):
+    for host in baseline_hosts.read(Path(path)):
         print(host.name, host.role, host.address, host.vcpus, host.memory_mib)
-        print(bare_metal.environment([host]))
+        print(baseline_hosts.environment([host]))
 
 
 def topology(path: str) -> None:
@@ -109,9 +109,9 @@ def journal() -> None:
 
 def acquired() -> None:
     """Read the marks of hosts that processes acquired."""
-    from hvstack.cluster import bare_metal
+    from hvstack.cluster import acquired_hosts
 
-    print(bare_metal.holders())
+    print(acquired_hosts.holders())
 
 
 def conf() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import testtools
 
 from hvstack.cloud import allocation_ratios, connection, journal, placement
-from hvstack.cluster import bare_metal
+from hvstack.cluster import baseline_hosts
 from hvstack.sweep import recovery, sweep_store
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
@@ -36,7 +36,7 @@ class SweepCase(testtools.TestCase):
         """Set the ratio that somebody has set before us."""
         self.providers = {
             host.name: placement.providers(self.cloud)[host.name]
-            for host in bare_metal.read()
+            for host in baseline_hosts.read()
             if host.role == 'worker'
         }
         before = allocation_ratios.current(self.cloud, self.providers)

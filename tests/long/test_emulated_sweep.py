@@ -13,7 +13,7 @@ import testtools
 
 from hvstack import processutils
 from hvstack.cloud import connection, journal
-from hvstack.cluster import bare_metal
+from hvstack.cluster import acquired_hosts
 from hvstack.lab import clouds_yaml
 from hvstack.report.sweep_report import EMULATED
 from hvstack.sweep import recovery, sweep_store
@@ -88,5 +88,5 @@ class EmulatedSweepTest(testtools.TestCase):
         self.assertEqual([], list(self.cloud.orchestration.stacks()))
         self.assertEqual([], list(self.cloud.block_storage.volumes()))
         self.assertEqual(
-            [], list(bare_metal.ACQUIRED_HOSTS_DIR.glob('*.json'))
+            [], list(acquired_hosts.ACQUIRED_HOSTS_DIR.glob('*.json'))
         )

@@ -17,7 +17,12 @@ import testtools
 import yaml
 
 from hvstack import processutils
-from hvstack.cluster import actions, bare_metal, host_inventory
+from hvstack.cluster import (
+    acquired_hosts,
+    actions,
+    baseline_hosts,
+    host_inventory,
+)
 from hvstack.lab import images
 from hvstack.results import record
 
@@ -49,8 +54,8 @@ class SSHBaselineTest(testtools.TestCase):
         processutils.run(
             ['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', self.key]
         )
-        bare_metal.recover()
-        self.hosts = bare_metal.read()
+        acquired_hosts.recover()
+        self.hosts = baseline_hosts.read()
         for host in self.hosts:
             assert host.release
             self.addCleanup(processutils.run, host.release.argv(), timeout=300)
@@ -183,7 +188,7 @@ class SSHBaselineTest(testtools.TestCase):
         (run_record,) = record.load_all(self.directory / 'records')
         self.assertEqual('baseline', run_record.kind)
         self.assertEqual(
-            bare_metal.environment(self.hosts)['caps'],
+            baseline_hosts.environment(self.hosts)['caps'],
             run_record.environment['caps'],
         )
         # Only members reached Hadoop.

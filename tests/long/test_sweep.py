@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from hvstack import processutils
 from hvstack.cloud import allocation_ratios, journal
-from hvstack.cluster import bare_metal
+from hvstack.cluster import acquired_hosts
 from hvstack.results import record
 from hvstack.sweep import sweep_store
 from tests.long.sweeps import BY_HAND, HVSTACK, SweepCase
@@ -18,7 +18,7 @@ _SECONDS = 900.0
 
 def are_hosts_taken() -> bool:
     """Tell whether bare-metal hosts are taken."""
-    return bool(list(bare_metal.ACQUIRED_HOSTS_DIR.glob('*.json')))
+    return bool(list(acquired_hosts.ACQUIRED_HOSTS_DIR.glob('*.json')))
 
 
 def noted(resource_type: str) -> bool:

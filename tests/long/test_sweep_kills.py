@@ -25,7 +25,7 @@ from pathlib import Path
 
 from hvstack import processutils
 from hvstack.cloud import allocation_ratios, journal, keypairs, placement
-from hvstack.cluster import bare_metal
+from hvstack.cluster import acquired_hosts
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
 from hvstack.results import record
@@ -180,7 +180,7 @@ class SweepKillsTest(SweepCase):
             ],
             'taken hosts': [
                 path.name
-                for path in bare_metal.ACQUIRED_HOSTS_DIR.glob('*.json')
+                for path in acquired_hosts.ACQUIRED_HOSTS_DIR.glob('*.json')
             ],
             # The key that signs records stays.
             'key files': [
@@ -323,7 +323,7 @@ class SweepKillsTest(SweepCase):
         return method
 
     def quiet(self) -> bool:
-        return super().quiet() and not bare_metal.holders()
+        return super().quiet() and not acquired_hosts.holders()
 
     def recovered(
         self, command: _Command, signum: signal.Signals

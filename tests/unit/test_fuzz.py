@@ -13,7 +13,7 @@ import fixtures
 import testtools
 
 from hvstack import errors, host_profiles
-from hvstack.cluster import bare_metal
+from hvstack.cluster import baseline_hosts
 from hvstack.sweep import search_space, sweep_store, trials
 from tests.fuzz import corpus, mutations
 
@@ -62,10 +62,10 @@ class FuzzTest(testtools.TestCase):
         self.fuzz('search space', search_space.load_space)
 
     def test_inventories(self) -> None:
-        self.fuzz('inventory', bare_metal.read)
+        self.fuzz('inventory', baseline_hosts.read)
 
     def test_baseline_hosts(self) -> None:
-        self.fuzz('baseline hosts', bare_metal.read)
+        self.fuzz('baseline hosts', baseline_hosts.read)
 
     def test_sweep_markers(self) -> None:
         self.fuzz('sweep marker', sweep_store.load_sweep)

@@ -18,7 +18,7 @@ from hvstack import errors, paths
 from hvstack.accept import runner
 from hvstack.cli.app import main
 from hvstack.cloud import journal
-from hvstack.cluster import bare_metal
+from hvstack.cluster import acquired_hosts
 from hvstack.lab import lock
 from hvstack.lab.images import store
 from hvstack.results import signing
@@ -108,9 +108,9 @@ class LockTest(testtools.TestCase):
             ),
             (
                 'lock',
-                'cluster.bare_metal.ACQUIRED_HOSTS_DIR',
+                'cluster.acquired_hosts.ACQUIRED_HOSTS_DIR',
                 directory,
-                bare_metal._open_lock,
+                acquired_hosts.open_lock,
             ),
             (
                 *('lab.lock', 'lab.lock._LOCK', directory / 'lab.lock'),

@@ -24,7 +24,7 @@ class BaselineTest(testtools.TestCase):
         self.records = self.directory / 'records'
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cluster.bare_metal.ACQUIRED_HOSTS_DIR',
+                'hvstack.cluster.acquired_hosts.ACQUIRED_HOSTS_DIR',
                 self.directory / 'taken',
             )
         )

@@ -166,7 +166,7 @@ class MadeTest(OnHostsTest):
     def setUp(self) -> None:
         super().setUp()
         for name in (
-            'cluster.bare_metal.ACQUIRED_HOSTS_DIR',
+            'cluster.acquired_hosts.ACQUIRED_HOSTS_DIR',
             'cloud.keypairs.FOLDER',
         ):
             self.useFixture(
@@ -271,7 +271,7 @@ class AfterTest(ClusterTest):
         super().setUp()
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cluster.bare_metal.ACQUIRED_HOSTS_DIR',
+                'hvstack.cluster.acquired_hosts.ACQUIRED_HOSTS_DIR',
                 self.directory / 'taken',
             )
         )

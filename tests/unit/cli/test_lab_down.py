@@ -22,7 +22,7 @@ class HoldersTest(testtools.TestCase):
         self.acquired_dir.mkdir()
         for name, directory in (
             ('cloud.journal.FOLDER', self.directory),
-            ('cluster.bare_metal.ACQUIRED_HOSTS_DIR', self.acquired_dir),
+            ('cluster.acquired_hosts.ACQUIRED_HOSTS_DIR', self.acquired_dir),
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', directory))
 

@@ -47,7 +47,7 @@ class SweepTest(testtools.TestCase):
         for name, value in (
             ('sweep.sweep_store.SWEEPS_DIR', directory / 'sweeps'),
             ('sweep.sweep_store.RECORDS_DIR', directory / 'records'),
-            ('cluster.bare_metal.ACQUIRED_HOSTS_DIR', directory / 'taken'),
+            ('cluster.acquired_hosts.ACQUIRED_HOSTS_DIR', directory / 'taken'),
             # Rally's own, and what it runs.
             ('sweep.rallyenv.ensure_environment', self.ensured),
             ('cloud.credentials.check', lambda *_: None),

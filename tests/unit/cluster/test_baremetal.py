@@ -13,7 +13,13 @@ import testtools
 import yaml
 
 from hvstack import errors
-from hvstack.cluster import actions, bare_metal, host_inventory, host_script
+from hvstack.cluster import (
+    actions,
+    bare_metal,
+    baseline_hosts,
+    host_inventory,
+    host_script,
+)
 from hvstack.cluster.ssh import SSHNode
 
 
@@ -55,7 +61,7 @@ class InventoryTest(testtools.TestCase):
     def read(self) -> list[host_inventory.Host]:
         path = self.directory / 'hosts.yaml'
         path.write_text(yaml.safe_dump(self.data))
-        return bare_metal.read(path)
+        return baseline_hosts.read(path)
 
     def test_ssh_runs_all_of_it_in_the_guests_file_system(self) -> None:
         self.useFixture(

@@ -8,7 +8,13 @@ import fixtures
 import testtools
 
 from hvstack import errors, host_profiles
-from hvstack.cluster import actions, bare_metal, host_script
+from hvstack.cluster import (
+    acquired_hosts,
+    actions,
+    bare_metal,
+    baseline_hosts,
+    host_script,
+)
 from hvstack.hadoop import site_files, sizing
 from tests.unit.lab.written import LabProfiles
 
@@ -56,7 +62,7 @@ class HostsFileTest(testtools.TestCase):
         self.acquired_dir = self.directory / 'taken'
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cluster.bare_metal.ACQUIRED_HOSTS_DIR',
+                'hvstack.cluster.acquired_hosts.ACQUIRED_HOSTS_DIR',
                 self.acquired_dir,
             )
         )
@@ -67,7 +73,7 @@ class HostsFileTest(testtools.TestCase):
         return path
 
     def test_read(self) -> None:
-        inventory = bare_metal.read(
+        inventory = baseline_hosts.read(
             self.write(
                 [
                     entry('c', 'controller', cpu_cap=0.5),
@@ -88,9 +94,9 @@ class HostsFileTest(testtools.TestCase):
         profile = host_profiles.load('lab-worker')
         path = self.directory / 'baseline.json'
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.cluster.bare_metal.LAB', path)
+            fixtures.MonkeyPatch('hvstack.cluster.baseline_hosts.LAB', path)
         )
-        self.assertIsNone(bare_metal.lab_backend(profile))
+        self.assertIsNone(baseline_hosts.lab_backend(profile))
         first = entry('c', 'controller', backend='lxc')
         for kinds, expected in (
             (('qemu', 'qemu'), 'qemu'),
@@ -102,10 +108,10 @@ class HostsFileTest(testtools.TestCase):
                 for index, backend in enumerate(kinds)
             ]
             self.write([first, *workers])
-            self.assertEqual(expected, bare_metal.lab_backend(profile))
+            self.assertEqual(expected, baseline_hosts.lab_backend(profile))
         self.write([first, entry('w', 'worker', backend='qemu')])
         self.assertIsNone(
-            bare_metal.lab_backend(host_profiles.load('vsphere6'))
+            baseline_hosts.lab_backend(host_profiles.load('vsphere6'))
         )
 
     def test_refused(self) -> None:
@@ -123,20 +129,22 @@ class HostsFileTest(testtools.TestCase):
             (good[1:], 'controller'),
         ):
             failure = self.assertRaises(
-                errors.InputError, bare_metal.read, self.write(data)
+                errors.InputError, baseline_hosts.read, self.write(data)
             )
             self.assertIn(word, str(failure))
             self.assertIn('baseline.json', str(failure))
 
     def test_no_file(self) -> None:
         failure = self.assertRaises(
-            errors.InputError, bare_metal.read, self.directory / 'none.json'
+            errors.InputError,
+            baseline_hosts.read,
+            self.directory / 'none.json',
         )
         self.assertIn('hvstack lab up', str(failure))
 
     def test_environment(self) -> None:
-        facts = bare_metal.environment(
-            bare_metal.read(
+        facts = baseline_hosts.environment(
+            baseline_hosts.read(
                 self.write(
                     [
                         entry('c', 'controller'),
@@ -156,8 +164,8 @@ class HostsFileTest(testtools.TestCase):
         )
 
     def test_whole_hosts_are_no_scale_model(self) -> None:
-        facts = bare_metal.environment(
-            bare_metal.read(
+        facts = baseline_hosts.environment(
+            baseline_hosts.read(
                 self.write([entry('c', 'controller'), entry('w', 'worker')])
             )
         )
@@ -255,12 +263,12 @@ class HostsFileTest(testtools.TestCase):
         cluster = self.cluster()
         cluster._write_mark()
         path = next(self.acquired_dir.glob('*.json'))
-        self.assertEqual([], bare_metal.recover())
+        self.assertEqual([], acquired_hosts.recover())
         data = json.loads(path.read_text())
         path.write_text(json.dumps({**data, 'started': 1}))
-        self.assertEqual(['c', 'w'], bare_metal.recover())
+        self.assertEqual(['c', 'w'], acquired_hosts.recover())
         self.assertEqual(2, self.ended())
-        self.assertEqual([], bare_metal.recover())
+        self.assertEqual([], acquired_hosts.recover())
         self.assertEqual(os.getpid(), data['pid'])
 
     def test_recover_knows_another_boot(self) -> None:
@@ -270,16 +278,16 @@ class HostsFileTest(testtools.TestCase):
         path = next(self.acquired_dir.glob('*.json'))
         data = json.loads(path.read_text())
         path.write_text(json.dumps({**data, 'boot': 'of yesterday'}))
-        self.assertEqual(set(), bare_metal.holders())
-        self.assertEqual(['c', 'w'], bare_metal.recover())
+        self.assertEqual(set(), acquired_hosts.holders())
+        self.assertEqual(['c', 'w'], acquired_hosts.recover())
 
     def test_two_recover_one_after_the_other(self) -> None:
         self.cluster()._write_mark()
         path = next(self.acquired_dir.glob('*.json'))
         data = json.loads(path.read_text())
         path.write_text(json.dumps({**data, 'boot': 'of yesterday'}))
-        first = bare_metal._open_lock()
-        self.assertTrue(bare_metal._locks(first))
+        first = acquired_hosts.open_lock()
+        self.assertTrue(acquired_hosts.try_lock(first))
         interval = []
 
         def pause(seconds: float) -> None:
@@ -290,10 +298,10 @@ class HostsFileTest(testtools.TestCase):
 
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cluster.bare_metal.time.sleep', pause
+                'hvstack.cluster.acquired_hosts.time.sleep', pause
             )
         )
-        self.assertEqual([], bare_metal.recover())
+        self.assertEqual([], acquired_hosts.recover())
         self.assertEqual(1, len(interval))
         self.assertEqual(0, self.ended())
 
@@ -301,7 +309,7 @@ class HostsFileTest(testtools.TestCase):
         cluster = self.cluster()
         cluster._take_lock()
         cluster._write_mark()
-        self.assertEqual([], bare_metal.recover())
+        self.assertEqual([], acquired_hosts.recover())
         cluster.release()
 
     def test_recover_keeps_what_it_cannot_give_back(self) -> None:
@@ -316,7 +324,7 @@ class HostsFileTest(testtools.TestCase):
                 'key': '/key',
             }
         )
-        exc = self.assertRaises(errors.HVStackError, bare_metal.recover)
+        exc = self.assertRaises(errors.HVStackError, acquired_hosts.recover)
         self.assertIn('no route', str(exc))
         self.assertIn(f'delete {path}', str(exc))
         self.assertNotIn('\n', str(exc))
@@ -359,7 +367,7 @@ class HostsFileTest(testtools.TestCase):
             (program, 'is not one of'),
         ):
             path = self.mark(host)
-            exc = self.assertRaises(errors.InputError, bare_metal.recover)
+            exc = self.assertRaises(errors.InputError, acquired_hosts.recover)
             self.assertIn(part, str(exc))
             self.assertIn(str(path), str(exc))
             self.assertEqual(1, len(str(exc).splitlines()))
@@ -420,7 +428,7 @@ class HostsFileTest(testtools.TestCase):
         path.write_text(
             f'#!/bin/sh\nfor last; do :; done; echo "$last" >>{log}'
         )
-        self.assertEqual(['c', 'w'], bare_metal.recover())
+        self.assertEqual(['c', 'w'], acquired_hosts.recover())
         text = log.read_text()
         self.assertEqual(2, text.count(' sysctl.vm.swappiness=60 '))
         self.assertEqual(2, text.count(' firewall.1879091000=hv_'))
@@ -429,7 +437,7 @@ class HostsFileTest(testtools.TestCase):
         path = self.mark({})
         for text in ('{', '[]', '{"pid": 1, "started": "x", "hosts": []}'):
             path.write_text(text)
-            exc = self.assertRaises(errors.InputError, bare_metal.recover)
+            exc = self.assertRaises(errors.InputError, acquired_hosts.recover)
             self.assertIn(f'delete {path}', str(exc))
 
     def test_a_mark_whose_hosts_are_none(self) -> None:
@@ -441,7 +449,7 @@ class HostsFileTest(testtools.TestCase):
             path.write_text(json.dumps({**data, 'hosts': list(items)}))
 
         write(lab, {**lab, 'action': 'newer'}, {'name': 'c', 'release': []})
-        self.assertEqual(set(), bare_metal.holders())
+        self.assertEqual(set(), acquired_hosts.holders())
         for item in (
             *(True, 'c', [[]], {}, {'name': 7}, {**lab, 'name': '$(id)'}),
             *({**lab, 'action': {}}, {**lab, 'zzz': 1}),
@@ -449,7 +457,7 @@ class HostsFileTest(testtools.TestCase):
             *({**lab, 'action': 'x' * 300}, {**lab, 'action': 'a b'}),
         ):
             write(lab, item)
-            exc = self.assertRaises(errors.InputError, bare_metal.holders)
+            exc = self.assertRaises(errors.InputError, acquired_hosts.holders)
             self.assertIn(f'delete {path}', str(exc))
 
     def test_one_at_a_time(self) -> None:

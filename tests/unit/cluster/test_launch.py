@@ -13,8 +13,8 @@ import yaml
 
 from hvstack import errors, host_profiles
 from hvstack.cloud.volumes import Volumes, VolumeType
-from hvstack.cluster import bare_metal as bare
 from hvstack.cluster import (
+    baseline_hosts,
     heat_environment,
     node_counts,
     observation,
@@ -356,10 +356,11 @@ class OfHosts(testtools.TestCase):
         (directory / 'lab.yaml').write_text(yaml.safe_dump(data))
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cluster.bare_metal.LAB', directory / 'baseline.json'
+                'hvstack.cluster.baseline_hosts.LAB',
+                directory / 'baseline.json',
             )
         )
-        own = probe.host(bare.lab_machine())
+        own = probe.host(baseline_hosts.lab_machine())
 
         def plan() -> ClusterPlan:
             options = cloud_options(
@@ -370,7 +371,7 @@ class OfHosts(testtools.TestCase):
             )
 
         self.assertNotIn('cpu_model', plan().hosts.environment)
-        bare.LAB.write_text(
+        baseline_hosts.LAB.write_text(
             json.dumps(
                 [
                     {

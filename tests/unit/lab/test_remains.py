@@ -30,7 +30,7 @@ class StateTest(testtools.TestCase):
             ('cloud.journal.FOLDER', self.state / 'journal'),
             ('cloud.keypairs.FOLDER', self.state / 'keys'),
             (
-                'cluster.bare_metal.ACQUIRED_HOSTS_DIR',
+                'cluster.acquired_hosts.ACQUIRED_HOSTS_DIR',
                 self.state / 'journal' / 'hosts',
             ),
             ('lab.settings.LAB', lab),

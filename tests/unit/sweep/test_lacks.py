@@ -117,7 +117,7 @@ class LacksTest(testtools.TestCase):
         ):
             self.useFixture(
                 fixtures.MonkeyPatch(
-                    'hvstack.cluster.bare_metal.lab_backend',
+                    'hvstack.cluster.baseline_hosts.lab_backend',
                     lambda _, backend=backend: backend,
                 )
             )

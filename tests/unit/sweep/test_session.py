@@ -76,7 +76,7 @@ class SessionTest(testtools.TestCase):
             )
         sweep_store.RECORDS_DIR.mkdir()
         for name, target in (
-            ('cluster.bare_metal.ACQUIRED_HOSTS_DIR', directory / 'taken'),
+            ('cluster.acquired_hosts.ACQUIRED_HOSTS_DIR', directory / 'taken'),
             ('cloud.journal.FOLDER', directory / 'journal'),
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', target))
@@ -356,7 +356,7 @@ class SessionTest(testtools.TestCase):
         )
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cluster.bare_metal.LAB', Path('/none')
+                'hvstack.cluster.baseline_hosts.LAB', Path('/none')
             )
         )
         self.state.options.set_override('host_profile', 'vsphere6', 'cloud')

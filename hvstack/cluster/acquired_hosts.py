@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bare-metal hosts that a process has acquired, and their release."""
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from hvstack import (
+    errors,
+    jsonfile,
+    paths,
+    pid_files,
+    processutils,
+    textfile,
+)
+from hvstack.cluster import actions
+
+#: One file per process that has taken hosts, with the actions that release
+#: them (:mod:`hvstack.cluster.actions`).
+ACQUIRED_HOSTS_DIR = paths.STATE / 'journal' / 'hosts'
+
+RELEASE_SECONDS = 300
+_LOCK_INTERVAL = 0.5
+
+
+def recover() -> list[str]:
+    """Give back the hosts that dead processes had taken.
+
+    Where a process has hosts, it did so before it took them.
+
+    :returns: names of these hosts.
+    :raises hvstack.errors.HVStackError: one cannot be given back; the next
+        start tries again.
+    """
+    deadline = time.monotonic() + RELEASE_SECONDS
+    while True:
+        with contextlib.ExitStack() as stack:
+            lock = stack.enter_context(open_lock())
+            if try_lock(lock):
+                return recover_locked()
+            if any(mark.is_alive for mark in _marks()):
+                return []
+            if time.monotonic() > deadline:
+                raise get_busy_error(lock)
+        # Another process is giving hosts back, or is about to take some.
+        time.sleep(_LOCK_INTERVAL)
+
+
+def recover_locked() -> list[str]:
+    """Give back hosts, under the lock that taking hosts has."""
+    names: list[str] = []
+    for mark in _marks():
+        if mark.is_alive:
+            continue
+        releases = [actions.load(data, mark.path) for data in mark.hosts]
+        try:
+            release(releases)
+        except errors.HVStackError as exc:
+            reason = str(getattr(exc, 'tail', '') or exc)
+            raise errors.HVStackError(
+                f'{", ".join(action.name for action in releases)} cannot be '
+                f'given back after bare metal: {" ".join(reason.split())}; '
+                'the next start tries again; if they are gone for good, '
+                f'delete {mark.path}'
+            ) from exc
+        names += [action.name for action in releases]
+        mark.path.unlink(missing_ok=True)
+        paths.sync_directory(ACQUIRED_HOSTS_DIR)
+    return names
+
+
+def open_lock() -> IO[str]:
+    """Open the lock that a process holds while it uses hosts."""
+    paths.make_directory(ACQUIRED_HOSTS_DIR)
+    return paths.open_lock(ACQUIRED_HOSTS_DIR / 'lock')
+
+
+def try_lock(lock: IO[str]) -> bool:
+    """Return whether this process gets the lock, and write its pid there."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    lock.truncate(0)
+    lock.write(f'{os.getpid()}\n')
+    lock.flush()
+    return True
+
+
+def get_busy_error(lock: IO[str]) -> errors.Busy:
+    """Return the error that names the process with the lock."""
+    lock.seek(0)
+    holder = lock.read(20).strip() or 'unknown'
+    return errors.Busy(
+        f'another process measures bare metal (pid {holder}): wait for it, or '
+        'end it'
+    )
+
+
+def holders() -> set[int]:
+    """Return the other processes that have taken hosts.
+
+    :raises hvstack.errors.InputError: a mark cannot be read.
+    """
+    return {mark.pid for mark in _marks() if mark.is_alive} - {os.getpid()}
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """A file that a process wrote before it took hosts.
+
+    :param pid: the process.
+    :param started: its start, in clock ticks since boot.
+    :param boot: id of the boot.
+    :param namespace: inode of the process' pid namespace.
+    :param hosts: actions that release the hosts, as they were read.
+    """
+
+    path: Path
+    pid: int
+    started: int
+    hosts: list[Any]
+    boot: str
+    namespace: int
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process may still run."""
+        process = pid_files.Process(
+            self.pid, self.started, self.boot, self.namespace
+        )
+        return process.is_alive() is not False
+
+
+def _marks() -> Iterator[_Mark]:
+    """Yield the marks of all processes.
+
+    :raises hvstack.errors.InputError: a file is not a mark.
+    """
+    for path in sorted(ACQUIRED_HOSTS_DIR.glob('*.json')):
+        try:
+            data = jsonfile.load(path).data
+            mark = _Mark(
+                path,
+                data['pid'],
+                data['started'],
+                data['hosts'],
+                # Marks of older releases have neither.
+                data.get('boot', pid_files.boot()),
+                data.get('namespace', 0),
+            )
+            if not (
+                type(mark.pid) is int
+                and 0 < mark.pid <= 2**22
+                and type(mark.started) is int
+                and mark.started >= 0
+                and isinstance(mark.namespace, int)
+                and isinstance(mark.boot, str)
+                and isinstance(mark.hosts, list)
+            ):
+                raise TypeError
+            for item in mark.hosts:
+                actions.check(item, path)
+        except textfile.MissingFileError:
+            continue
+        except (
+            errors.InputError,
+            TypeError,
+            KeyError,
+            AttributeError,
+        ) as exc:
+            reason = (
+                str(exc).removesuffix('.')
+                if isinstance(exc, errors.InputError)
+                else "'pid', 'started' or 'hosts' is missing or not valid"
+            )
+            raise errors.InputError(
+                f'Cannot read which bare-metal hosts to release ({path}): '
+                f'{reason}. Check the hosts that the file '
+                f'names, then delete {path}.'
+            ) from exc
+        yield mark
+
+
+def release(releases: Iterable[actions.Action]) -> None:
+    """Run all actions at once; raise the first error at the end."""
+
+    def run(action: actions.Action) -> None:
+        processutils.run(action.argv(), timeout=RELEASE_SECONDS)
+
+    with ThreadPoolExecutor(max_workers=16) as pool:
+        jobs = [pool.submit(run, action) for action in releases]
+    for job in jobs:
+        job.result()

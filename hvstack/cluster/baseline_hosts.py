@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts for bare metal: read from the lab's file or an inventory."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hvstack import errors, jsonfile, paths, textfile
+from hvstack.cluster import actions, host_inventory
+from hvstack.cluster.base import Fact, Node
+from hvstack.cluster.command_node import CommandNode
+from hvstack.cluster.host_inventory import Host
+from hvstack.model.host import HostProfile
+from hvstack.model.strict_mapping import Fields
+
+#: Where the lab says how its hosts are entered without Nova.
+LAB = paths.STATE / 'lab' / 'baseline.json'
+#: 64 TiB: more is a mistyped unit.
+_MAX_MIB = 64 * 1024 * 1024
+#: Longest argument of a command.
+_MAX_ARGUMENT = 65535
+
+
+_FIELDS = {
+    'name': str,
+    'role': str,
+    'address': str,
+    'vcpus': int,
+    'memory_mib': int,
+    'enter': list,
+}
+#: Fields that may be missing, with their types.
+_OPTIONAL = {
+    'lab': bool,
+    'cpu_cap': int | float,
+    'memory_cap_mib': int,
+    'backend': str,
+}
+
+
+def read(path: Path = LAB) -> list[Host]:
+    """Read a baseline file, or the inventory of hosts that ssh reaches.
+
+    :param path: the latter ends in .yaml.
+    :raises hvstack.errors.InputError: it is missing, or a field is wrong.
+    """
+    if path.suffix in ('.yaml', '.yml'):
+        return host_inventory.check_roles(path, host_inventory.inventory(path))
+    try:
+        document = jsonfile.load(path)
+    except textfile.MissingFileError as exc:
+        raise errors.InputError(
+            f"{path}: there is none; 'hvstack lab up' writes the lab's, for "
+            'other hosts give a file with --hosts'
+        ) from exc
+    data = document.data
+    if not isinstance(data, list):
+        raise errors.InputError(f'{path}: must be a list of hosts')
+    hosts = []
+    for host_index, item in enumerate(data):
+        if not isinstance(item, dict):
+            raise errors.InputError(f'{path}: host {host_index} is no mapping')
+        for name, field_type in _FIELDS.items():
+            if not isinstance(item.get(name), field_type):
+                raise errors.InputError(
+                    f"{path}: host {host_index} '{name}' must be a "
+                    f'{field_type.__name__}'
+                )
+        for name in sorted(set(item) - set(_FIELDS) - set(_OPTIONAL)):
+            raise errors.InputError(
+                f"{path}: host {host_index} '{name}' is unknown. Delete the "
+                'field; hosts outside a lab need an inventory (.yaml), see '
+                "'The benchmark' in the user guide."
+            )
+        for name, types in _OPTIONAL.items():
+            if not isinstance(item.get(name), types | None):
+                raise errors.InputError(
+                    f"{path}: host {host_index} '{name}' is {item[name]!r:.60}"
+                )
+        fields = Fields(
+            item, document.source_location(), list(item), str(host_index)
+        )
+        fields.choice('role', ('controller', 'worker'))
+        fields.address('address')
+        fields.integer('vcpus', 1, 4096)
+        fields.integer('memory_mib', 1, _MAX_MIB)
+        if fields.has('memory_cap_mib'):
+            fields.integer('memory_cap_mib', 1, _MAX_MIB)
+        if fields.has('cpu_cap'):
+            fields.number('cpu_cap', 0.001, 4096)
+        if item.get('backend'):
+            fields.identifier('backend')
+        for index, argument in enumerate(item['enter']):
+            if not isinstance(argument, str) or len(argument) > _MAX_ARGUMENT:
+                raise fields.error(
+                    f'enter.{index}',
+                    f'is not a text of at most {_MAX_ARGUMENT} characters',
+                )
+        if not actions.NAME.fullmatch(item['name']):
+            raise errors.InputError(
+                f"{path}: host {host_index} 'name' is no host name"
+            )
+        hosts.append(_lab_host(item))
+    return host_inventory.check_roles(path, hosts)
+
+
+def _lab_host(item: dict[str, Any]) -> Host:
+    is_lab = item.get('lab', False)
+    name = item['name']
+    return Host(
+        **{field: item[field] for field in _FIELDS if field != 'enter'},
+        enter=tuple(item['enter']),
+        prepare=tuple(actions.lab_command('prepare', name)) if is_lab else (),
+        release=actions.ReleaseLabHost(name) if is_lab else None,
+        cpu_cap=item.get('cpu_cap'),
+        memory_cap_mib=item.get('memory_cap_mib'),
+        backend=item.get('backend', ''),
+    )
+
+
+def lab_machine() -> Node:
+    """Return the machine that the lab's hosts share: its kernel and CPUs."""
+    return CommandNode('this machine', '127.0.0.1', 'worker', 'this machine')
+
+
+def lab_backend(profile: HostProfile) -> str | None:
+    """Return the compute backend of the lab's workers.
+
+    Nova's API does not tell kvm from qemu.
+
+    :param profile: host profile of the workers.
+    :returns: None where they are not the lab's, or have several.
+    :raises hvstack.errors.InputError: the lab's file is wrong.
+    """
+    if not profile.policy.lab or not os.path.lexists(LAB):
+        return None
+    backends = {host.backend for host in read(LAB) if host.role == 'worker'}
+    if len(backends) != 1:
+        return None
+    return backends.pop() or None
+
+
+def environment(hosts: Sequence[Host]) -> dict[str, Fact]:
+    """Return the facts that only the hosts' owner knows.
+
+    The same for a cluster of guests on these hosts and for bare metal.
+    """
+    caps = {
+        host.name: {'cpu': host.cpu_cap, 'memory_mib': host.memory_cap_mib}
+        for host in hosts
+        if host.cpu_cap is not None or host.memory_cap_mib is not None
+    }
+    facts: dict[str, Fact] = {
+        'hosts': len(hosts),
+        'worker_hosts': sum(host.role == 'worker' for host in hosts),
+    }
+    if caps:
+        facts['caps'] = caps
+        facts['scale_model'] = any(
+            host.cpu_cap is not None and host.cpu_cap < host.vcpus
+            for host in hosts
+        )
+    return facts
