@@ -120,11 +120,12 @@ class CredentialsTest(testtools.TestCase):
         """Run a sweep of one configuration, which must get a percentage."""
         result = self.hvstack(*SWEEP, '--runs', '1', *args, env=env)
         self.assertEqual(0, result.returncode, result.stderr[-3000:])
-        [row] = [
+        # The table of percentages comes first.
+        row = next(
             line
             for line in result.stdout.splitlines()
             if line.split()[:1] == ['i1']
-        ]
+        )
         print(f'{self.id()}: {row}', file=sys.stderr)
         self.assertEqual(self.before, self.state(self.cloud))
         self.assertNotIn(self.auth['password'], result.stderr)
