@@ -13,15 +13,15 @@ import tempfile
 import time
 import uuid
 from collections import Counter
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from hvstack import paths, processutils
 from hvstack.model.configuration import Configuration, parse
-from hvstack.model.target import BARE_METAL
-from hvstack.results import record, telemetry
+from hvstack.model.target import BARE_METAL, parse_target
+from hvstack.results import record, record_data, telemetry
+from hvstack.results.run_id import RunId
 
 RUNS = 1000
 #: A host of the runs.
@@ -100,7 +100,7 @@ def placement(configuration: Configuration) -> dict[str, Any]:
     }
 
 
-def make(patterns: list[record.Record], directory: Path) -> None:
+def make(patterns: list[record_data.RunRecord], directory: Path) -> None:
     """Save a sweep: 1 part of 10 on bare metal, the rest of 45 rows."""
     random.seed(1)
     # Of bare metal there may be runs of more data as well.
@@ -128,27 +128,30 @@ def make(patterns: list[record.Record], directory: Path) -> None:
         factor = random.uniform(0.95, 1.05)  # noqa: S311
         seconds = pattern.total_seconds * factor
         ended = start + timedelta(seconds=seconds)
-        run_record = replace(
-            pattern,
-            sweep='benchmark',
-            configuration=name,
-            index=counts[name],
-            started=start.strftime(TIME),
-            ended=ended.strftime(TIME),
-            phases=[scaled(phase, factor) for phase in pattern.phases],
-            total_seconds=seconds,
-            rate=record.compute_rate(pattern.size_bytes, seconds),
-            id=str(uuid.UUID(int=index, version=4)),
+        phases: Any = pattern.document['phases']
+        observations: dict[str, Any] = dict(pattern.observations.facts)
+        if not is_baseline:
+            observations |= placement(parse(name))
+            observations.pop('allocations', None)
+        record_id = str(uuid.UUID(int=index, version=4))
+        if not counts[name]:
+            observations['telemetry'] = telemetry.save(
+                node_telemetry, directory, record_id
+            )
+        run_record = record_data.create(
+            RunId('benchmark', parse_target(name), counts[name]),
+            {
+                **pattern.document,
+                'started': start.strftime(TIME),
+                'ended': ended.strftime(TIME),
+                'phases': [scaled(phase, factor) for phase in phases],
+                'total_seconds': seconds,
+                'rate': record_data.compute_rate(pattern.size_bytes, seconds),
+                'id': record_id,
+                'seen': observations,
+            },
         )
         start = ended + timedelta(seconds=60)
-        run_record.seen = {**run_record.seen}
-        if not is_baseline:
-            run_record.seen |= placement(parse(name))
-            run_record.seen.pop('allocations', None)
-        if not counts[name]:
-            run_record.seen['telemetry'] = telemetry.save(
-                node_telemetry, directory, run_record.id
-            )
         counts[name] += 1
         record.save(run_record, directory)
 

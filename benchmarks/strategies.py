@@ -24,7 +24,7 @@ from typing import Any
 from hvstack import host_profiles
 from hvstack.model.target import BareMetal, Target, parse_target
 from hvstack.results import record
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 from hvstack.sweep import search_space, strategies
 from hvstack.sweep.search_space import Space
 from hvstack.sweep.strategies import MeasuredRates, Strategy
@@ -39,7 +39,7 @@ SEEDS = 1000
 QUANTILES = (10, 50, 90, 99)
 
 
-def noise(records: Iterable[Record]) -> list[float]:
+def noise(records: Iterable[RunRecord]) -> list[float]:
     """Return distances of log rates from their rows' means.
 
     Stretched by what the mean of few runs hides of the scatter.

@@ -18,17 +18,17 @@ from pathlib import Path
 
 from hvstack.model.target import BARE_METAL
 from hvstack.results import record
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 
 AIM = 0.25
 LONGEST_GAP = 3600.0
 STAGES = ('phases', 'to bare metal', 'to a configuration', 'between runs')
 
 
-def stages(records: Sequence[Record]) -> dict[str, list[float]]:
+def stages(records: Sequence[RunRecord]) -> dict[str, list[float]]:
     """Return seconds by stage, of runs in the order in which they were."""
     seconds_by_stage: dict[str, list[float]] = {name: [] for name in STAGES}
-    last: Record | None = None
+    last: RunRecord | None = None
     for run_record in records:
         seconds_by_stage['phases'].append(
             run_record.total_seconds
@@ -44,7 +44,7 @@ def stages(records: Sequence[Record]) -> dict[str, list[float]]:
     return seconds_by_stage
 
 
-def _stage(last: Record, run_record: Record) -> str:
+def _stage(last: RunRecord, run_record: RunRecord) -> str:
     if last.configuration == run_record.configuration:
         return 'between runs'
     is_baseline = run_record.configuration == BARE_METAL

@@ -44,8 +44,8 @@ from hvstack import errors, host_profiles
 from hvstack.model import catalogue, lint
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
-from hvstack.results import evidence, record, signing
-from hvstack.results.record import Record
+from hvstack.results import evidence, record, record_data, signing
+from hvstack.results.record_data import RunRecord
 from tests.unit.report.test_earned import Sweep
 from tests.unit.results import factory
 
@@ -57,36 +57,43 @@ COUNTS = 'counts, reported as not verified'
 SILENT = 'SILENT'
 
 
-def guests() -> Record:
+def guests() -> RunRecord:
     """Return a valid run of guests with all that a real record has."""
     return _completed(factory.run('i2', 0, 100, workers=2))
 
 
-def bare_metal() -> Record:
+def bare_metal() -> RunRecord:
     """Return a valid run on bare metal."""
     return _completed(factory.run(BARE_METAL, 0, 100))
 
 
-def kit() -> Record:
+def kit() -> RunRecord:
     """Return a valid run of TPC's kit."""
     run_record = factory.run(BARE_METAL, 0, 2000, size=10**12)
     names = ('HSGen', 'HSSort', 'HSValidate')
-    run_record.phases = [{'name': name, 'seconds': 600.0} for name in names]
-    run_record.derived = False
-    run_record.seen['kit'] = {
+    phases = [{'name': name, 'seconds': 600.0} for name in names]
+    kit_run = {
         'version': '2.0.3',
         'metric': round(run_record.rate, 4),
         'run': 1,
         'role': 'performance',
     }
-    return run_record
+    return record_data.change(
+        run_record,
+        {
+            'phases': phases,
+            'derived': False,
+            'seen': {**run_record.observations.facts, 'kit': kit_run},
+        },
+    )
 
 
-def _completed(run_record: Record) -> Record:
+def _completed(run_record: RunRecord) -> RunRecord:
     start = record.compute_seconds_between(
         '1970-01-01T00:00:00Z', run_record.started
     )
-    for phase in run_record.phases:
+    phases = factory.stored_phases(run_record)
+    for phase in phases:
         phase['began'] = start
         start += phase['seconds']
         if 'job_id' in phase:
@@ -97,14 +104,18 @@ def _completed(run_record: Record) -> Record:
             phase['maps'] = phase['reduces'] = factory.TASKS
             phase['counters']['HDFS_BYTES_WRITTEN'] = run_record.size_bytes
             phase['counters']['HDFS_BYTES_READ'] = run_record.size_bytes
-    run_record.seen['workers'] = 2
-    run_record.seen['worker_hosts'] = 2
-    run_record.seen['blocks'] = factory.TASKS
+    observed = {'workers': 2, 'worker_hosts': 2, 'blocks': factory.TASKS}
     if run_record.kind == 'configuration':
-        worker = run_record.seen['flavor']['worker']
-        resources = {'VCPU': worker['vcpus'], 'MEMORY_MB': worker['ram']}
-        run_record.seen['allocations'] = {'worker-0': resources}
-    return run_record
+        worker = run_record.observations.cloud.flavor['worker']
+        resources = {'VCPU': worker.vcpus, 'MEMORY_MB': worker.ram}
+        observed['allocations'] = {'worker-0': resources}
+    return record_data.change(
+        run_record,
+        {
+            'phases': phases,
+            'seen': {**run_record.observations.facts, **observed},
+        },
+    )
 
 
 def put(path: str, value: Any) -> Edit:
@@ -163,7 +174,7 @@ def _total(factor: float) -> Edit:
 
     def edit(data: Data) -> None:
         data['total_seconds'] *= factor
-        data['rate'] = record.compute_rate(
+        data['rate'] = record_data.compute_rate(
             data['size_bytes'], data['total_seconds']
         )
 

@@ -303,19 +303,25 @@ class RecordFields(_Generated):
     """Describe the fields of a run record."""
 
     def lines(self) -> list[str]:
-        from hvstack.results.record import Record
+        from hvstack.results import record_data, record_schema
 
-        _, texts = _documented(Record.__doc__)
-        rows = []
-        for field in dataclasses.fields(Record):
-            kind = inspect.formatannotation(field.type)
-            rows.append(
-                (
-                    literal(field.name),
-                    literal(kind.replace('typing.', '')),
-                    _markup(texts.get(field.name, '')),
-                )
+        schema = record_schema.build_record_schema()['properties']
+        texts: dict[str, str] = {}
+        for cls in (record_data.StoredRecord, record_data.RunWorkload):
+            _, documented = _documented(cls.__doc__)
+            for field in dataclasses.fields(cls):
+                key = field.metadata.get('key', field.name)
+                texts[key] = documented.get(field.name, '')
+        rows = [
+            (literal(key), literal(value['type']), _markup(texts[key]))
+            if key in texts
+            else (
+                literal(key),
+                literal(value['type']),
+                escape(value['description']),
             )
+            for key, value in schema.items()
+        ]
         return table(('Field', 'Type', 'Description'), rows)
 
 

@@ -29,7 +29,7 @@ from hvstack.cluster.plan import ClusterSpec
 from hvstack.hadoop.sizing import size_node
 from hvstack.model.target import BareMetal
 from hvstack.progress import Progress
-from hvstack.results import record, signing, telemetry
+from hvstack.results import record, record_data, signing, telemetry
 from hvstack.results.run_id import RunId
 from hvstack.sweep import recovery, sweep_store
 from hvstack.tpcxhs import kit, run
@@ -82,7 +82,7 @@ def _tasks(
 
 def baselines(
     directory: Path, unsigned: bool | None = None
-) -> list[record.Record]:
+) -> list[record_data.RunRecord]:
     """Return the usable baseline records, by start time.
 
     Files that are not usable are named on standard error.
@@ -98,7 +98,7 @@ def baselines(
     ]
 
 
-def row(run_record: record.Record) -> tuple[Any, ...]:
+def row(run_record: record_data.RunRecord) -> tuple[Any, ...]:
     """Return a record as a row of :data:`_COLUMNS`."""
     return (
         run_record.id,
@@ -231,7 +231,7 @@ class Run(Lister):
         first = len(
             [o for o in baselines(parsed_args.records) if o.sweep == sweep]
         )
-        run_records: list[record.Record] = []
+        run_records: list[record_data.RunRecord] = []
         with sweep_store.lock_measurements(), source as cluster:
             progress.say('sort a little once')
             run.warm_up(cluster, run_workload)
@@ -388,7 +388,7 @@ class Import(Command):
             progress.say(f'{run_.id}: {_signer(run_, policy)}')
 
 
-def _signer(run_: record.Record, policy: signing.Policy) -> str:
+def _signer(run_: record_data.RunRecord, policy: signing.Policy) -> str:
     """Return who signed a record, for people."""
     if run_.unverified:
         return run_.unverified
@@ -460,13 +460,10 @@ class Show(ShowOne):
             'Maps': run_record.maps,
             'Reduces': run_record.reduces,
             **phases,
-            **{
-                f'Environment {k}': v
-                for k, v in run_record.environment.items()
-            },
+            **{f'Environment {k}': v for k, v in run_record.sut.facts.items()},
             **{
                 f'Seen {k}': v
-                for k, v in run_record.seen.items()
+                for k, v in run_record.observations.facts.items()
                 if k != 'telemetry'
             },
         }

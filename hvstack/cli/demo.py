@@ -14,7 +14,7 @@ from hvstack.lab import clouds_yaml, lifecycle
 from hvstack.lab.settings import LabSettings
 from hvstack.model.configuration import Configuration, parse
 from hvstack.progress import Progress
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 from hvstack.sweep import rallyenv, rallytask, recovery, sweep_store
 from hvstack.sweep.sweep_store import Sweep
 
@@ -136,9 +136,9 @@ def _sweep(sweep: Sweep, again: bool, progress: Progress) -> None:
             progress.say(f'put back: {line}')
 
 
-def out_of_memory(run_record: Record) -> bool:
+def out_of_memory(run_record: RunRecord) -> bool:
     """Tell whether a run failed because the kernel had no memory left."""
-    return not run_record.valid and bool(run_record.seen.get('killed'))
+    return not run_record.valid and bool(run_record.observations.killed)
 
 
 def _repeatable(sweep: Sweep) -> bool:
@@ -153,7 +153,7 @@ def _repeatable(sweep: Sweep) -> bool:
     return False
 
 
-def _answer(records: list[Record]) -> Path:
+def _answer(records: list[RunRecord]) -> Path:
     """Write results.json and results.html into the current folder.
 
     :returns: the page.

@@ -21,7 +21,7 @@ from hvstack.cloud.connection import refused
 from hvstack.model import lint
 from hvstack.model.catalogue import MIN_PERCENT, Catalogue, CatalogueEntry
 from hvstack.progress import Progress
-from hvstack.results import evidence, record, signing
+from hvstack.results import evidence, record, record_data, signing
 
 _COLUMNS = ('Flavor', 'Action', 'Field', 'Before', 'After')
 
@@ -296,7 +296,7 @@ def _earned(
     parsed_args: argparse.Namespace,
 ) -> None:
     """Refuse candidates, and evidence that does not hold."""
-    records: list[record.Record] = []
+    records: list[record_data.RunRecord] = []
     invalid_records: list[record.InvalidRecord] = []
     policy = signing.policy(parsed_args.unsigned)
     if any(entry.status == 'approved' for entry in chosen):

@@ -12,7 +12,7 @@ from cliff.command import Command
 from hvstack import errors, paths, report
 from hvstack.cli import arguments, sweep_summary
 from hvstack.report import csv_junit, sweep_report
-from hvstack.results import baselines, record
+from hvstack.results import baselines, record, record_data
 
 #: Where runs leave their records.
 RECORDS = paths.STATE / 'records'
@@ -22,7 +22,7 @@ FORMS = ('table', 'json', 'html', *EXCHANGE)
 
 
 def render(
-    records: list[record.Record],
+    records: list[record_data.RunRecord],
     form: str,
     unusable: Sequence[str] = (),
     allow: Collection[str] = (),
@@ -202,7 +202,7 @@ class Report(Command):
 
 
 def where_the_rest_is(
-    records: Sequence[record.Record],
+    records: Sequence[record_data.RunRecord],
     page: Path | None = None,
     *,
     details: bool = False,
@@ -221,7 +221,9 @@ def where_the_rest_is(
     return f'{text}.\n'
 
 
-def last_sweep(records: Sequence[record.Record], baseline: str | None) -> str:
+def last_sweep(
+    records: Sequence[record_data.RunRecord], baseline: str | None
+) -> str:
     """Return the last sweep; none if there is none.
 
     :param baseline: where it is given, one with configurations is meant.
@@ -260,9 +262,9 @@ def add_baseline(parser: argparse.ArgumentParser) -> None:
 
 def _of(
     sweep: str,
-    records: list[record.Record],
+    records: list[record_data.RunRecord],
     invalid_records: list[record.InvalidRecord],
-) -> tuple[list[record.Record], list[str]]:
+) -> tuple[list[record_data.RunRecord], list[str]]:
     """Return what there is of one sweep, usable and not."""
     return (
         [run_record for run_record in records if run_record.sweep == sweep],

@@ -19,7 +19,7 @@ from hvstack.cloud import connection, credentials, lease
 from hvstack.progress import Progress
 from hvstack.report import sweep_report
 from hvstack.results import baselines, comparability, record, run_id
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 from hvstack.sweep import executor, recovery, sweep_store
 from hvstack.sweep.executor import SweepStatus
 from hvstack.sweep.sweep_store import Sweep, SweepSpec
@@ -131,8 +131,8 @@ def _percent(row: sweep_report.Row) -> str:
 
 
 def compared_with(
-    baseline: str, records: Sequence[Record], allow: Sequence[str]
-) -> list[Record]:
+    baseline: str, records: Sequence[RunRecord], allow: Sequence[str]
+) -> list[RunRecord]:
     """Return a sweep's records with the named runs on bare metal, if any.
 
     :raises hvstack.errors.NotComparable: these differ from the sweep's.

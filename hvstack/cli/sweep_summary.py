@@ -9,7 +9,7 @@ from hvstack import errors
 from hvstack.model.configuration import parse
 from hvstack.report import improvements, sweep_report
 from hvstack.results import skipped
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 from hvstack.sweep import executor, sweep_store
 from hvstack.sweep.executor import SweepStatus
 from hvstack.sweep.search_space import Skipped
@@ -42,7 +42,7 @@ class SweepSummary:
 
 
 def of(
-    records: Sequence[Record], directory: Path | None = None
+    records: Sequence[RunRecord], directory: Path | None = None
 ) -> SweepSummary:
     """Return how the sweep of some records went.
 

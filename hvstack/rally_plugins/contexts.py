@@ -42,7 +42,7 @@ from hvstack.rally_plugins.workload_args import (
     WorkloadArgs,
     parse_args,
 )
-from hvstack.results import record
+from hvstack.results import record, record_data
 from hvstack.sweep import capabilities, search_space, sweep_store
 from hvstack.tpcxhs import run as tpcxhs
 
@@ -221,8 +221,14 @@ class RatiosContext(_Context):
             allocation_ratios.current(task.admin, task.plan.hosts.providers)
         )
         for records_dir, run_record in task.saved_records:
-            run_record.seen.setdefault('allocation_ratio', {})['after'] = after
-            record.save(run_record, records_dir)
+            during = run_record.observations.facts.get('allocation_ratio')
+            ratios = {'after': after}
+            if isinstance(during, dict):
+                ratios = {**during, **ratios}
+            changed = record_data.add_observations(
+                run_record, {'allocation_ratio': ratios}
+            )
+            record.save(changed, records_dir)
         task.saved_records.clear()
 
 

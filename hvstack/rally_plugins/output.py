@@ -15,12 +15,12 @@ from hvstack.rally_plugins import slas
 from hvstack.report.sweep_report import Row, SweepReport, build_report
 from hvstack.report.text import format_percent
 from hvstack.results import telemetry
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 from hvstack.results.stats import Percent
 
 
 def build_interim_report(
-    records: Sequence[Record], allow: Collection[str] = ()
+    records: Sequence[RunRecord], allow: Collection[str] = ()
 ) -> SweepReport | None:
     """Return the report of all runs so far; None without a baseline run.
 
@@ -49,8 +49,8 @@ def add_skipped(tpcx_hs: Scenario, reason: str) -> None:
 def add_run(
     tpcx_hs: Scenario,
     progress: Progress,
-    record: Record,
-    runs: Sequence[Record],
+    record: RunRecord,
+    runs: Sequence[RunRecord],
     allow: Collection[str],
 ) -> None:
     """Add charts of the phases, and of percent of bare metal so far.
@@ -108,7 +108,7 @@ def _add_figure(
 
 
 def _add_rates(
-    tpcx_hs: Scenario, record: Record, runs: Sequence[Record]
+    tpcx_hs: Scenario, record: RunRecord, runs: Sequence[RunRecord]
 ) -> None:
     """Add the rate of a run and those of other runs of its configuration.
 
@@ -127,7 +127,10 @@ def _add_rates(
 
 
 def _add_percentages(
-    tpcx_hs: Scenario, progress: Progress, record: Record, report: SweepReport
+    tpcx_hs: Scenario,
+    progress: Progress,
+    record: RunRecord,
+    report: SweepReport,
 ) -> None:
     """Add the table of all configurations, and the percentage of a run."""
     (count,) = (

@@ -16,7 +16,7 @@ from hvstack.rally_plugins import output, task_state
 from hvstack.rally_plugins.task_state import TaskState
 from hvstack.rally_plugins.workload_args import WorkloadArgs, parse_args
 from hvstack.results import baselines, skipped
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 from hvstack.sweep import sweep_store
 from hvstack.sweep.run_order import Step
 from hvstack.tpcxhs import kit as kits
@@ -161,7 +161,7 @@ def _run_iteration(
         raise errors.RunFailed(f'{step.label}: {record.reason}')
 
 
-def _measure(task: TaskState, args: WorkloadArgs, step: Step) -> Record:
+def _measure(task: TaskState, args: WorkloadArgs, step: Step) -> RunRecord:
     if task.cluster is None:
         raise errors.InputError(
             f'Cannot run the benchmark ({step.label}): the workload has no '
@@ -190,7 +190,7 @@ def _measure_runs(
     args: WorkloadArgs,
     step: Step,
     workload: Workload,
-) -> list[Record]:
+) -> list[RunRecord]:
     """Execute a run; with TPC's kit, the pair of runs that it belongs to."""
     sweep = task.sweep_id(args)
     first = step.index - step.index % 2 if args.kit else step.index

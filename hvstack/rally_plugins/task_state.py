@@ -34,7 +34,7 @@ from hvstack.rally_plugins.workload_args import (
     SweepShape,
     WorkloadArgs,
 )
-from hvstack.results import baselines, record
+from hvstack.results import baselines, record, record_data
 from hvstack.sweep import (
     capabilities,
     forecast,
@@ -104,7 +104,7 @@ class TaskState:
     #: Why the configuration of the workload cannot exist.
     skip_reason: str = ''
     known_kills: set[str] = field(default_factory=set)
-    saved_records: list[tuple[Path, record.Record]] = field(
+    saved_records: list[tuple[Path, record_data.RunRecord]] = field(
         default_factory=list
     )
     #: Whether Ctrl-C interrupted an iteration. Rally's runner ignores it,
@@ -306,7 +306,9 @@ class TaskState:
             parts,
         )
 
-    def load_baselines(self, args: WorkloadArgs) -> list[record.Record]:
+    def load_baselines(
+        self, args: WorkloadArgs
+    ) -> list[record_data.RunRecord]:
         """Return the recorded runs that a workload is comparable with.
 
         :param args: arguments of the workload.
@@ -375,7 +377,7 @@ class TaskState:
         self.report_record(run_record)
         self.progress.say(f'{step.label} failed: {run_result.reason[:300]}')
 
-    def report_record(self, run_record: record.Record) -> None:
+    def report_record(self, run_record: record_data.RunRecord) -> None:
         """Send a saved record to the parent process."""
         self.progress.events.send(
             task_events.SavedRecord(

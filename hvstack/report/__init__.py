@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from hvstack.report import comparison, sweep_report, text
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 
 
 def build_results(
-    records: Sequence[Record],
+    records: Sequence[RunRecord],
     invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
 ) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def build_results(
 
 
 def format_table(
-    records: Sequence[Record],
+    records: Sequence[RunRecord],
     invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
     skipped: int = 0,
@@ -47,7 +47,7 @@ def format_table(
 
 
 def format_details(
-    records: Sequence[Record],
+    records: Sequence[RunRecord],
     invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
     remarks: Sequence[str] = (),
@@ -66,7 +66,7 @@ def format_details(
 
 
 def build_page(
-    records: Sequence[Record],
+    records: Sequence[RunRecord],
     invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
     records_dir: Path | None = None,

@@ -6,7 +6,7 @@ returns the reason why a flavor is not approved, with the remedy, or None.
 """
 
 import difflib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,8 @@ from hvstack.results.evidence import (
     round_percent,
     sign_evidence,
 )
-from hvstack.results.record import Record
+from hvstack.results.observations import CloudObservations
+from hvstack.results.record_data import RunRecord
 from hvstack.results.stats import Percent
 
 #: Minimum number of runs of a measurement: the performance run and the
@@ -67,20 +68,18 @@ class _Case:
     entry: CatalogueEntry
     profile: HostProfile
     row: Row
-    baseline: list[Record]
+    baseline: list[RunRecord]
     min_percent: float
 
-    def list_observed(self, name: str) -> list[Any]:
-        """Return an observation of each valid run; None without any."""
-        return [record.seen.get(name) for record in self.row.valid]
+    @property
+    def observed_clouds(self) -> list[CloudObservations]:
+        """Observations of the cloud in each valid run."""
+        return [record.observations.cloud for record in self.row.valid]
 
     @property
     def backends(self) -> set[str]:
         """Names of the compute backends of the runs."""
-        return {
-            str(record.environment.get('backend', 'unknown'))
-            for record in self.row.valid
-        }
+        return {record.sut.backend or 'unknown' for record in self.row.valid}
 
     @property
     def percent(self) -> Percent:
@@ -93,7 +92,7 @@ def approve(
     catalogue: Catalogue,
     names: Sequence[str],
     profile: HostProfile,
-    records: Sequence[Record],
+    records: Sequence[RunRecord],
     min_percent: float | None = None,
 ) -> list[Approval]:
     """Return the approvals of all named flavors.
@@ -222,21 +221,20 @@ def _check_comparable(case: _Case) -> str | None:
 
 def _check_host_profile(case: _Case) -> str | None:
     profile = case.profile
-    expected_profile = {'name': profile.name, 'digest': profile.digest}
-    for by_role in case.list_observed('host_profile'):
-        recorded_profile = (by_role or {}).get(case.entry.flavor.role)
+    for cloud in case.observed_clouds:
+        recorded_profile = cloud.host_profile.get(case.entry.flavor.role)
         if recorded_profile is None:
             return (
                 'the records do not say on which host profile a '
                 f'{case.entry.flavor.role} ran: measure it again'
             )
-        if recorded_profile['name'] != profile.name:
+        if recorded_profile.name != profile.name:
             return (
                 'it was measured on host profile '
-                f"'{recorded_profile['name']}', but the catalogue is for "
+                f"'{recorded_profile.name}', but the catalogue is for "
                 f"'{profile.name}': measure it there"
             )
-        if recorded_profile != expected_profile:
+        if recorded_profile.digest != profile.digest:
             return (
                 f"host profile '{profile.name}' has changed since it was "
                 'measured: measure it again'
@@ -246,21 +244,22 @@ def _check_host_profile(case: _Case) -> str | None:
 
 def _check_flavor(case: _Case) -> str | None:
     flavor = case.entry.flavor
-    for by_role in case.list_observed('flavor'):
-        recorded_flavor = (by_role or {}).get(flavor.role)
+    for cloud in case.observed_clouds:
+        recorded_flavor = cloud.flavor.get(flavor.role)
         if recorded_flavor is None:
             return (
                 f'the records do not say which flavor a {flavor.role} had: '
                 'measure it again'
             )
         for name in ('vcpus', 'ram', 'disk', 'ephemeral'):
-            if recorded_flavor[name] != getattr(flavor, name):
+            recorded_value = getattr(recorded_flavor, name)
+            if recorded_value != getattr(flavor, name):
                 return (
                     f'the flavor that was measured has {name} '
-                    f'{recorded_flavor[name]}, this one '
+                    f'{recorded_value}, this one '
                     f'{getattr(flavor, name)}: measure this one'
                 )
-        specs = _select_unpublished_specs(recorded_flavor['extra_specs'])
+        specs = _select_unpublished_specs(recorded_flavor.extra_specs)
         expected_specs = _select_unpublished_specs(flavor.extra_specs)
         for name in sorted({*specs, *expected_specs}):
             if specs.get(name) != expected_specs.get(name):
@@ -272,7 +271,9 @@ def _check_flavor(case: _Case) -> str | None:
     return None
 
 
-def _select_unpublished_specs(extra_specs: dict[str, str]) -> dict[str, str]:
+def _select_unpublished_specs(
+    extra_specs: Mapping[str, str],
+) -> dict[str, str]:
     """Return the extra specs without those that publish evidence."""
     return {
         name: value
@@ -292,23 +293,22 @@ def _check_configured_ratios(case: _Case) -> str | None:
 
 
 def _check_observed_ratios(case: _Case) -> str | None:
-    for inventory in case.list_observed('inventory'):
-        if not inventory:
+    for cloud in case.observed_clouds:
+        if not cloud.inventory:
             return (
                 "the records do not hold Placement's inventories: measure it "
                 'again'
             )
-        for host, kinds in inventory.items():
+        for host, kinds in cloud.inventory.items():
             if 'MEMORY_MB' not in kinds or not {'VCPU', 'PCPU'} & set(kinds):
                 return (
                     f'Placement had no CPUs or memory of {host} in the '
                     'records: measure it again'
                 )
             for resource_class, content in kinds.items():
-                if content.get('allocation_ratio') != 1:
+                if content.allocation_ratio != 1:
                     return (
-                        f'Placement had ratio '
-                        f'{content.get("allocation_ratio")} of '
+                        f'Placement had ratio {content.allocation_ratio} of '
                         f'{resource_class} on {host} while it ran: set it to '
                         '1 and measure again'
                     )
@@ -351,8 +351,8 @@ def _check_extra_specs(case: _Case) -> str | None:
 
 def _list_pool_copies(case: _Case) -> Iterator[tuple[str, int]]:
     """Yield the Ceph pools of the runs with their numbers of copies."""
-    for pools in case.list_observed('ceph_pools'):
-        yield from (pools or {'': 0}).items()
+    for cloud in case.observed_clouds:
+        yield from (cloud.ceph_pools or {'': 0}).items()
 
 
 def _check_pool_copies(case: _Case) -> str | None:
@@ -418,9 +418,9 @@ def _build_evidence(
         'backend': case.backends.pop(),
         'date': last.ended[:10],
         'releases': {
-            'nova': str(last.environment.get('nova', 'unknown')),
-            'hadoop': str(last.environment.get('hadoop', 'unknown')),
-            'hvstack': str(last.seen.get('hvstack', 'unknown')),
+            'nova': last.sut.nova or 'unknown',
+            'hadoop': last.sut.hadoop or 'unknown',
+            'hvstack': last.observations.hvstack or 'unknown',
         },
         'configuration': case.row.configuration,
         'host': case.profile.name,

@@ -22,7 +22,7 @@ from hvstack.report.text import (
     format_number,
     format_percent,
 )
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 from hvstack.results.stats import Percent
 
 #: Palette of Okabe and Ito for color-blind readers, ordered so that the
@@ -526,7 +526,7 @@ def _build_parameter_chart(report: SweepReport, name: str) -> Chart:
         head=('Value', 'Configuration', 'Run', 'Percent of bare metal'),
     )
     mean = report.bare_metal.rate if report.bare_metal else None
-    series: dict[str, list[tuple[Any, Row, Record]]] = {}
+    series: dict[str, list[tuple[Any, Row, RunRecord]]] = {}
     for row in report.ranked:
         configuration = parse(row.configuration)
         series_name = _name_series(_reset_parameter(configuration, name), name)
@@ -630,10 +630,11 @@ def _compute_phase_means(row: Row) -> dict[str, float]:
             ('reduce-merge', 'reduce_merge_seconds'),
         ):
             part_seconds = [
-                float(run_phase[key])
+                seconds
                 for run in row.valid
                 for run_phase in run.phases
-                if run_phase['name'] == phase and run_phase.get(key)
+                if run_phase.name == phase
+                and (seconds := getattr(run_phase.job, key))
             ]
             if len(part_seconds) == len(row.valid):
                 means[name] = sum(part_seconds) / len(part_seconds)
@@ -755,14 +756,14 @@ def _count_locality(row: Row) -> list[int]:
     records contain no single tasks.
     """
     jobs = [
-        phase
+        phase.job
         for run in row.valid
         for phase in run.phases
-        if phase['name'] == 'HSSort'
+        if phase.name == 'HSSort'
     ]
-    if jobs and all(job.get('locality') for job in jobs):
+    if jobs and all(job.locality for job in jobs):
         return [
-            sum(job['locality'].get(name, 0) for job in jobs)
+            sum(job.locality.get(name, 0) for job in jobs)
             for name in _LOCALITY
         ]
     return [

@@ -7,7 +7,7 @@ from typing import Any
 
 from hvstack.report.sweep_report import Row, SweepReport, to_percent_mapping
 from hvstack.results import comparability, percentages, stats
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 from hvstack.results.stats import Percent
 
 #: Ends each reason why a row cannot be compared.
@@ -159,7 +159,7 @@ def _list_obstacles(
     return [f'{line} ({REMEDY})' for line in differences]
 
 
-def _valid_runs(row: Row | None) -> list[Record]:
+def _valid_runs(row: Row | None) -> list[RunRecord]:
     return row.valid if row else []
 
 

@@ -13,6 +13,7 @@ from hvstack.report.sweep_report import (
     SweepReport,
     format_plain,
 )
+from hvstack.results.typed_json import Json
 
 #: Name of a configuration that is not possible, and the reason.
 SkippedConfiguration = tuple[str, str]
@@ -181,7 +182,7 @@ def _add_element(
     )
 
 
-def _remove_unprintable(value: object) -> str:
+def _remove_unprintable(value: Json) -> str:
     """Return text without the characters that XML cannot contain."""
     return ''.join(
         char

@@ -4,11 +4,11 @@
 import statistics
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from hvstack.report.sweep_report import SweepReport, format_size
 from hvstack.results import telemetry
-from hvstack.results.record import Record
+from hvstack.results.observations import TelemetrySummary
+from hvstack.results.record_data import RunRecord
 
 #: More spilled records than records, beyond which a spill is extra.
 MAX_SPILL_RATIO = 1.01
@@ -116,7 +116,7 @@ def list_unchecked(report: SweepReport) -> list[tuple[str, str]]:
     lines: list[tuple[str, str]] = []
 
     def count_missing(
-        subject: str, has: Callable[[Record], Any], reason: str
+        subject: str, has: Callable[[RunRecord], object], reason: str
     ) -> list[tuple[str, str]]:
         missing_count = sum(not has(record) for record in records)
         if not missing_count:
@@ -137,18 +137,18 @@ def list_unchecked(report: SweepReport) -> list[tuple[str, str]]:
     )
     lines += count_missing(
         'a slow node, uneven reducers, or a phase that waited for one task',
-        lambda record: any(phase.get('nodes') for phase in record.phases),
+        lambda record: any(phase.job.nodes for phase in record.phases),
         'hold no single tasks',
     )
     lines += count_missing(
         'a slow disk, steal, swapping, bytes on disks and networks',
-        _get_telemetry_summary,
+        lambda record: record.observations.telemetry,
         'hold no telemetry',
     )
     shared = [
         record
         for record in records
-        if _get_telemetry_summary(record).get('source') == 'cgroup'
+        if _get_telemetry_summary(record).source == 'cgroup'
     ]
     if shared:
         lines.append(
@@ -162,8 +162,7 @@ def list_unchecked(report: SweepReport) -> list[tuple[str, str]]:
     emulated = [
         record
         for record in records
-        if _get_telemetry_summary(record)
-        and record.environment.get('backend') == 'qemu'
+        if record.observations.telemetry and record.sut.backend == 'qemu'
     ]
     if emulated:
         lines.append(
@@ -176,7 +175,7 @@ def list_unchecked(report: SweepReport) -> list[tuple[str, str]]:
     gaps = [
         (record, gap)
         for record in records
-        for gap in _get_telemetry_summary(record).get('gaps', ())
+        for gap in _get_telemetry_summary(record).gaps
     ]
     lines += [
         (f'telemetry of {record.configuration}, run {record.index}', gap)
@@ -191,9 +190,8 @@ def list_unchecked(report: SweepReport) -> list[tuple[str, str]]:
 _MAX_GAPS = 10
 
 
-def _get_telemetry_summary(record: Record) -> dict[str, Any]:
-    summary = record.seen.get('telemetry')
-    return summary if isinstance(summary, dict) else {}
+def _get_telemetry_summary(record: RunRecord) -> TelemetrySummary:
+    return record.observations.telemetry or TelemetrySummary()
 
 
 def _check_page_cache(report: SweepReport) -> Iterator[Finding]:
@@ -215,21 +213,13 @@ def _check_page_cache(report: SweepReport) -> Iterator[Finding]:
             return
 
 
-def _sum_memory_mib(record: Record) -> float:
+def _sum_memory_mib(record: RunRecord) -> float:
     """Return the hosts' memory together; 0 if the record does not say."""
-    caps = record.environment.get('caps') or record.seen.get('caps')
-    if not isinstance(caps, dict):
-        return 0.0
-    return float(
-        sum(
-            cap.get('memory_mib') or 0
-            for cap in caps.values()
-            if isinstance(cap, dict)
-        )
-    )
+    caps = record.sut.caps or record.observations.caps
+    return float(sum(cap.memory_mib or 0 for cap in caps.values()))
 
 
-def _check_map_spills(record: Record) -> Iterator[str]:
+def _check_map_spills(record: RunRecord) -> Iterator[str]:
     counters = record.counters('HSSort')
     spilled = counters.get('MAP.SPILLED_RECORDS', 0)
     output_records = counters.get('MAP_OUTPUT_RECORDS', 0)
@@ -240,7 +230,7 @@ def _check_map_spills(record: Record) -> Iterator[str]:
         )
 
 
-def _check_reduce_spills(record: Record) -> Iterator[str]:
+def _check_reduce_spills(record: RunRecord) -> Iterator[str]:
     counters = record.counters('HSSort')
     if 'MAP.SPILLED_RECORDS' not in counters:
         return
@@ -255,7 +245,7 @@ def _check_reduce_spills(record: Record) -> Iterator[str]:
         )
 
 
-def _check_written_bytes(record: Record) -> Iterator[str]:
+def _check_written_bytes(record: RunRecord) -> Iterator[str]:
     """Hold what was written against replication x data.
 
     HDFS's counter counts a byte once, whatever its replication.
@@ -273,30 +263,28 @@ def _check_written_bytes(record: Record) -> Iterator[str]:
             )
 
 
-def _check_killed(record: Record) -> Iterator[str]:
-    killed = record.seen.get('killed')
-    if killed:
-        lines = killed if isinstance(killed, list) else [killed]
-        yield str(lines[0])
+def _check_killed(record: RunRecord) -> Iterator[str]:
+    if record.observations.killed:
+        yield record.observations.killed[0]
     elif 'killed' in record.reason.lower():
         yield record.reason
 
 
-def _check_attempts(record: Record) -> Iterator[str]:
+def _check_attempts(record: RunRecord) -> Iterator[str]:
     for phase in record.phases:
-        failed = phase.get('failed_attempts') or 0
+        failed = phase.job.failed_attempts
         if failed:
-            yield f'{failed} attempts of tasks of {phase["name"]} failed'
+            yield f'{failed} attempts of tasks of {phase.name} failed'
 
 
-def _check_containers(record: Record) -> Iterator[str]:
+def _check_containers(record: RunRecord) -> Iterator[str]:
     """Name containers that something outside of them ended."""
     for phase in record.phases:
-        for failure in phase.get('failures', ()):
-            if any(sign in failure['error'] for sign in _KILL_MESSAGES):
+        for failure in phase.job.failures:
+            if any(sign in failure.error for sign in _KILL_MESSAGES):
                 yield (
-                    f'one of {phase["name"]} on {failure["node"]} '
-                    f'({failure["error"][:160]})'
+                    f'one of {phase.name} on {failure.node} '
+                    f'({failure.error[:160]})'
                 )
 
 
@@ -309,7 +297,7 @@ _KILL_MESSAGES = (
 )
 
 
-def _check_node_speed(record: Record) -> Iterator[str]:
+def _check_node_speed(record: RunRecord) -> Iterator[str]:
     """Compare the speed of map tasks between nodes.
 
     Only a node that is slow in HSGen and in HSSort: where the
@@ -318,9 +306,9 @@ def _check_node_speed(record: Record) -> Iterator[str]:
     tasks beside each other are slower, and one alone does not fill a node.
     """
     slow = [
-        _find_slow_nodes(phase.get('nodes', {}))
+        _find_slow_nodes(phase.job.nodes)
         for phase in record.phases
-        if phase['name'] in _COMPARED_PHASES
+        if phase.name in _COMPARED_PHASES
     ]
     if len(slow) != len(_COMPARED_PHASES):
         return
@@ -338,7 +326,7 @@ _COMPARED_PHASES = ('HSGen', 'HSSort')
 
 
 def _find_slow_nodes(
-    nodes: dict[str, dict[str, float]],
+    nodes: Mapping[str, Mapping[str, float]],
 ) -> dict[str, tuple[float, float]]:
     """Return the slow nodes of a phase: speed, and the others' median."""
     slow_nodes: dict[str, tuple[float, float]] = {}
@@ -367,18 +355,18 @@ def _median_of_others(values: dict[str, float], name: str) -> float | None:
     return statistics.median(others) if others else None
 
 
-def _check_disk_speed(record: Record) -> Iterator[str]:
+def _check_disk_speed(record: RunRecord) -> Iterator[str]:
     summary = _get_telemetry_summary(record)
-    if summary.get('source') != 'sysstat':
+    if summary.source != 'sysstat':
         return
     speeds = {
         f'{disk} of {name}': (disk_usage['read'] + disk_usage['write'])
         / disk_usage['busy']
-        for name, node in summary.get('nodes', {}).items()
-        if node.get('role') == 'worker'
-        for disk, disk_usage in node.get('disks', {}).items()
+        for name, node in summary.nodes.items()
+        if node.role == 'worker'
+        for disk, disk_usage in node.disks.items()
         if {'read', 'write', 'busy'} <= set(disk_usage)
-        and disk_usage['busy'] > MIN_BUSY_SHARE * node['seconds']
+        and disk_usage['busy'] > MIN_BUSY_SHARE * node.seconds
     }
     for name, speed in speeds.items():
         median = _median_of_others(speeds, name)
@@ -389,18 +377,18 @@ def _check_disk_speed(record: Record) -> Iterator[str]:
             )
 
 
-def _check_steal(record: Record) -> Iterator[str]:
+def _check_steal(record: RunRecord) -> Iterator[str]:
     for name, part in (telemetry.compute_steal_shares(record) or {}).items():
         if part > MAX_STEAL_SHARE:
             yield f'{100 * part:.1f} % of the CPU time of {name}'
 
 
-def _check_retransmissions(record: Record) -> Iterator[str]:
-    nodes = _get_telemetry_summary(record).get('nodes', {})
+def _check_retransmissions(record: RunRecord) -> Iterator[str]:
+    nodes = _get_telemetry_summary(record).nodes
     shares = telemetry.compute_retransmitted_shares(record)
     for name, share in shares.items():
         if share > MAX_RETRANSMITTED_SHARE:
-            counters = nodes[name]['network']
+            counters = nodes[name].network
             dropped_count = counters.get(
                 'dropped_rx_packets', 0
             ) + counters.get('dropped_tx_packets', 0)
@@ -412,47 +400,43 @@ def _check_retransmissions(record: Record) -> Iterator[str]:
             )
 
 
-def _check_swap(record: Record) -> Iterator[str]:
+def _check_swap(record: RunRecord) -> Iterator[str]:
     summary = _get_telemetry_summary(record)
-    scope_note = (
-        ' (all of its machine)' if summary.get('source') == 'cgroup' else ''
-    )
-    for name, node in summary.get('nodes', {}).items():
-        if node.get('swap'):
-            yield f'{node["swap"]:.0f} pages on {name}{scope_note}'
+    scope_note = ' (all of its machine)' if summary.source == 'cgroup' else ''
+    for name, node in summary.nodes.items():
+        if node.swap:
+            yield f'{node.swap:.0f} pages on {name}{scope_note}'
 
 
-def _check_reducers(record: Record) -> Iterator[str]:
+def _check_reducers(record: RunRecord) -> Iterator[str]:
     for phase in record.phases:
-        reducers = phase.get('reducers')
+        reducers = phase.job.reducers
         if (
             reducers
-            and reducers['most'] > MAX_REDUCER_RATIO * reducers['median']
+            and reducers.max_records > MAX_REDUCER_RATIO * reducers.median
         ):
             yield (
-                f'of {phase["name"]} the largest took {reducers["most"]} '
-                f'records, the median {reducers["median"]:.0f} '
-                f'({reducers["most"] / max(reducers["median"], 1):.2f} '
+                f'of {phase.name} the largest took {reducers.max_records} '
+                f'records, the median {reducers.median:.0f} '
+                f'({reducers.max_records / max(reducers.median, 1):.2f} '
                 'times): let it sample more keys '
                 '(mapreduce.terasort.partitions.sample)'
             )
 
 
-def _check_last_tasks(record: Record) -> Iterator[str]:
+def _check_last_tasks(record: RunRecord) -> Iterator[str]:
     for phase in record.phases:
-        for task_type, last_task in phase.get('last', {}).items():
+        job_seconds = phase.job.seconds or phase.seconds
+        for task_type, task in phase.job.last.items():
             if (
-                last_task['alone_seconds']
-                > MAX_ALONE_SHARE * phase['job_seconds']
-                and last_task['seconds']
-                > MAX_DURATION_RATIO * last_task['median_seconds']
+                task.alone_seconds > MAX_ALONE_SHARE * job_seconds
+                and task.seconds > MAX_DURATION_RATIO * task.median_seconds
             ):
                 yield (
-                    f'{phase["name"]} waited {last_task["alone_seconds"]:.1f} '
-                    f's of {phase["job_seconds"]:.1f} for {task_type} '
-                    f'{last_task["task"]} on {last_task["node"]} '
-                    f'({last_task["seconds"]:.1f} s, the median '
-                    f'{last_task["median_seconds"]:.1f})'
+                    f'{phase.name} waited {task.alone_seconds:.1f} s of '
+                    f'{job_seconds:.1f} for {task_type} {task.task} on '
+                    f'{task.node} ({task.seconds:.1f} s, the median '
+                    f'{task.median_seconds:.1f})'
                 )
 
 
@@ -485,19 +469,19 @@ def _format_bytes(phase: Mapping[str, float], name: str) -> str:
     return f'{text} (by its samples {min_size} to {max_size})'
 
 
-def _check_disk_bytes(record: Record) -> Iterator[str]:
+def _check_disk_bytes(record: RunRecord) -> Iterator[str]:
     """Hold the disks' bytes against what replicas there must be.
 
     Not where the page cache takes the data: it writes when it likes.
     """
     summary = _get_telemetry_summary(record)
-    if summary.get('source') != 'sysstat' or (
+    if summary.source != 'sysstat' or (
         record.size_bytes <= _sum_memory_mib(record) * 2**20
     ):
         return
     expected = record.size_bytes * record.replication
     for name in ('HSGen', 'reduce-merge'):
-        phase = summary['phases'].get(name, {})
+        phase = summary.phases.get(name, {})
         if _is_deviating(phase, 'write', expected):
             yield (
                 f'the disks wrote {_format_bytes(phase, "write")} in {name}, '
@@ -505,13 +489,13 @@ def _check_disk_bytes(record: Record) -> Iterator[str]:
             )
 
 
-def _check_network_bytes(record: Record) -> Iterator[str]:
+def _check_network_bytes(record: RunRecord) -> Iterator[str]:
     """Hold what workers received against the replicas on other nodes.
 
     In HSGen alone: in reduce-merge the last shuffle may still go on.
     """
     expected = record.size_bytes * (record.replication - 1)
-    phase = _get_telemetry_summary(record).get('phases', {}).get('HSGen', {})
+    phase = _get_telemetry_summary(record).phases.get('HSGen', {})
     if expected and _is_deviating(phase, 'rx', expected):
         yield (
             f'the workers received {_format_bytes(phase, "rx")} in HSGen, '

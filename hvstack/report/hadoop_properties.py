@@ -58,12 +58,12 @@ def list_unread(report: SweepReport) -> list[str]:
         if row.label not in row_labels
     ]
     for row in report.rows:
-        parameters = row.observed.get('parameters')
-        if isinstance(parameters, dict):
-            lines += [
-                f'{row.label}: {reason}'
-                for reason in parameters.get(_UNREAD, ())
-            ]
+        parameters = row.observed.facts.get('parameters')
+        unread = (
+            parameters.get(_UNREAD) if isinstance(parameters, dict) else None
+        )
+        if isinstance(unread, list):
+            lines += [f'{row.label}: {reason}' for reason in unread]
     return lines
 
 
@@ -72,7 +72,7 @@ def _iterate_values(
 ) -> Iterator[tuple[str, str, str, str]]:
     """Yield row, daemon, property and value."""
     for row in report.rows:
-        parameters = row.observed.get('parameters')
+        parameters = row.observed.facts.get('parameters')
         if not isinstance(parameters, dict):
             continue
         for daemon, values in parameters.items():

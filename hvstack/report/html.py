@@ -42,7 +42,7 @@ from hvstack.report.text import (
     format_percent,
 )
 from hvstack.results import telemetry as files
-from hvstack.results.record import Record, to_mapping
+from hvstack.results.record_data import RunRecord
 
 #: Layout of all charts; the colors are fixed so that charts can be printed.
 _LAYOUT: dict[str, Any] = {
@@ -175,7 +175,7 @@ def _merge_layout(chart: Chart) -> dict[str, Any]:
 
 
 def _build_archive(
-    records: Sequence[Record], telemetry_files: Mapping[str, str]
+    records: Sequence[RunRecord], telemetry_files: Mapping[str, str]
 ) -> str:
     """Return all records and some telemetry as an archive in base64.
 
@@ -184,7 +184,7 @@ def _build_archive(
     """
     texts = {
         **{
-            f'{record.id}.json': json.dumps(to_mapping(record), sort_keys=True)
+            f'{record.id}.json': json.dumps(record.document, sort_keys=True)
             for record in records
         },
         **telemetry_files,

@@ -4,18 +4,19 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
-from typing import Any
 
 from hvstack import errors
 from hvstack.model import compute_backends
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
 from hvstack.results import comparability, percentages, stats
-from hvstack.results.record import Record
+from hvstack.results.observations import Observations
+from hvstack.results.record_data import RunRecord
 from hvstack.results.stats import Percent
+from hvstack.results.typed_json import Json, JsonObject
 
 #: Printed with every result that the TPC kit did not produce.
 DERIVED_NOTE = (
@@ -76,8 +77,8 @@ class Row:
     configuration: str
     label: str
     status: str
-    valid: list[Record]
-    failed: list[Record]
+    valid: list[RunRecord]
+    failed: list[RunRecord]
     reasons: list[str] = field(default_factory=list)
     percent: Percent | None = None
 
@@ -105,19 +106,19 @@ class Row:
     def title(self) -> str:
         """Label, followed by the type of storage of the volumes, if any."""
         storages = {
-            str(record.environment['storage'])
+            record.sut.storage
             for record in self.valid or self.failed
-            if record.environment.get('storage')
+            if record.sut.storage
         }
         if not storages:
             return self.label
         return f'{self.label} ({" or ".join(sorted(storages))})'
 
     @property
-    def observed(self) -> dict[str, Any]:
+    def observed(self) -> Observations:
         """Facts that were observed in the last run."""
         last = (self.valid or self.failed)[-1:]
-        return last[0].seen if last else {}
+        return last[0].observations if last else Observations()
 
     @property
     def verdict(self) -> str:
@@ -181,7 +182,7 @@ class SweepReport:
     sweep: str
     rows: list[Row]
     size_bytes: int
-    records: list[Record]
+    records: list[RunRecord]
     corrected_rates: stats.DriftCorrectedRates
     growth: list[Growth]
     baseline_sweep: str = ''
@@ -299,12 +300,12 @@ class SweepReport:
         ]
 
     @property
-    def systems(self) -> list[dict[str, Any]]:
+    def systems(self) -> list[Mapping[str, Json]]:
         """Facts of the systems under test, configurations first."""
         ordered = sorted(self.records, key=lambda r: r.kind == 'baseline')
-        return [record.environment for record in ordered]
+        return [record.sut.facts for record in ordered]
 
-    def get_fact(self, name: str) -> Any:
+    def get_fact(self, name: str) -> Json:
         """Return a fact of the first system under test that has it."""
         for environment in self.systems:
             if environment.get(name) is not None:
@@ -312,7 +313,7 @@ class SweepReport:
         return None
 
     @property
-    def system_under_test(self) -> dict[str, Any]:
+    def system_under_test(self) -> JsonObject:
         """All facts, each from the first system under test that has it."""
         names = sorted({key for env in self.systems for key in env})
         return {name: self.get_fact(name) for name in names}
@@ -411,11 +412,11 @@ class SweepReport:
         messages = [
             message
             for record in valid
-            for message in record.seen.get('before_run', ())
+            for message in record.observations.before_run
         ]
         if not messages:
             return []
-        runs = sum(bool(record.seen.get('before_run')) for record in valid)
+        runs = sum(bool(record.observations.before_run) for record in valid)
         return [
             f'Before {runs} of {len(valid)} runs not all was as it should '
             f'be; the last time {messages[-1]}.'
@@ -428,7 +429,7 @@ class SweepReport:
         vsphere6 has 31.5 hosts with workers, and 31 on bare metal.
         """
         sides = {
-            record_kind: record.environment.get('worker_hosts')
+            record_kind: record.sut.worker_hosts
             for record_kind in ('configuration', 'baseline')
             for record in self.records
             if record.kind == record_kind
@@ -510,7 +511,7 @@ class SweepReport:
 
 
 def build_report(
-    records: Sequence[Record],
+    records: Sequence[RunRecord],
     invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
 ) -> SweepReport:
@@ -593,7 +594,7 @@ def build_report(
     )
 
 
-def to_mapping(report: SweepReport) -> dict[str, Any]:
+def to_mapping(report: SweepReport) -> JsonObject:
     """Return a report as plain data, for ``results.json``."""
     return {
         'format': FORMAT,
@@ -637,7 +638,7 @@ def to_mapping(report: SweepReport) -> dict[str, Any]:
     }
 
 
-def compute_mean_seconds(records: Sequence[Record]) -> dict[str, float]:
+def compute_mean_seconds(records: Sequence[RunRecord]) -> dict[str, float]:
     """Return the mean seconds of each phase, in the order of a run."""
     sums: dict[str, list[float]] = {}
     for record in records:
@@ -656,7 +657,7 @@ def format_size(size: int) -> str:
     return f'{size} bytes'
 
 
-def format_plain(value: Any) -> str:
+def format_plain(value: Json) -> str:
     """Return plain data as one line of text."""
     if value is None:
         return ''
@@ -667,7 +668,7 @@ def format_plain(value: Any) -> str:
             else f'{key} {format_plain(item)}'
             for key, item in value.items()
         )
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return ', '.join(format_plain(item) for item in value)
     if isinstance(value, float):
         return f'{value:.4g}'
@@ -683,17 +684,17 @@ def get_version() -> str:
     return metadata.version('hvstack')
 
 
-def _format_count(value: Any) -> str:
+def _format_count(value: Json) -> str:
     if isinstance(value, list | dict):
         return f'{len(value)}: {", ".join(map(str, value))}'
     return format_plain(value)
 
 
-def _join_sweep_names(records: Iterable[Record]) -> str:
+def _join_sweep_names(records: Iterable[RunRecord]) -> str:
     return ', '.join(sorted({record.sweep for record in records}))
 
 
-def _group_rows(records: Iterable[Record]) -> list[Row]:
+def _group_rows(records: Iterable[RunRecord]) -> list[Row]:
     """Group the runs by configuration, in the order of their first run."""
     rows: dict[str, Row] = {}
     for record in records:
@@ -705,8 +706,8 @@ def _group_rows(records: Iterable[Record]) -> list[Row]:
 
 def _set_status(
     row: Row,
-    baseline: list[Record],
-    reference_record: Record,
+    baseline: list[RunRecord],
+    reference_record: RunRecord,
     allow: Collection[str] = (),
 ) -> None:
     """Set the status of a row and the reasons for it.
@@ -742,16 +743,15 @@ def _set_status(
     row.reasons += dict.fromkeys(differences)
 
 
-def is_emulated(record: Record) -> bool:
+def is_emulated(record: RunRecord) -> bool:
     """Return whether the guests of a run had emulated CPUs."""
-    backend: str | None = record.environment.get('backend')
-    return compute_backends.is_emulated(backend)
+    return compute_backends.is_emulated(record.sut.backend)
 
 
-def _find_reference_record(records: list[Record]) -> Record:
+def _find_reference_record(records: list[RunRecord]) -> RunRecord:
     """Return the record that agrees with most of the records."""
     # Few of thousands of runs differ: compare one record of each kind.
-    kinds: dict[str, tuple[Record, int]] = {}
+    kinds: dict[str, tuple[RunRecord, int]] = {}
     for record in records:
         key = _system_key(record)
         kinds[key] = (record, kinds.get(key, (record, 0))[1] + 1)
@@ -767,13 +767,13 @@ def _find_reference_record(records: list[Record]) -> Record:
     )
 
 
-def _system_key(record: Record) -> str:
+def _system_key(record: RunRecord) -> str:
     workload = [getattr(record, name) for name in comparability.WORKLOAD]
-    return json.dumps([workload, record.environment], sort_keys=True)
+    return json.dumps([workload, record.sut.facts], sort_keys=True)
 
 
 def _build_bare_metal_row(
-    baseline: list[Record], corrected_rates: stats.DriftCorrectedRates
+    baseline: list[RunRecord], corrected_rates: stats.DriftCorrectedRates
 ) -> Row:
     good = [record for record in baseline if record.valid]
     bad = [record for record in baseline if not record.valid]
@@ -790,7 +790,7 @@ def _build_bare_metal_row(
 
 
 def _compute_growth(
-    baseline: list[Record], others: list[Record]
+    baseline: list[RunRecord], others: list[RunRecord]
 ) -> list[Growth]:
     """Compare the times on bare metal with those of larger data."""
     growths = []
@@ -820,7 +820,7 @@ def _compute_growth(
     return growths
 
 
-def _drift_mapping(report: SweepReport) -> dict[str, Any] | None:
+def _drift_mapping(report: SweepReport) -> JsonObject | None:
     drift = report.drift
     if drift is None:
         return None
@@ -835,20 +835,20 @@ def _drift_mapping(report: SweepReport) -> dict[str, Any] | None:
     }
 
 
-def _choice_mapping(choice: stats.Choice | None) -> dict[str, Any] | None:
+def _choice_mapping(choice: stats.Choice | None) -> JsonObject | None:
     if choice is None:
         return None
     return {**asdict(choice), 'winner': choice.winner}
 
 
-def to_percent_mapping(row: Row | None) -> dict[str, Any] | str | None:
+def to_percent_mapping(row: Row | None) -> Json:
     """Return the percentage of a row as plain data; None without any."""
     if row is not None and row.percent:
         return asdict(row.percent)
     return EMULATED if row is not None and row.status == EMULATED else None
 
 
-def _row_mapping(row: Row) -> dict[str, Any]:
+def _row_mapping(row: Row) -> JsonObject:
     return {
         'configuration': row.configuration,
         'label': row.label,
@@ -862,7 +862,7 @@ def _row_mapping(row: Row) -> dict[str, Any]:
         'total_seconds': row.total_seconds,
         'rate': row.rate,
         'percent_of_bare_metal': to_percent_mapping(row),
-        'seen': row.observed,
+        'seen': dict(row.observed.facts),
         'records': [
             {
                 'id': record.id,
@@ -875,7 +875,7 @@ def _row_mapping(row: Row) -> dict[str, Any]:
                 'maps': record.maps,
                 'reduces': record.reduces,
                 'replication': record.replication,
-                'phases': record.phases,
+                'phases': record.document['phases'],
                 'total_seconds': record.total_seconds,
                 'rate': record.rate,
             }

@@ -18,7 +18,12 @@ from hvstack.report.charts import (
 from hvstack.report.sweep_report import Row, SweepReport
 from hvstack.report.text import format_number
 from hvstack.results import telemetry
-from hvstack.results.record import Record
+from hvstack.results.observations import (
+    JobStatistics,
+    NodeSummary,
+    TelemetrySummary,
+)
+from hvstack.results.record_data import RunRecord
 from hvstack.results.telemetry import Telemetry
 
 #: Rows that are drawn: bare metal and the best ones, as vsphere6 draws three.
@@ -38,7 +43,7 @@ class PlottedRun:
     """A row's run whose telemetry is drawn."""
 
     row: Row
-    record: Record
+    record: RunRecord
     telemetry: Telemetry
 
 
@@ -119,7 +124,7 @@ def select_runs(
             break
         reason = 'no valid run has telemetry'
         for record in reversed(row.valid):
-            if not record.seen.get('telemetry') or records_dir is None:
+            if not record.observations.telemetry or records_dir is None:
                 continue
             try:
                 run_telemetry = telemetry.load(record, records_dir)
@@ -143,7 +148,7 @@ def build_charts(
         reason = (
             'the records hold no telemetry'
             if not any(
-                record.seen.get('telemetry') for record in report.records
+                record.observations.telemetry for record in report.records
             )
             else '; '.join(missing) or 'no row has a valid run'
         )
@@ -347,12 +352,12 @@ def _list_phase_means(
     rows = []
     for row in report.rows:
         summaries = [
-            run.seen['telemetry']
+            run.observations.telemetry
             for run in row.valid
-            if run.seen.get('telemetry')
+            if run.observations.telemetry
         ]
-        for name in summaries[0]['phases'] if summaries else ():
-            phases = [summary['phases'].get(name, {}) for summary in summaries]
+        for name in summaries[0].phases if summaries else ():
+            phases = [summary.phases.get(name, {}) for summary in summaries]
             cells = []
             for series, _ in chart_kind.lines:
                 rates = [
@@ -362,8 +367,8 @@ def _list_phase_means(
                 ]
                 if chart_kind.mean:
                     workers = sum(
-                        node['role'] == 'worker'
-                        for node in summaries[0]['nodes'].values()
+                        node.role == 'worker'
+                        for node in summaries[0].nodes.values()
                     )
                     rates = [rate / max(workers, 1) for rate in rates]
                 cells.append(
@@ -382,10 +387,10 @@ _JOBS: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def _format_drops(record: Record, name: str) -> str:
+def _format_drops(record: RunRecord, name: str) -> str:
     """Return the packets that a node's interface dropped."""
-    summary = record.seen.get('telemetry') or {}
-    counters = summary.get('nodes', {}).get(name, {}).get('network', {})
+    summary = record.observations.telemetry or TelemetrySummary()
+    counters = summary.nodes.get(name, NodeSummary()).network
     if 'dropped_rx_packets' not in counters:
         return format_number(None, 0)
     return str(counters['dropped_rx_packets'] + counters['dropped_tx_packets'])
@@ -415,14 +420,8 @@ def _build_nodes_chart(report: SweepReport) -> Chart:
     for row in report.rows:
         if not row.valid:
             continue
-        phases = {phase['name']: phase for phase in row.valid[-1].phases}
-        names = sorted(
-            {
-                name
-                for phase in phases.values()
-                for name in phase.get('nodes', {})
-            }
-        )
+        jobs = {phase.name: phase.job for phase in row.valid[-1].phases}
+        names = sorted({name for job in jobs.values() for name in job.nodes})
         shares = telemetry.compute_retransmitted_shares(row.valid[-1])
         if not names:
             chart.missing.append(
@@ -432,7 +431,7 @@ def _build_nodes_chart(report: SweepReport) -> Chart:
             cells = []
             node_count += 1
             for phase, task_type, text in _JOBS:
-                node = phases.get(phase, {}).get('nodes', {}).get(name, {})
+                node = jobs.get(phase, JobStatistics()).nodes.get(name, {})
                 seconds = node.get(f'{task_type}_seconds')
                 speed = (
                     node[f'{task_type}_bytes'] / seconds / 1e6

@@ -100,7 +100,7 @@ def format_details(report: SweepReport, remarks: Sequence[str] = ()) -> str:
     """
     lines = ['What was seen:']
     for row in report.rows:
-        for name, value in row.observed.items():
+        for name, value in row.observed.facts.items():
             if name in PAGE_ONLY:
                 continue
             lines += _wrap(f'{row.label}: {name}: {format_plain(value)}', '  ')

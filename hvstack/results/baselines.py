@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hvstack import errors, textfile
 from hvstack.results import comparability, record
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 
 #: Name of the newest comparable runs.
 AUTO = 'auto'
@@ -15,9 +15,9 @@ AUTO = 'auto'
 def list_candidates(
     baseline_name: str,
     records_dir: Path,
-    loaded_records: Iterable[Record] | None = None,
+    loaded_records: Iterable[RunRecord] | None = None,
     unsigned: bool | None = None,
-) -> list[Record]:
+) -> list[RunRecord]:
     """Return the valid runs on bare metal with a name, the newest last.
 
     :param baseline_name: :data:`AUTO`, a record's file, or the id of a record
@@ -67,10 +67,10 @@ def _explain_invalid(
 
 def choose_runs(
     baseline_name: str,
-    run: Record,
+    run: RunRecord,
     records_dir: Path,
     allow: Collection[str] = (),
-) -> list[Record]:
+) -> list[RunRecord]:
     """Return the runs on bare metal for the comparison with a run.
 
     These are all comparable runs of the sweep with the newest comparable run.
@@ -88,12 +88,12 @@ def choose_runs(
 
 def replace_baseline(
     baseline_name: str,
-    records: Sequence[Record],
+    records: Sequence[RunRecord],
     records_dir: Path,
-    loaded_records: Iterable[Record] | None = None,
+    loaded_records: Iterable[RunRecord] | None = None,
     allow: Collection[str] = (),
     unsigned: bool | None = None,
-) -> list[Record]:
+) -> list[RunRecord]:
     """Return the runs of a sweep with another baseline.
 
     The first run with comparable baseline runs determines the baseline.
@@ -132,8 +132,10 @@ def replace_baseline(
 
 
 def _select_comparable(
-    baseline_records: Sequence[Record], run: Record, allow: Collection[str]
-) -> list[Record]:
+    baseline_records: Sequence[RunRecord],
+    run: RunRecord,
+    allow: Collection[str],
+) -> list[RunRecord]:
     may = comparability.list_swept_facts(run).union(allow)
     fair = [
         baseline_record

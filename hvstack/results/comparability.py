@@ -3,11 +3,11 @@
 
 import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 from hvstack import errors
 from hvstack.model.configuration import Configuration, parse
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
+from hvstack.results.typed_json import Json, JsonObject
 
 #: Fields of the record itself that must agree.
 WORKLOAD = ('size_bytes', 'replication', 'derived')
@@ -66,8 +66,8 @@ DISPLAYED_ONLY = frozenset({'worker_hosts'})
 
 
 def list_differences(
-    facts: Mapping[str, Any],
-    other: Mapping[str, Any],
+    facts: Mapping[str, Json],
+    other: Mapping[str, Json],
     swept: Collection[str] = (),
 ) -> list[str]:
     """Return one line for each fact that should agree and does not.
@@ -90,7 +90,7 @@ def list_differences(
 
 
 def list_record_differences(
-    record: Record, other: Record, swept: Collection[str] = ()
+    record: RunRecord, other: RunRecord, swept: Collection[str] = ()
 ) -> list[str]:
     """Return the differences of the workload and the facts of two runs.
 
@@ -106,17 +106,15 @@ def list_record_differences(
         may |= {
             n
             for n in _list_optional_facts(run)
-            if run.environment.get(n) is None
+            if run.sut.facts.get(n) is None
         }
     workload = list_differences(
         _collect_workload(record), _collect_workload(other), swept
     )
-    return workload + list_differences(
-        record.environment, other.environment, may
-    )
+    return workload + list_differences(record.sut.facts, other.sut.facts, may)
 
 
-def list_swept_facts(run: Record) -> frozenset[str]:
+def list_swept_facts(run: RunRecord) -> frozenset[str]:
     """Return the names of the facts that a configuration changes."""
     if run.kind == 'baseline':
         return frozenset()
@@ -129,7 +127,7 @@ def list_swept_facts(run: Record) -> frozenset[str]:
 
 
 def list_allowed_differences(
-    record: Record, other: Record, allow: Iterable[str]
+    record: RunRecord, other: RunRecord, allow: Iterable[str]
 ) -> list[str]:
     """Return the allowed differences, which a report must show.
 
@@ -142,7 +140,7 @@ def list_allowed_differences(
         {
             name: value
             for name, value in (
-                _collect_workload(run) | run.environment
+                {**_collect_workload(run), **run.sut.facts}
             ).items()
             if name in names
         }
@@ -152,7 +150,7 @@ def list_allowed_differences(
 
 
 def require_comparable(
-    record: Record, other: Record, swept: Collection[str] = ()
+    record: RunRecord, other: RunRecord, swept: Collection[str] = ()
 ) -> None:
     """Check that two runs differ in the given facts alone.
 
@@ -167,7 +165,7 @@ def require_comparable(
 
 
 def check_fact_names(
-    allow: Iterable[str], records: Iterable[Record]
+    allow: Iterable[str], records: Iterable[RunRecord]
 ) -> list[str]:
     """Return unique names of facts that may differ.
 
@@ -177,7 +175,7 @@ def check_fact_names(
     """
     fact_names = {*WORKLOAD, *WITH_BASELINE, *WITHIN_KIND}
     for record in records:
-        fact_names |= set(record.environment)
+        fact_names |= set(record.sut.facts)
     names = list(dict.fromkeys(allow))
     for name in names:
         if name not in fact_names:
@@ -188,7 +186,7 @@ def check_fact_names(
     return names
 
 
-def list_unknown_facts(records: Iterable[Record]) -> list[str]:
+def list_unknown_facts(records: Iterable[RunRecord]) -> list[str]:
     """Return the names of the facts that should agree and are not compared.
 
     These are facts that no record contains, optional and host facts that some
@@ -196,7 +194,7 @@ def list_unknown_facts(records: Iterable[Record]) -> list[str]:
     of a configuration lacks.
     """
     all_records = list(records)
-    environments = [record.environment for record in all_records]
+    environments = [record.sut.facts for record in all_records]
     missing_facts = []
     for name in WITH_BASELINE:
         has = [
@@ -208,7 +206,7 @@ def list_unknown_facts(records: Iterable[Record]) -> list[str]:
             missing_facts.append(name)
     return missing_facts + _list_unknown_software(
         [
-            record.environment
+            record.sut.facts
             for record in all_records
             if record.kind == 'configuration'
         ]
@@ -216,7 +214,7 @@ def list_unknown_facts(records: Iterable[Record]) -> list[str]:
 
 
 def _list_unknown_software(
-    environments: Sequence[Mapping[str, Any]],
+    environments: Sequence[Mapping[str, Json]],
 ) -> list[str]:
     """Return the names of unknown versions of the virtualization software.
 
@@ -242,20 +240,20 @@ def _list_unknown_software(
     return missing_facts
 
 
-def _list_optional_facts(run: Record) -> Iterable[str]:
+def _list_optional_facts(run: RunRecord) -> Iterable[str]:
     """Return the names of the facts that a run may lack."""
-    if run.environment.get('backend') in (None, 'lxc'):
+    if run.sut.backend in (None, 'lxc'):
         return OPTIONAL_FACTS
     return {*OPTIONAL_FACTS, *HOST_FACTS}
 
 
-def _collect_workload(record: Record) -> dict[str, Any]:
+def _collect_workload(record: RunRecord) -> JsonObject:
     return {name: getattr(record, name) for name in WORKLOAD}
 
 
 def _select_differing(
-    values: Mapping[str, Any], other: Mapping[str, Any]
-) -> dict[str, Any]:
+    values: Mapping[str, Json], other: Mapping[str, Json]
+) -> JsonObject:
     """Return the entries that differ in another mapping."""
     differing_values = {}
     for name, value in values.items():
@@ -268,7 +266,7 @@ def _select_differing(
     return differing_values
 
 
-def _format_value(value: Any) -> str:
+def _format_value(value: Json) -> str:
     if value is None:
         return 'missing'
     return textwrap.shorten(str(value), MAX_VALUE_LENGTH, placeholder=' ...')

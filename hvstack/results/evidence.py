@@ -10,10 +10,10 @@ from typing import Any
 from hvstack import errors
 from hvstack.model.catalogue import CatalogueEntry
 from hvstack.results import comparability, percentages, signing
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 
 
-def compute_digest(records: Iterable[Record]) -> str:
+def compute_digest(records: Iterable[RunRecord]) -> str:
     """Return SHA-256 over the sorted digests of records."""
     text = '\n'.join(sorted(record.digest for record in records))
     return hashlib.sha256(text.encode()).hexdigest()
@@ -70,12 +70,12 @@ def sign_evidence(
 
 
 def select_records(
-    records: Iterable[Record],
+    records: Iterable[RunRecord],
     sweep: str,
     configuration: str,
     size_bytes: int,
     baseline: str | None = None,
-) -> list[Record]:
+) -> list[RunRecord]:
     """Return the records that a percentage is computed of.
 
     :param records: of any sweeps.
@@ -113,7 +113,7 @@ def select_records(
 
 def verify_evidence(
     entry: CatalogueEntry,
-    records: Iterable[Record],
+    records: Iterable[RunRecord],
     policy: signing.Policy | None = None,
 ) -> str:
     """Prove that an approved flavor stands on these very records.
@@ -178,12 +178,12 @@ def verify_evidence(
         ) from None
 
 
-def _compute_figures(records: Iterable[Record]) -> dict[str, Any]:
+def _compute_figures(records: Iterable[RunRecord]) -> dict[str, Any]:
     """Return what these records alone tell.
 
     The interval is not among it: its variance is that of the whole sweep.
     """
-    runs: dict[str, list[Record]] = {'baseline': [], 'configuration': []}
+    runs: dict[str, list[RunRecord]] = {'baseline': [], 'configuration': []}
     for record in records:
         runs[record.kind].append(record)
     base = runs.pop('baseline')
@@ -193,7 +193,7 @@ def _compute_figures(records: Iterable[Record]) -> dict[str, Any]:
         'percent': round_percent(percent.percent),
         'runs': percent.runs,
         'baseline_runs': percent.baseline_runs,
-        'backend': str(last.environment.get('backend', 'unknown')),
+        'backend': last.sut.backend or 'unknown',
         'date': last.ended[:10],
     }
 

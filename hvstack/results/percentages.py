@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from hvstack.results import stats
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 from hvstack.results.stats import Drift, DriftCorrectedRates, Percent
 
 #: Maximum number of attempts of a run. A run that was killed because it ran
@@ -37,7 +37,7 @@ class Percents:
 
 
 def compute_percents(
-    rows: Mapping[str, Sequence[Record]], base: Sequence[Record]
+    rows: Mapping[str, Sequence[RunRecord]], base: Sequence[RunRecord]
 ) -> Percents:
     """Compute the percentages of configurations.
 
@@ -70,20 +70,20 @@ def compute_percents(
     )
 
 
-def group_by_cluster(runs: Iterable[Record]) -> list[list[Record]]:
+def group_by_cluster(runs: Iterable[RunRecord]) -> list[list[RunRecord]]:
     """Return the runs of each cluster, in the order of the first runs.
 
     Records of older releases do not name their cluster: each of them counts
     as a cluster of its own.
     """
-    clusters: dict[str, list[Record]] = {}
+    clusters: dict[str, list[RunRecord]] = {}
     for run in runs:
-        name = str(run.seen.get('cluster') or run.id)
+        name = run.observations.cluster or run.id
         clusters.setdefault(name, []).append(run)
     return list(clusters.values())
 
 
-def list_cluster_rates(runs: Iterable[Record]) -> list[float]:
+def list_cluster_rates(runs: Iterable[RunRecord]) -> list[float]:
     """Return the geometric mean of the rates of each cluster."""
     return [
         math.exp(math.fsum(math.log(run.rate) for run in group) / len(group))
@@ -93,9 +93,11 @@ def list_cluster_rates(runs: Iterable[Record]) -> list[float]:
     ]
 
 
-def list_settled(records: Iterable[Record], size_bytes: int) -> list[Record]:
+def list_settled(
+    records: Iterable[RunRecord], size_bytes: int
+) -> list[RunRecord]:
     """Return a record for each run that is valid or failed for good."""
-    runs: dict[tuple[str, int], list[Record]] = {}
+    runs: dict[tuple[str, int], list[RunRecord]] = {}
     for record in records:
         if record.size_bytes == size_bytes:
             runs.setdefault((record.configuration, record.index), []).append(
@@ -106,7 +108,7 @@ def list_settled(records: Iterable[Record], size_bytes: int) -> list[Record]:
         valid = [attempt for attempt in tries if attempt.valid]
         if valid:
             settled_records.append(valid[0])
-        elif len(tries) >= MAX_TRIES or tries[-1].seen.get('killed'):
+        elif len(tries) >= MAX_TRIES or tries[-1].observations.killed:
             settled_records.append(tries[-1])
     return sorted(
         settled_records, key=lambda record: (record.started, record.index)
@@ -114,7 +116,7 @@ def list_settled(records: Iterable[Record], size_bytes: int) -> list[Record]:
 
 
 def list_excluded(
-    records: Iterable[Record], size_bytes: int
+    records: Iterable[RunRecord], size_bytes: int
 ) -> frozenset[str]:
     """Return the names of configurations with a run that failed for good."""
     return frozenset(
@@ -124,7 +126,7 @@ def list_excluded(
     )
 
 
-def _list_start_hours(runs: Iterable[Record]) -> list[float]:
+def _list_start_hours(runs: Iterable[RunRecord]) -> list[float]:
     """Return the mean start time of the runs of each cluster in hours."""
     return [
         math.fsum(

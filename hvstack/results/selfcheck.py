@@ -11,26 +11,29 @@ kit writes no counters.
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from hvstack import errors
 from hvstack.model import compute_backends
-from hvstack.model.configuration import Configuration, parse
-from hvstack.model.target import BARE_METAL
+from hvstack.model.configuration import Configuration
+from hvstack.model.target import BareMetal
 from hvstack.results.benchmark import (
     KIT_PHASES,
     KIT_SIZES,
     PHASES,
     RECORD_BYTES,
 )
+from hvstack.results.observations import (
+    ObservedFlavor,
+    ObservedInventory,
+    Phase,
+)
 from hvstack.results.run_id import MAX_INDEX
 
 if TYPE_CHECKING:
-    from hvstack.results.record import Record
+    from hvstack.results.record_data import RunRecord
 
 #: The name of a field, and what is wrong with its value.
 Contradiction = tuple[str, str]
@@ -92,7 +95,7 @@ def check_text(canonical: str) -> None:
 
 
 def contradictions(
-    record: 'Record', now: datetime | None = None
+    record: 'RunRecord', now: datetime | None = None
 ) -> Iterator[Contradiction]:
     """Yield what in a record contradicts the rest of the record.
 
@@ -104,7 +107,7 @@ def contradictions(
 
 
 def first_contradiction(
-    record: 'Record', now: datetime | None = None
+    record: 'RunRecord', now: datetime | None = None
 ) -> Contradiction | None:
     """Return the first contradiction of a record; None without any.
 
@@ -120,18 +123,7 @@ def first_contradiction(
         return 'content', 'has a value of a type that no release writes'
 
 
-def _number(value: Any) -> float | None:
-    """Return a finite number; None for any other value."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return value if math.isfinite(value) else None
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _sizes(record: 'Record') -> Iterator[Contradiction]:
+def _sizes(record: 'RunRecord') -> Iterator[Contradiction]:
     limits = (
         ('index', 0, MAX_INDEX),
         ('size_bytes', RECORD_BYTES, _MAX_BYTES),
@@ -152,10 +144,10 @@ def _sizes(record: 'Record') -> Iterator[Contradiction]:
         )
 
 
-def _verdict(record: 'Record') -> Iterator[Contradiction]:
+def _verdict(record: 'RunRecord') -> Iterator[Contradiction]:
     if record.valid and record.reason:
         yield 'reason', 'is set although the run is valid'
-    if record.valid and record.seen.get('killed'):
+    if record.valid and record.observations.killed:
         yield 'seen.killed', 'is set although the run is valid'
     if not record.valid and not record.reason:
         yield 'reason', 'is empty although the run is not valid'
@@ -169,7 +161,7 @@ def _parsed_time(text: str) -> datetime | None:
     return moment if moment.tzinfo else None
 
 
-def _times(record: 'Record', now: datetime) -> Iterator[Contradiction]:
+def _times(record: 'RunRecord', now: datetime) -> Iterator[Contradiction]:
     started = _parsed_time(record.started)
     ended = _parsed_time(record.ended)
     if started is None or ended is None:
@@ -196,10 +188,10 @@ def _times(record: 'Record', now: datetime) -> Iterator[Contradiction]:
 
 
 def _phase_times(
-    record: 'Record', started: float, ended: float
+    record: 'RunRecord', started: float, ended: float
 ) -> Iterator[Contradiction]:
     """Yield phases that overlap or lie outside their run."""
-    starts = [_number(phase.get('began')) for phase in record.phases]
+    starts = [phase.started_at for phase in record.phases]
     if all(start is None for start in starts):
         return
     spans = [(started, started)]
@@ -209,7 +201,7 @@ def _phase_times(
         if start is None:
             yield f'phases.{index}.began', 'is missing'
             return
-        spans.append((start, start + phase['seconds']))
+        spans.append((start, start + phase.seconds))
     spans.append((ended, ended))
     for index, (span, following) in enumerate(pairwise(spans)):
         if following[0] < span[1] - _CLOCK_SECONDS:
@@ -219,8 +211,8 @@ def _phase_times(
             )
 
 
-def _phases(record: 'Record') -> Iterator[Contradiction]:
-    names = tuple(phase['name'] for phase in record.phases)
+def _phases(record: 'RunRecord') -> Iterator[Contradiction]:
+    names = tuple(phase.name for phase in record.phases)
     if record.derived and names != PHASES[: len(names)]:
         yield (
             'phases',
@@ -235,10 +227,10 @@ def _phases(record: 'Record') -> Iterator[Contradiction]:
         missing = next((n for n in required if n not in names), required[-1])
         yield 'phases', f'lack {missing} although the run is valid'
         return
-    if any(not phase['seconds'] < _MAX_SECONDS for phase in record.phases):
+    if any(not phase.seconds < _MAX_SECONDS for phase in record.phases):
         yield 'phases', 'have a time that is not a number of seconds'
         return
-    seconds = math.fsum(phase['seconds'] for phase in record.phases)
+    seconds = math.fsum(phase.seconds for phase in record.phases)
     total = record.total_seconds
     # The kit's total has whole seconds, and includes phases that its log
     # does not have.
@@ -262,12 +254,12 @@ def _is_in_order(names: Sequence[str], reference: Sequence[str]) -> bool:
     return all(name in remaining for name in names)
 
 
-def _work(record: 'Record') -> Iterator[Contradiction]:
+def _work(record: 'RunRecord') -> Iterator[Contradiction]:
     """Yield counters and data checks that are not of the record's work."""
     if not record.valid or not record.derived:
         return
     phases = record.phases
-    if tuple(phase['name'] for phase in phases) != PHASES:
+    if tuple(phase.name for phase in phases) != PHASES:
         return  # _phases reports it.
     generated, checked_input, sorted_, checked_output, validated = phases
     for phase, files in (
@@ -275,8 +267,8 @@ def _work(record: 'Record') -> Iterator[Contradiction]:
         (checked_output, record.reduces),
     ):
         yield from _data_check(record, phase, files)
-    blocks = record.seen.get('blocks')
-    if blocks is not None and blocks != checked_output.get('blocks'):
+    blocks = record.observations.blocks
+    if blocks is not None and blocks != checked_output.data_check.blocks:
         yield 'seen.blocks', f'is {blocks}, not that of the data check'
     count = record.size_bytes // RECORD_BYTES
     jobs = (
@@ -289,8 +281,8 @@ def _work(record: 'Record') -> Iterator[Contradiction]:
         (validated, ('MAP_INPUT_RECORDS',), ()),
     )
     for phase, required, optional in jobs:
-        name = phase['name']
-        counters = _mapping(phase.get('counters'))
+        name = phase.name
+        counters = phase.job.counters
         for counter in (*required, *optional):
             value = counters.get(counter)
             if value is None and counter in optional:
@@ -303,24 +295,25 @@ def _work(record: 'Record') -> Iterator[Contradiction]:
                 )
         yield from _job(phase)
     yield from _job_sizes(record, generated, sorted_, validated)
-    ids = [
-        str(phase.get('job_id')) for phase in (generated, sorted_, validated)
-    ]
+    ids = [phase.job.job_id for phase in (generated, sorted_, validated)]
     if len(set(ids)) < len(ids):
         yield 'job_id', 'is the same in two phases'
 
 
 def _data_check(
-    record: 'Record', phase: Mapping[str, Any], files: int
+    record: 'RunRecord', phase: Phase, files: int
 ) -> Iterator[Contradiction]:
-    for name, expected in (('bytes', record.size_bytes), ('files', files)):
-        if phase.get(name) != expected:
+    check = phase.data_check
+    for name, value, expected in (
+        ('bytes', check.bytes, record.size_bytes),
+        ('files', check.files, files),
+    ):
+        if value != expected:
             yield (
                 'phases.HSDataCheck',
-                f'has {name} {phase.get(name)!r:.40}, not {expected}',
+                f'has {name} {value!r:.40}, not {expected}',
             )
-    blocks = _number(phase.get('blocks'))
-    on_one_host = _number(phase.get('blocks_on_one_host'))
+    blocks, on_one_host = check.blocks, check.blocks_on_one_host
     # A reducer without data leaves a file without blocks. Other files end
     # with a block that need not be full.
     max_blocks = files + record.size_bytes // _MIN_BLOCK_BYTES
@@ -336,150 +329,130 @@ def _data_check(
         yield 'phases.HSDataCheck', "has no valid 'blocks_on_one_host'"
 
 
-def _job(phase: Mapping[str, Any]) -> Iterator[Contradiction]:
-    name = phase['name']
-    job_id = phase.get('job_id')
-    if not job_id:
+def _job(phase: Phase) -> Iterator[Contradiction]:
+    name, job = phase.name, phase.job
+    if not job.job_id:
         yield 'job_id', f'of {name} is missing'
-    elif not isinstance(job_id, str):
-        yield 'job_id', f'of {name} is {job_id!r:.60}, not the ID of a job'
-    state = phase.get('state', 'SUCCEEDED')
-    if state != 'SUCCEEDED':
-        yield 'state', f'of {name} is {state!r:.40} although the run is valid'
-    job = _number(phase.get('job_seconds'))
-    if job is None:
+    if job.state != 'SUCCEEDED':
+        yield (
+            'state',
+            f'of {name} is {job.state!r:.40} although the run is valid',
+        )
+    if job.seconds is None:
         return
-    slack = _CLOCK_SECONDS + _CLOCK_SHARE * phase['seconds']
-    if not 0 <= job <= phase['seconds'] + slack:
+    slack = _CLOCK_SECONDS + _CLOCK_SHARE * phase.seconds
+    if not 0 <= job.seconds <= phase.seconds + slack:
         yield (
             'job_seconds',
-            f'of {name} is {job:.6g}, but the phase took '
-            f'{phase["seconds"]:.6g} s',
+            f'of {name} is {job.seconds:.6g}, but the phase took '
+            f'{phase.seconds:.6g} s',
         )
-    parts = [
-        _number(phase.get(part))
-        for part in ('map_shuffle_seconds', 'reduce_merge_seconds')
-    ]
+    parts = [job.map_shuffle_seconds, job.reduce_merge_seconds]
     finite_parts = [part for part in parts if part is not None]
     if len(finite_parts) == len(parts) and (
         min(finite_parts) < 0
-        or abs(math.fsum(finite_parts) - job) > 2 * _ROUNDING
+        or abs(math.fsum(finite_parts) - job.seconds) > 2 * _ROUNDING
     ):
         yield 'job_seconds', f'of {name} is not the sum of its two parts'
 
 
 def _job_sizes(
-    record: 'Record',
-    generated: Mapping[str, Any],
-    sorted_: Mapping[str, Any],
-    validated: Mapping[str, Any],
+    record: 'RunRecord',
+    generated: Phase,
+    sorted_: Phase,
+    validated: Phase,
 ) -> Iterator[Contradiction]:
     """Yield numbers of tasks and bytes that are not those of the work."""
-    for phase, name, expected in (
-        (generated, 'maps', record.maps),
-        (sorted_, 'reduces', record.reduces),
+    for phase, name, value, expected in (
+        (generated, 'maps', generated.job.maps, record.maps),
+        (sorted_, 'reduces', sorted_.job.reduces, record.reduces),
     ):
-        if phase.get(name, expected) != expected:
-            yield name, f'of {phase["name"]} is {phase[name]}, not {expected}'
+        if value not in (None, expected):
+            yield name, f'of {phase.name} is {value}, not {expected}'
     for phase, counter in (
         (generated, 'HDFS_BYTES_WRITTEN'),
         (sorted_, 'HDFS_BYTES_READ'),
         (sorted_, 'HDFS_BYTES_WRITTEN'),
         (validated, 'HDFS_BYTES_READ'),
     ):
-        value = _mapping(phase.get('counters')).get(counter)
+        value = phase.job.counters.get(counter)
         if value is not None and value < record.size_bytes:
             yield (
-                f'counters of {phase["name"]}',
+                f'counters of {phase.name}',
                 f'have {counter} {value}, less than the data set',
             )
 
 
-def _kit(record: 'Record') -> Iterator[Contradiction]:
-    kit = record.seen.get('kit')
+def _kit(record: 'RunRecord') -> Iterator[Contradiction]:
+    kit = record.observations.kit
     if record.derived:
         if kit is not None:
             yield 'derived', "is true although TPC's kit made the run"
         return
-    if not isinstance(kit, Mapping):
+    if kit is None:
         yield 'derived', "is false, but no run of TPC's kit is recorded"
         return
-    if kit.get('run') not in (1, 2):
-        yield 'seen.kit.run', f'is {kit.get("run")!r:.40}, not 1 or 2'
-    if not isinstance(kit.get('version'), str) or not kit['version']:
+    if kit.run not in (1, 2):
+        yield 'seen.kit.run', f'is {kit.run!r:.40}, not 1 or 2'
+    if not kit.version:
         yield 'seen.kit.version', 'is missing'
     if not record.valid:
         return
     if record.size_bytes not in KIT_SIZES:
         yield 'size_bytes', f"is {record.size_bytes}, not a size of TPC's kit"
-    metric = _number(kit.get('metric'))
     slack = _METRIC_SHARE * record.rate + _METRIC_STEP
-    if metric is None or abs(metric - record.rate) > slack:
+    if kit.metric is None or abs(kit.metric - record.rate) > slack:
         yield (
             'seen.kit.metric',
-            f'is {kit.get("metric")!r:.40}, but size and time make '
-            f'{record.rate:.4g}',
+            f'is {kit.metric!r:.40}, but size and time make {record.rate:.4g}',
         )
 
 
-_parsed = lru_cache(maxsize=1024)(parse)
-
-
-def _target(record: 'Record') -> Iterator[Contradiction]:
+def _target(record: 'RunRecord') -> Iterator[Contradiction]:
     """Yield facts of guests on bare metal, and the other way round."""
-    if record.kind == 'baseline':
-        if record.configuration != BARE_METAL:
-            yield (
-                'configuration',
-                f'is {record.configuration} although the kind is baseline',
-            )
-        for source, names in (
-            ('environment', _OF_HYPERVISORS),
-            ('seen', _OF_GUESTS),
+    target = record.run.target
+    facts, observed = record.sut.facts, record.observations.facts
+    if isinstance(target, BareMetal):
+        for source, values, names in (
+            ('environment', facts, _OF_HYPERVISORS),
+            ('seen', observed, _OF_GUESTS),
         ):
             for name in names:
-                if getattr(record, source).get(name) is not None:
+                if values.get(name) is not None:
                     yield f'{source}.{name}', 'does not exist on bare metal'
         return
-    try:
-        configuration = _parsed(record.configuration)
-    except errors.InputError as exc:
-        yield 'configuration', f'is not valid ({exc})'
-        return
-    if configuration.name != record.configuration:
-        yield 'configuration', f'is not written as {configuration.name}'
-    if 'host_vcpus' in record.seen:
+    if 'host_vcpus' in observed:
         yield 'seen.host_vcpus', 'is recorded on bare metal only'
     if record.valid:
-        yield from _guests(record, configuration)
+        yield from _guests(record, target)
 
 
 def _guests(
-    record: 'Record', configuration: Configuration
+    record: 'RunRecord', configuration: Configuration
 ) -> Iterator[Contradiction]:
     """Yield facts of the cloud that another configuration would have."""
-    backend = record.environment.get('backend')
-    if backend not in compute_backends.BACKENDS:
+    backend = record.sut.backend
+    if backend is None or backend not in compute_backends.BACKENDS:
         yield 'environment.backend', f'is {backend!r:.40}, which is unknown'
         return
     if reason := compute_backends.unsupported_parameter(
         configuration, backend
     ):
         yield 'environment.backend', f'is {backend}: {reason}'
-    flavor = _mapping(_mapping(record.seen.get('flavor')).get('worker'))
-    vcpus, ram = (_number(flavor.get(name)) for name in ('vcpus', 'ram'))
+    cloud = record.observations.cloud
+    flavor = cloud.flavor.get('worker', ObservedFlavor())
+    vcpus, ram = flavor.vcpus, flavor.ram
     if vcpus is None or ram is None or vcpus < 1 or ram < 1:
         yield 'seen.flavor', 'has no vCPUs or memory of a worker'
         return
-    specs = _mapping(flavor.get('extra_specs'))
-    policy = specs.get('hw:cpu_policy', 'shared')
+    policy = flavor.extra_specs.get('hw:cpu_policy', 'shared')
     if policy != configuration.cpu_policy:
         yield (
             'seen.flavor',
             f'has hw:cpu_policy {policy!r:.40}, but the configuration is '
             f'{configuration.cpu_policy}',
         )
-    name = _FLAVOR_NAME.fullmatch(str(flavor.get('name')))
+    name = _FLAVOR_NAME.fullmatch(flavor.name)
     if name and name.groups() != (
         configuration.name,
         f'{vcpus:.0f}',
@@ -489,21 +462,19 @@ def _guests(
     resource_class = (
         'PCPU' if configuration.cpu_policy == 'dedicated' else 'VCPU'
     )
-    allocations = _mapping(record.seen.get('allocations'))
-    if allocations and not any(
-        _mapping(used).get(resource_class) == vcpus
-        and _mapping(used).get('MEMORY_MB') == ram
-        for used in allocations.values()
+    if cloud.allocations and not any(
+        used.get(resource_class) == vcpus and used.get('MEMORY_MB') == ram
+        for used in cloud.allocations.values()
     ):
         yield 'seen.allocations', 'are of another flavor than the workers had'
     yield from _inventory(record, configuration, vcpus, ram)
 
 
 def _inventory(
-    record: 'Record', configuration: Configuration, vcpus: float, ram: float
+    record: 'RunRecord', configuration: Configuration, vcpus: float, ram: float
 ) -> Iterator[Contradiction]:
     """Yield ratios and sizes of hosts that are not the configuration's."""
-    inventory = _mapping(record.seen.get('inventory'))
+    inventory = record.observations.cloud.inventory
     if not inventory:
         yield 'seen.inventory', 'is missing'
     dedicated = configuration.cpu_policy == 'dedicated'
@@ -513,15 +484,14 @@ def _inventory(
     )
     for host, resources in inventory.items():
         for resource_class, ratio, amount in promises:
-            content = _mapping(_mapping(resources).get(resource_class))
-            total = _number(content.get('total'))
+            content = resources.get(resource_class, ObservedInventory())
+            total, actual = content.total, content.allocation_ratio
             if total is None:
                 yield (
                     'seen.inventory',
                     f'of {host:.60} has no {resource_class}',
                 )
                 continue
-            actual = _number(content.get('allocation_ratio'))
             if actual is None or not math.isclose(actual, ratio):
                 yield (
                     'seen.inventory',
@@ -537,9 +507,11 @@ def _inventory(
                 )
 
 
-def _hosts(record: 'Record') -> Iterator[Contradiction]:
-    hosts = _number(record.environment.get('hosts'))
-    worker_hosts = _number(record.environment.get('worker_hosts'))
+def _hosts(record: 'RunRecord') -> Iterator[Contradiction]:
+    hosts = record.sut.facts.get('hosts')
+    if isinstance(hosts, bool) or not isinstance(hosts, int | float):
+        hosts = None  # Some records contain the names of the hosts.
+    worker_hosts = record.sut.worker_hosts
     if hosts is not None and hosts < 1:
         yield 'environment.hosts', f'is {hosts}'
     if worker_hosts is not None and (
@@ -547,7 +519,7 @@ def _hosts(record: 'Record') -> Iterator[Contradiction]:
     ):
         yield 'environment.worker_hosts', f'is {worker_hosts} of {hosts}'
     # Guests may share hosts with controllers, so that fewer hosts count.
-    observed = _number(record.seen.get('worker_hosts'))
+    observed = record.observations.worker_hosts
     if (
         record.kind == 'baseline'
         and None not in (observed, worker_hosts)
@@ -557,7 +529,7 @@ def _hosts(record: 'Record') -> Iterator[Contradiction]:
             'environment.worker_hosts',
             f'is {worker_hosts}, but {observed} were observed',
         )
-    workers = _number(record.seen.get('workers'))
+    workers = record.observations.workers
     if workers is not None and record.valid and workers < record.replication:
         yield (
             'replication',
@@ -565,7 +537,7 @@ def _hosts(record: 'Record') -> Iterator[Contradiction]:
         )
 
 
-_CHECKS: tuple[Callable[['Record'], Iterator[Contradiction]], ...] = (
+_CHECKS: tuple[Callable[['RunRecord'], Iterator[Contradiction]], ...] = (
     _sizes,
     _verdict,
     _phases,

@@ -10,11 +10,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from hvstack import errors, jsonfile, paths, textfile
 from hvstack.model.strict_mapping import to_dataclass
-from hvstack.results.record import Record, number_phase_names
+from hvstack.results.observations import Phase
+from hvstack.results.record_data import RunRecord, number_phase_names
+from hvstack.results.typed_json import JsonObject
 
 #: Below the folder of the records.
 DIRECTORY = 'telemetry'
@@ -178,7 +179,7 @@ class Telemetry:
 
 
 def compute_windows(
-    phases: Sequence[Mapping[str, Any]],
+    phases: Sequence[Phase],
 ) -> dict[str, tuple[float, float]]:
     """Return Unix times of begin and end of each phase that has them.
 
@@ -186,18 +187,17 @@ def compute_windows(
     """
     windows_by_phase: dict[str, tuple[float, float]] = {}
     for name, phase in zip(number_phase_names(phases), phases, strict=True):
-        started_at = phase.get('began')
-        if started_at is None:
+        if phase.started_at is None:
             continue
-        ended = float(started_at) + float(phase['seconds'])
-        windows_by_phase[name] = (float(started_at), ended)
-        started = phase.get('job_began')
-        if name == 'HSSort' and started is not None:
-            shuffle_end = started + float(phase['map_shuffle_seconds'])
-            windows_by_phase['map-shuffle'] = (started, shuffle_end)
+        ended = phase.started_at + phase.seconds
+        windows_by_phase[name] = (phase.started_at, ended)
+        job = phase.job
+        if name == 'HSSort' and job.started_at is not None:
+            shuffle_end = job.started_at + (job.map_shuffle_seconds or 0)
+            windows_by_phase['map-shuffle'] = (job.started_at, shuffle_end)
             windows_by_phase['reduce-merge'] = (
                 shuffle_end,
-                shuffle_end + float(phase['reduce_merge_seconds']),
+                shuffle_end + (job.reduce_merge_seconds or 0),
             )
     return windows_by_phase
 
@@ -248,7 +248,7 @@ def compute_bounds(
     return min_bytes, max_bytes
 
 
-def summarize(telemetry: Telemetry) -> dict[str, Any]:
+def summarize(telemetry: Telemetry) -> JsonObject:
     """Return what a record keeps: sums by phase and by node.
 
     ``cpu``, ``steal`` and ``throttled`` are CPU seconds, the others bytes;
@@ -332,40 +332,35 @@ def _compute_phase_bounds(
     return byte_bounds
 
 
-def compute_steal_shares(record: Record) -> dict[str, float] | None:
+def compute_steal_shares(record: RunRecord) -> dict[str, float] | None:
     """Return the share of the CPU time of each node that was stolen.
 
     :returns: shares by name of the node; None if they are not available:
         without telemetry, for nodes that share a kernel, and on emulated
         CPUs, which count no stolen time.
     """
-    summary = record.seen.get('telemetry')
-    if not isinstance(summary, dict) or (
-        record.environment.get('backend') == 'qemu'
-    ):
+    summary = record.observations.telemetry
+    if summary is None or record.sut.backend == 'qemu':
         return None
     shares = {
-        name: node['steal'] / (node['cpus'] * node['seconds'])
-        for name, node in summary.get('nodes', {}).items()
-        if node.get('steal') is not None
-        and node.get('cpus')
-        and node.get('seconds')
+        name: node.steal / (node.cpus * node.seconds)
+        for name, node in summary.nodes.items()
+        if node.steal is not None and node.cpus and node.seconds
     }
     return shares or None
 
 
-def compute_retransmitted_shares(record: Record) -> dict[str, float]:
+def compute_retransmitted_shares(record: RunRecord) -> dict[str, float]:
     """Return the part of each node's TCP segments that it sent again.
 
     :returns: nothing where it is not known: without telemetry, or in records
         of older releases.
     """
-    summary = record.seen.get('telemetry')
-    if not isinstance(summary, dict):
+    summary = record.observations.telemetry
+    if summary is None:
         return {}
     counters_by_node = {
-        name: node.get('network', {})
-        for name, node in summary.get('nodes', {}).items()
+        name: node.network for name, node in summary.nodes.items()
     }
     return {
         name: counters['retransmitted_segments'] / counters['segments']
@@ -392,9 +387,7 @@ def _sum_known(values: Iterable[float | None]) -> float | None:
     )
 
 
-def save(
-    telemetry: Telemetry, records_dir: Path, run_id: str
-) -> dict[str, Any]:
+def save(telemetry: Telemetry, records_dir: Path, run_id: str) -> JsonObject:
     """Write a run's telemetry, and return what its record keeps.
 
     :param records_dir: of the records.
@@ -412,7 +405,7 @@ def save(
 
 def save_or_add_gap(
     telemetry: Telemetry, records_dir: Path, run_id: str
-) -> dict[str, Any]:
+) -> JsonObject:
     """Do as :func:`save`; a file that cannot be written is a gap."""
     try:
         return save(telemetry, records_dir, run_id)
@@ -422,7 +415,7 @@ def save_or_add_gap(
         return summary
 
 
-def copy(record: Record, source: Path, target: Path) -> None:
+def copy(record: RunRecord, source: Path, target: Path) -> None:
     """Copy a run's file between folders of records, if there is one.
 
     :raises hvstack.errors.InputError: it was edited.
@@ -433,13 +426,13 @@ def copy(record: Record, source: Path, target: Path) -> None:
         paths.write_whole(target / DIRECTORY / f'{record.id}.json', text)
 
 
-def read(record: Record, records_dir: Path) -> str:
+def read(record: RunRecord, records_dir: Path) -> str:
     """Return the file that a record names, proved to be the one it was.
 
     :raises hvstack.errors.InputError: there is none, or it was edited.
     """
-    summary = record.seen.get('telemetry')
-    if not isinstance(summary, dict) or 'sha256' not in summary:
+    summary = record.observations.telemetry
+    if summary is None or not summary.sha256:
         raise errors.InputError('the record has no telemetry')
     path = records_dir / DIRECTORY / f'{record.id}.json'
     try:
@@ -448,7 +441,7 @@ def read(record: Record, records_dir: Path) -> str:
         raise errors.InputError(
             f'{path}: cannot be read, restore it: {exc}'
         ) from exc
-    if hashlib.sha256(text.encode()).hexdigest() != summary['sha256']:
+    if hashlib.sha256(text.encode()).hexdigest() != summary.sha256:
         raise errors.InputError(
             f"{path}: the record's 'sha256' does not fit, the file was "
             'edited: restore it'
@@ -456,7 +449,7 @@ def read(record: Record, records_dir: Path) -> str:
     return text
 
 
-def load(record: Record, records_dir: Path) -> Telemetry:
+def load(record: RunRecord, records_dir: Path) -> Telemetry:
     """Return a run's telemetry.
 
     :raises hvstack.errors.InputError: there is none, it was edited, or a

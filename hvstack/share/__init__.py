@@ -24,6 +24,8 @@ HEAT_TEMPLATES = ROOT / 'heat-templates'
 HOST_PROFILES = ROOT / 'hosts'
 #: Templates of the lab's services, and their constraints file.
 LAB = ROOT / 'lab'
+#: JSON Schemas of files that hvstack writes.
+SCHEMAS = ROOT / 'schemas'
 #: Rally tasks, and the Jinja2 files that they import.
 RALLY_TASKS = ROOT / 'rally-tasks'
 #: Shell programs that run on nodes and hosts.

@@ -11,7 +11,7 @@ from hvstack.model.configuration import Configuration
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
 from hvstack.results import percentages, stats
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 from hvstack.sweep import (
     rallytask,
     schedule,
@@ -38,7 +38,7 @@ class SweepStatus:
     """
 
     strategy: Strategy
-    records: list[Record]
+    records: list[RunRecord]
     measured: MeasuredRates
     workloads: list[list[Step]]
     corrected_rates: stats.DriftCorrectedRates
@@ -137,7 +137,7 @@ def load_status(sweep: Sweep, records_dir: Path | None = None) -> SweepStatus:
     )
     records = sweep_store.load_records(sweep.id, records_dir)
     measured = schedule.collect_rates(records, sweep.size_bytes)
-    valid: dict[str, list[Record]] = {}
+    valid: dict[str, list[RunRecord]] = {}
     for run_record in records:
         if run_record.valid and run_record.size_bytes == sweep.size_bytes:
             valid.setdefault(run_record.configuration, []).append(run_record)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hvstack.model.configuration import Configuration
 from hvstack.model.target import BareMetal
 from hvstack.results import record
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 from hvstack.sweep import executor, sweep_store
 from hvstack.sweep.run_order import count_baselines
 from hvstack.sweep.strategies import (
@@ -129,7 +129,7 @@ def simulate(
 
 
 def compute_median_times(
-    records: Sequence[Record], size_bytes: int
+    records: Sequence[RunRecord], size_bytes: int
 ) -> tuple[float | None, float | None]:
     """Return median seconds of a run and of a change of the cluster.
 
@@ -145,7 +145,7 @@ def compute_median_times(
         if run_record.valid and run_record.size_bytes == size_bytes
     ]
     gaps = []
-    by_sweep: dict[str, Record] = {}
+    by_sweep: dict[str, RunRecord] = {}
     for run_record in records:
         last = by_sweep.get(run_record.sweep)
         if last is not None and _is_other_cluster(last, run_record):
@@ -212,12 +212,12 @@ def estimate_max_seconds(sweep: Sweep) -> float | None:
     return max_estimate.seconds(run, run if setup is None else setup)
 
 
-def _is_other_cluster(last: Record, run_record: Record) -> bool:
+def _is_other_cluster(last: RunRecord, run_record: RunRecord) -> bool:
     """Return whether two runs were measured on different clusters."""
     if last.configuration != run_record.configuration:
         return True
-    clusters = [item.seen.get('cluster') for item in (last, run_record)]
-    return None not in clusters and clusters[0] != clusters[1]
+    clusters = [item.observations.cluster for item in (last, run_record)]
+    return all(clusters) and clusters[0] != clusters[1]
 
 
 def _find_times(sweep: Sweep) -> tuple[float | None, float | None]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hvstack.model.configuration import Configuration
 from hvstack.model.target import BareMetal, Target, parse_target
 from hvstack.results import percentages
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 from hvstack.sweep.run_order import (
     Step,
     build_workload,
@@ -19,7 +19,9 @@ from hvstack.sweep.run_order import (
 from hvstack.sweep.strategies import MeasuredRates, RunRequest, Strategy
 
 
-def collect_rates(records: Iterable[Record], size_bytes: int) -> MeasuredRates:
+def collect_rates(
+    records: Iterable[RunRecord], size_bytes: int
+) -> MeasuredRates:
     """Return the rates of a sweep for its strategy.
 
     :param records: records of the sweep.
@@ -43,7 +45,7 @@ def collect_rates(records: Iterable[Record], size_bytes: int) -> MeasuredRates:
 
 def plan_workloads(
     strategy: Strategy,
-    records: Sequence[Record],
+    records: Sequence[RunRecord],
     size_bytes: int,
     *,
     sweep: str = '',

@@ -21,7 +21,7 @@ from hvstack.model import compute_backends
 from hvstack.model.configuration import Configuration
 from hvstack.model.strict_mapping import Fields, to_dataclass
 from hvstack.results import record, run_id
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 from hvstack.sweep import search_space
 from hvstack.sweep.run_order import Step, build_quick_workloads
 from hvstack.sweep.search_space import CAPABILITIES, ParameterValues
@@ -338,7 +338,9 @@ def resume_or_begin(
     )
 
 
-def load_records(sweep: str, records_dir: Path | None = None) -> list[Record]:
+def load_records(
+    sweep: str, records_dir: Path | None = None
+) -> list[RunRecord]:
     """Return the records of a sweep, sorted by start time.
 
     :param sweep: name of the sweep.
@@ -353,7 +355,7 @@ def load_records(sweep: str, records_dir: Path | None = None) -> list[Record]:
 
 def find_records(
     sweep: str, step: Step, records_dir: Path | None = None
-) -> tuple[Record | None, Record | None]:
+) -> tuple[RunRecord | None, RunRecord | None]:
     """Return the valid record of a step and its last invalid record."""
     valid = invalid = None
     for run_record in load_records(sweep, records_dir):

@@ -22,7 +22,7 @@ from hvstack.model.target import Target, parse_target
 from hvstack.progress import Progress
 from hvstack.results import comparability, percentages, record, stats
 from hvstack.results.percentages import MAX_TRIES
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 from hvstack.results.stats import Percent
 from hvstack.sweep import rallytask, sweep_store
 from hvstack.sweep.run_order import Step, build_workload
@@ -263,7 +263,7 @@ def _run_side(
             for step in remaining_steps
         ]
         if any(
-            run_record is None or run_record.seen.get('killed')
+            run_record is None or run_record.observations.killed
             for run_record in failed
         ):
             # Rally did not execute the run, or the run would be killed again.
@@ -326,7 +326,7 @@ def gather_trials(
 
 def _build_trial(
     trial_number: int,
-    sides: Sequence[Sequence[Record]],
+    sides: Sequence[Sequence[RunRecord]],
     allow: Collection[str],
 ) -> Trial:
     records_a, records_b = sides

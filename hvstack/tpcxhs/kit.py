@@ -20,7 +20,7 @@ from pathlib import Path
 from hvstack import errors, textfile
 from hvstack.cluster.base import Cluster, Node
 from hvstack.progress import Progress
-from hvstack.results import record, signing
+from hvstack.results import record, record_data, signing
 from hvstack.results.benchmark import KIT_SIZES, PHASES
 from hvstack.tpcxhs import datacheck, run
 from hvstack.tpcxhs.phases import PHASE_SECONDS
@@ -208,7 +208,7 @@ def execute_kit(node: Node, size_bytes: int, timeout: float) -> str:
 
 def measure_runs(
     cluster: Cluster, spec: RunSpec, progress: Progress | None = None
-) -> list[record.Record]:
+) -> list[record_data.RunRecord]:
     """Execute a run, or a pair of runs with TPC's kit, and save the records.
 
     :param cluster: cluster that executes the runs.
@@ -228,7 +228,7 @@ def _measure_pair(
     spec: RunSpec,
     path: Path,
     progress: Progress | None,
-) -> list[record.Record]:
+) -> list[record_data.RunRecord]:
     """Execute the two runs of the kit, and save a record of each run.
 
     Caches are dropped only before the first run: TPCx-HS allows only the
@@ -260,11 +260,10 @@ def _measure_pair(
         if kit_run.run_number not in spec.run_numbers:
             continue
         first = spec.run_id
-        saved = _build_result(whole, kit_run, slower, version).to_record(
-            replace(first, index=first.index + kit_run.run_number - 1)
-        )
-        saved.derived = False
-        record.save(saved, spec.records_dir)
+        run_id = replace(first, index=first.index + kit_run.run_number - 1)
+        run_result = _build_result(whole, kit_run, slower, version)
+        saved = record_data.sign(run_result.to_record(run_id, derived=False))
+        record.store(saved, spec.records_dir)
         records.append(saved)
     return records
 

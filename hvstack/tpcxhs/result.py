@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hvstack.model.target import BareMetal
-from hvstack.results import record
+from hvstack.results import record_data
 from hvstack.results.run_id import RunId
 from hvstack.results.telemetry import Telemetry
 from hvstack.tpcxhs.workload import Workload
@@ -69,7 +68,7 @@ class RunResult:
         """Rate in TB per hour; 0 for a run that is not valid."""
         if not self.is_valid:
             return 0.0
-        return record.compute_rate(
+        return record_data.compute_rate(
             self.workload.size_bytes, self.total_seconds
         )
 
@@ -85,30 +84,33 @@ class RunResult:
                 + (f'; {self.reason}' if self.reason else '')
             )[:2000]
 
-    def to_record(self, run_id: RunId) -> record.Record:
+    def to_record(
+        self, run_id: RunId, *, derived: bool = True
+    ) -> record_data.RunRecord:
         """Return the run record, which is not saved yet.
 
         :param run_id: identity of the run.
+        :param derived: whether the substitute workload ran.
+        :raises hvstack.errors.InputError: a value cannot be recorded.
         """
-        is_baseline = isinstance(run_id.target, BareMetal)
-        return record.Record(
-            sweep=run_id.sweep,
-            kind='baseline' if is_baseline else 'configuration',
-            configuration=run_id.target.name,
-            index=run_id.index,
-            started=self.started,
-            ended=self.ended,
-            valid=self.is_valid,
-            reason=self.reason,
-            size_bytes=self.workload.size_bytes,
-            replication=self.workload.replication,
-            maps=self.workload.maps,
-            reduces=self.workload.reduces,
-            phases=self.phases,
-            total_seconds=self.total_seconds,
-            rate=self.rate,
-            environment=self.sut,
-            seen=self.observations,
+        return record_data.create(
+            run_id,
+            {
+                'started': self.started,
+                'ended': self.ended,
+                'valid': self.is_valid,
+                'reason': self.reason,
+                'size_bytes': self.workload.size_bytes,
+                'replication': self.workload.replication,
+                'maps': self.workload.maps,
+                'reduces': self.workload.reduces,
+                'phases': self.phases,
+                'total_seconds': self.total_seconds,
+                'rate': self.rate,
+                'environment': self.sut,
+                'seen': self.observations,
+                'derived': derived,
+            },
         )
 
 

@@ -14,7 +14,13 @@ from hvstack.cluster import sampler as sampling
 from hvstack.cluster.base import Cluster
 from hvstack.hadoop import daemons, site_files
 from hvstack.progress import Progress
-from hvstack.results import record, signing, telemetry
+from hvstack.results import (
+    observations,
+    record,
+    record_data,
+    signing,
+    telemetry,
+)
 from hvstack.tpcxhs import preparation
 from hvstack.tpcxhs.phases import PHASE_SECONDS, PhaseRunner
 from hvstack.tpcxhs.result import RunResult, RunSpec, format_now
@@ -81,7 +87,10 @@ def run(
         run_result.ended = run_result.ended or format_now()
         if interval:
             run_result.telemetry = sampler.collect(
-                started_at, telemetry.compute_windows(run_result.phases)
+                started_at,
+                telemetry.compute_windows(
+                    observations.read_phases(run_result.phases)
+                ),
             )
     run_result.add_kills(_find_kills(cluster, kills))
     return run_result
@@ -121,7 +130,7 @@ def _run_steps(
 
 def measure(
     cluster: Cluster, spec: RunSpec, progress: Progress | None = None
-) -> record.Record:
+) -> record_data.RunRecord:
     """Execute the benchmark once and save its record, valid or not.
 
     :param cluster: cluster that executes the run.
@@ -138,10 +147,14 @@ def measure(
     )
     run_record = run_result.to_record(spec.run_id)
     if run_result.telemetry:
-        run_record.seen['telemetry'] = telemetry.save_or_add_gap(
+        summary = telemetry.save_or_add_gap(
             run_result.telemetry, spec.records_dir, run_record.id
         )
-    record.save(run_record, spec.records_dir)
+        run_record = record_data.add_observations(
+            run_record, {'telemetry': summary}
+        )
+    run_record = record_data.sign(run_record)
+    record.store(run_record, spec.records_dir)
     return run_record
 
 

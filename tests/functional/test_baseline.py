@@ -72,13 +72,14 @@ class RunTest(BaselineTest):
         self.assertEqual(run_record.id, row['ID'])
         self.assertTrue(run_record.valid, run_record.reason)
         self.assertEqual(
-            list(PHASES), [phase['name'] for phase in run_record.phases]
+            list(PHASES), [phase.name for phase in run_record.phases]
         )
         self.assertEqual(2, run_record.replication)
-        self.assertEqual(0, run_record.seen['blocks_on_one_host'])
-        caps = run_record.environment['caps']
-        for name, share in run_record.seen['host_cpu_share'].items():
-            self.assertLess(share, caps[name]['cpu'] * 1.1)
+        facts = run_record.observations.facts
+        self.assertEqual(0, facts['blocks_on_one_host'])
+        caps = run_record.sut.caps
+        for name, share in facts['host_cpu_share'].items():
+            self.assertLess(share, caps[name].cpu * 1.1)
         self.assert_given_back()
 
 

@@ -60,7 +60,7 @@ class SweepTest(testtools.TestCase):
         self.assertEqual(3, len(records))
         self.assertEqual(3, len(percentages.group_by_cluster(records)))
         for record in records:
-            self.assertTrue(record.seen['cluster'].startswith('CID-'))
+            self.assertTrue(record.observations.cluster.startswith('CID-'))
             shares = compute_retransmitted_shares(record)
             self.assertEqual(3, len(shares))
             self.assertLess(

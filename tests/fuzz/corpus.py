@@ -307,9 +307,7 @@ def record(
         run = factory.run(
             *(configuration, index, seconds), sweep=SWEEP, started=started
         )
-        content: dict[str, Any] = json.loads(
-            json.dumps(records.to_mapping(run))
-        )
+        content: dict[str, Any] = json.loads(json.dumps(run.document))
         content['id'] = _id(number)
         return content
     is_baseline = configuration == 'bare-metal'

@@ -31,7 +31,7 @@ from hvstack import conf, errors, paths, share
 from hvstack.cli import app, commands
 from hvstack.hadoop import site_files, sizing, tuning_profiles
 from hvstack.rally_plugins import contexts, scenario, slas
-from hvstack.results import record
+from hvstack.results import record, record_data
 from tests.golden import compare
 from tests.unit.cli.test_host import CLOUDS_ENTRY
 from tests.unit.cloud import fake
@@ -488,7 +488,7 @@ def plans() -> Iterator[tuple[str, str]]:
     )
 
 
-def _records(directory: Path) -> list[record.Record]:
+def _records(directory: Path) -> list[record_data.RunRecord]:
     """Store the records of two sweeps; return them."""
     caps = {'caps': {'hv-host2': {'cpu': 0.65}}}
     runs: list[tuple[str, int, float, dict[str, Any]]] = [
@@ -520,11 +520,11 @@ def _records(directory: Path) -> list[record.Record]:
                 observations=dict(caps),
                 **changes,
             )
-            run_record.id = str(
-                uuid.uuid5(uuid.NAMESPACE_URL, f'{sweep}/{run_index}')
-            )
+            run_uuid = uuid.uuid5(uuid.NAMESPACE_URL, f'{sweep}/{run_index}')
             # A signature would need a key of the machine's.
-            run_record.digest = run_record.computed_digest()
+            run_record = factory.with_digest(
+                factory.edit(run_record, 'id', str(run_uuid))
+            )
             record.store(run_record, directory)
             records.append(run_record)
     return records

@@ -26,8 +26,8 @@ from hvstack.lab import clouds_yaml
 from hvstack.lab.hosts import cgroups
 from hvstack.model.configuration import parse
 from hvstack.report import findings, sweep_report
-from hvstack.results import telemetry
-from hvstack.results.record import Record
+from hvstack.results import record_data, telemetry
+from hvstack.results.run_id import RunId
 from hvstack.sweep import recovery
 from hvstack.tpcxhs import run as tpcxhs
 from hvstack.tpcxhs.workload import Workload
@@ -97,25 +97,21 @@ class FindingsTest(testtools.TestCase):
         """Run once, and return what is found, evidence by title."""
         run_result = tpcxhs.run(self.cluster, WORK, interval=2)
         self.assertEqual('', run_result.reason)
-        run_record: Record = run_result.to_record(
-            sweep='s',
-            kind='configuration',
-            configuration=parse('i2').name,
-            index=0,
-        )
+        run_record = run_result.to_record(RunId('s', parse('i2'), 0))
         assert run_result.telemetry
         self.assertEqual([], run_result.telemetry.gaps)
         self.assertEqual(
             len(self.cluster.nodes), len(run_result.telemetry.nodes)
         )
-        run_record.seen['telemetry'] = telemetry.summarize(
-            run_result.telemetry
+        run_record = record_data.add_observations(
+            run_record,
+            {'telemetry': telemetry.summarize(run_result.telemetry)},
         )
         sweep = sweep_report.build_report([run_record])
         self.addDetail(
             'seen',
             testtools.content.text_content(
-                f'{run_record.seen["telemetry"]}\n{run_record.phases}'
+                f'{run_record.observations.telemetry}\n{run_record.phases}'
             ),
         )
         return {

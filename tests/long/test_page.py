@@ -13,11 +13,12 @@ from hvstack import processutils, report
 from hvstack.lab import packages
 from hvstack.report import sweep_report
 from hvstack.results import telemetry
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 from tests.unit.report.test_findings import tasked
 from tests.unit.report.test_page import EVIL, Page, counted
 from tests.unit.report.test_report import sweep
 from tests.unit.report.test_telemetry import build_telemetry
+from tests.unit.results import factory
 from tests.unit.results.factory import run
 
 #: Chromium without what it fetches for itself.
@@ -108,18 +109,19 @@ class BrowserTest(testtools.TestCase):
 
     def test_telemetry(self) -> None:
         records = [tasked(counted(run_record)) for run_record in sweep()]
-        for run_record in records:
+        for index, run_record in enumerate(records):
             if run_record.valid:
-                run_record.seen['telemetry'] = telemetry.save(
+                summary = telemetry.save(
                     build_telemetry(), self.directory, run_record.id
                 )
+                records[index] = factory.tell(run_record, telemetry=summary)
         self.assert_drawn(
             report.build_page(records, records_dir=self.directory), 10
         )
 
     def test_script_in_a_name(self) -> None:
-        records: list[Record] = [
-            counted(run(name, 0, 100, sweep=EVIL, cpu_model=EVIL))
+        records: list[RunRecord] = [
+            counted(run(name, 0, 100, cpu_model=EVIL))
             for name in ('bare-metal', 'i1')
         ]
         elements = self.assert_drawn(report.build_page(records), 4)

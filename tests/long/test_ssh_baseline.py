@@ -189,7 +189,7 @@ class SSHBaselineTest(testtools.TestCase):
         self.assertEqual('baseline', run_record.kind)
         self.assertEqual(
             baseline_hosts.environment(self.hosts)['caps'],
-            run_record.environment['caps'],
+            run_record.sut.facts['caps'],
         )
         # Only members reached Hadoop.
         print(f'firewall: {counts}', file=sys.stderr)

@@ -454,7 +454,7 @@ class InstalledTest(_PackageTest):
                     started=f'2026-11-21T0{hour}:45:00Z',
                 )
                 # A signature would need a key of the machine's.
-                run_record.digest = run_record.computed_digest()
+                run_record = factory.with_digest(run_record)
                 record.store(run_record, records)
             records.chmod(0o755)
             for path in records.iterdir():

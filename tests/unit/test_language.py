@@ -90,17 +90,6 @@ def list_exceptions(path: Path, tree: ast.AST) -> set[ast.AST]:
                 target=ast.Name(id='seen') as target, value=ast.Call()
             ) if ast.unparse(node).endswith(' = set()'):
                 allowed.add(target)
-            # The observations of a run record.
-            case ast.ClassDef(name='Record', body=body):
-                allowed |= {
-                    field.target
-                    for field in body
-                    if isinstance(field, ast.AnnAssign)
-                    and ast.unparse(field.target) == 'seen'
-                }
-            case ast.Attribute(attr='seen', value=ast.Name(id=name)):
-                if name.rstrip('_').endswith('record'):
-                    allowed.add(node)
     return allowed
 
 

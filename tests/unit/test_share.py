@@ -21,6 +21,7 @@ LINKS = {
     'etc/hvstack/hvstack.conf.sample': 'hvstack.conf.sample',
     'etc/lab': 'lab',
     'etc/nova': 'nova',
+    'etc/schemas': 'schemas',
     'etc/shell': 'shell',
 }
 
@@ -36,6 +37,7 @@ class Share(testtools.TestCase):
             share.HOST_PROFILES,
             share.LAB,
             share.RALLY_TASKS,
+            share.SCHEMAS,
             share.SHELL,
         ):
             self.assertTrue(any(path.iterdir()), path)

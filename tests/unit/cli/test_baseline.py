@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 
 import fixtures
@@ -14,6 +15,7 @@ from hvstack.cli import baseline
 from hvstack.cli.app import main
 from hvstack.cluster import bare_metal
 from hvstack.results import record
+from tests.unit.results import factory
 from tests.unit.results.factory import run, save
 
 
@@ -72,14 +74,16 @@ class BaselineTest(testtools.TestCase):
         path = record.save(forged_record, self.directory / 'sender')
         text = json.dumps({'pid': 1, 'started': 0, 'hosts': []})
         for name in ('../../taken/pwn', '../taken/pwn', '/etc/pwn', '..'):
-            forged_record.id = name
-            forged_record.seen = {
-                'telemetry': {
-                    'sha256': hashlib.sha256(text.encode()).hexdigest()
-                }
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            document = {
+                **factory.tell(
+                    forged_record, telemetry={'sha256': digest}
+                ).document,
+                'id': name,
             }
-            forged_record.digest = forged_record.computed_digest()
-            path.write_text(json.dumps(record.to_mapping(forged_record)))
+            forged = replace(forged_record, document=document)
+            document['digest'] = forged.computed_digest()
+            path.write_text(json.dumps(document))
             for directory in (
                 self.directory / 'taken',
                 path.parent / 'telemetry',

@@ -7,12 +7,12 @@ import testtools
 from hvstack import report
 from hvstack.report import comparison, sweep_report
 from hvstack.report.comparison import Comparison
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 from tests.unit.report.test_page import Page
 from tests.unit.results.factory import run
 
 
-def runs(sweep: str, i1: float, **environment: object) -> list[Record]:
+def runs(sweep: str, i1: float, **environment: object) -> list[RunRecord]:
     """Return two runs on bare metal and two of i1, one per cent apart."""
     return [
         run(name, index, seconds * (1 + index / 100), sweep=sweep, **facts)
@@ -25,7 +25,7 @@ def runs(sweep: str, i1: float, **environment: object) -> list[Record]:
 
 
 def both(
-    before: list[Record], after: list[Record], *changed: str
+    before: list[RunRecord], after: list[RunRecord], *changed: str
 ) -> Comparison:
     return comparison.build_comparison(
         sweep_report.build_report(before),

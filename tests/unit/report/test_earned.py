@@ -13,7 +13,8 @@ from hvstack.model.host import HostProfile, from_mapping
 from hvstack.model.target import BARE_METAL
 from hvstack.report import approval, sweep_report
 from hvstack.results import evidence, signing
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
+from tests.unit.results import factory
 from tests.unit.results.factory import run
 
 LAB = {
@@ -83,7 +84,7 @@ class Sweep:
 
     def build_record(
         self, configuration: str, index: int, seconds: float
-    ) -> Record:
+    ) -> RunRecord:
         is_baseline = configuration == BARE_METAL
         observations = {} if is_baseline else copy.deepcopy(self.observations)
         record = run(
@@ -96,12 +97,22 @@ class Sweep:
         return self.sealed(record)
 
     @staticmethod
-    def sealed(record: Record) -> Record:
-        record.digest = record.computed_digest()
-        return record
+    def sealed(record: RunRecord) -> RunRecord:
+        return factory.with_digest(record)
+
+    def edit(self, index: int, path: str, value: Any) -> None:
+        """Change a run of the configuration."""
+        record = factory.edit(self.measured[index], path, value)
+        position = self.records.index(self.measured[index])
+        self.records[position] = factory.with_digest(record)
+
+    def edit_all(self, path: str, value: Any) -> None:
+        """Change all runs of the configuration."""
+        for index in range(len(self.measured)):
+            self.edit(index, path, value)
 
     @property
-    def measured(self) -> list[Record]:
+    def measured(self) -> list[RunRecord]:
         """The configuration's runs."""
         return [record for record in self.records if record.kind != 'baseline']
 
@@ -208,8 +219,12 @@ class Approve(testtools.TestCase):
     def test_one_good_run_is_not_enough(self) -> None:
         self.assert_refused(Sweep(seconds=(100,)), '1 run(s) of i2')
         sweep = Sweep(seconds=(100, 101))
-        bad = sweep.measured[1]
-        bad.valid, bad.rate, bad.reason = False, 0.0, 'checksum differs'
+        for path, value in (
+            ('valid', False),
+            ('rate', 0.0),
+            ('reason', 'checksum differs'),
+        ):
+            sweep.edit(1, path, value)
         self.assert_refused(sweep, '1 run(s) of i2', 'checksum differs')
 
     def test_one_good_run_of_the_baseline_is_not_enough(self) -> None:
@@ -219,18 +234,18 @@ class Approve(testtools.TestCase):
 
     def test_comparison_must_be_valid(self) -> None:
         sweep = Sweep()
-        sweep.measured[0].environment['hadoop'] = '3.3.6'
+        sweep.edit(0, 'environment/hadoop', '3.3.6')
         self.assert_refused(sweep, 'hadoop is 3.3.6 here and 3.4.3 there')
 
     def test_other_host_profile(self) -> None:
         sweep = Sweep()
-        sweep.measured[2].seen['host_profile']['worker']['name'] = 'vsan'
+        sweep.edit(2, 'seen/host_profile/worker/name', 'vsan')
         self.assert_refused(sweep, "on host profile 'vsan'")
         sweep = Sweep()
         sweep.profile = lab(cpu_cap=0.7)
         self.assert_refused(sweep, 'has changed since')
         sweep = Sweep()
-        del sweep.measured[1].seen['host_profile']
+        sweep.edit(1, 'seen/host_profile', ...)
         self.assert_refused(sweep, 'do not say on which host profile')
 
     def test_other_flavor(self) -> None:
@@ -243,17 +258,17 @@ class Approve(testtools.TestCase):
             ('extra_specs', {'quota:cpu_shares': '1'}),
         ):
             sweep = Sweep()
-            sweep.measured[1].seen['flavor']['worker'][name] = value
+            sweep.edit(1, f'seen/flavor/worker/{name}', value)
             self.assert_refused(sweep, 'that was measured has ')
         sweep = Sweep()
-        sweep.measured[0].seen['flavor'] = {}
+        sweep.edit(0, 'seen/flavor', {})
         self.assert_refused(sweep, 'do not say which flavor')
 
     def test_published_evidence_is_no_other_flavor(self) -> None:
         sweep = Sweep()
-        for record in sweep.measured:
-            specs = record.seen['flavor']['worker']['extra_specs']
-            specs['hvstack:evidence'] = 'percent=98'
+        sweep.edit_all(
+            'seen/flavor/worker/extra_specs/hvstack:evidence', 'percent=98'
+        )
         self.assertEqual('', sweep.refusal())
 
     def test_ratio_asked(self) -> None:
@@ -263,15 +278,15 @@ class Approve(testtools.TestCase):
     def test_ratio_seen(self) -> None:
         for resource_class in ('VCPU', 'MEMORY_MB'):
             sweep = Sweep()
-            host = sweep.measured[2].seen['inventory']['hv-host2']
-            host[resource_class]['allocation_ratio'] = 1.5
+            host = f'seen/inventory/hv-host2/{resource_class}'
+            sweep.edit(2, f'{host}/allocation_ratio', 1.5)
             self.assert_refused(
                 sweep, f'ratio 1.5 of {resource_class} on hv-host2'
             )
-            del host[resource_class]
+            sweep.edit(2, host, ...)
             self.assert_refused(sweep, 'no CPUs or memory of hv-host2')
         sweep = Sweep()
-        del sweep.measured[0].seen['inventory']
+        sweep.edit(0, 'seen/inventory', ...)
         self.assert_refused(sweep, "Placement's inventories")
 
     def test_backends(self) -> None:
@@ -280,11 +295,9 @@ class Approve(testtools.TestCase):
             ('esx', 'measure it on kvm'),
         ):
             sweep = Sweep()
-            for record in sweep.measured:
-                record.environment['backend'] = backend
+            sweep.edit_all('environment/backend', backend)
             self.assert_refused(sweep, message)
-        for record in sweep.measured:
-            record.environment['backend'] = 'kvm'
+        sweep.edit_all('environment/backend', 'kvm')
         self.assertEqual('', sweep.refusal())
 
     def test_lxc_is_for_a_lab(self) -> None:
@@ -298,22 +311,18 @@ class Approve(testtools.TestCase):
     def test_every_spec_is_honoured(self) -> None:
         sweep = Sweep('i2-dedicated')
         self.assert_refused(sweep, 'lxc does not honour extra_specs.hw:')
-        for record in sweep.measured:
-            record.environment['backend'] = 'kvm'
+        sweep.edit_all('environment/backend', 'kvm')
         self.assertEqual('', sweep.refusal())
         disks = lab(disks={'count': 2, 'size_gb': 10})
         self.assert_refused(Sweep(profile=disks), 'honour ephemeral')
 
     def test_pool_of_one_copy(self) -> None:
         sweep = Sweep('i2-ceph')
-        for record in sweep.measured:
-            record.environment['backend'] = 'kvm'
+        sweep.edit_all('environment/backend', 'kvm')
         self.assert_refused(sweep, 'how many copies')
-        for record in sweep.measured:
-            record.seen['ceph_pools'] = {'volumes': 3, 'fast': 1}
+        sweep.edit_all('seen/ceph_pools', {'volumes': 3, 'fast': 1})
         self.assert_refused(sweep, "'fast' kept one copy")
-        for record in sweep.measured:
-            record.seen['ceph_pools'] = {'volumes': 3, 'fast': 2}
+        sweep.edit_all('seen/ceph_pools', {'volumes': 3, 'fast': 2})
         self.assertEqual(2, sweep.approve()['pool_size'])
 
     def test_lower_bound(self) -> None:
@@ -358,13 +367,13 @@ class Verify(testtools.TestCase):
             'evidence': self.sweep.approve(),
         }
 
-    def verify(self, records: list[Record]) -> None:
+    def verify(self, records: list[RunRecord]) -> None:
         parsed_catalogue = catalogue.from_mapping(
             self.data, lambda at: f'f:{at}'
         )
         evidence.verify_evidence(parsed_catalogue.entries[0], records)
 
-    def refused(self, records: list[Record]) -> str:
+    def refused(self, records: list[RunRecord]) -> str:
         exc = self.assertRaises(errors.InputError, self.verify, records)
         text = str(exc)
         self.assertTrue(text.startswith('f:flavors.0.evidence'), text)
@@ -385,7 +394,9 @@ class Verify(testtools.TestCase):
             record = sweep.build_record(
                 name, hour // 2, 100 * 1.2**hour + hour % 3
             )
-            record.started = f'2026-11-21T{hour:02}:00:00Z'
+            record = factory.edit(
+                record, 'started', f'2026-11-21T{hour:02}:00:00Z'
+            )
             sweep.records.append(sweep.sealed(record))
         del sweep.records[:3]
         sweep.records.remove(sweep.measured[0])

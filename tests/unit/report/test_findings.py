@@ -4,20 +4,22 @@ from typing import Any
 import testtools
 
 from hvstack.report import findings, sweep_report
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 from tests.unit.report.test_page import counted
+from tests.unit.results import factory
 from tests.unit.results.factory import run
 
 SMALL = {'hv-host2': {'memory_mib': 4864}}
 
 
-def tasked(record: Record, slow: float = 1, last: float = 11) -> Record:
+def tasked(record: RunRecord, slow: float = 1, last: float = 11) -> RunRecord:
     """Give a record's jobs tasks on three nodes.
 
     :param slow: how many times longer the first node's take.
     :param last: seconds of the last task.
     """
-    for phase in record.phases:
+    phases = factory.stored_phases(record)
+    for phase in phases:
         if phase['name'] not in ('HSGen', 'HSSort'):
             continue
         phase['job_seconds'] = 20
@@ -41,10 +43,12 @@ def tasked(record: Record, slow: float = 1, last: float = 11) -> Record:
         }
         phase['reducers'] = {'least': 90, 'median': 100, 'most': 110}
         phase['failures'] = []
-    return record
+    return factory.edit(record, 'phases', phases)
 
 
-def sampled(record: Record, source: str = 'sysstat', **fields: Any) -> Record:
+def sampled(
+    record: RunRecord, source: str = 'sysstat', **fields: Any
+) -> RunRecord:
     """Give a record the digest of clean telemetry, then these of one node."""
     whole = record.size_bytes * record.replication
     node = {
@@ -55,7 +59,7 @@ def sampled(record: Record, source: str = 'sysstat', **fields: Any) -> Record:
         'swap': 0.0,
         'disks': {'vdb': {'read': 5e8, 'write': 5e8, 'busy': 10.0}},
     }
-    record.seen['telemetry'] = {
+    summary = {
         'source': source,
         'gaps': [],
         'phases': {
@@ -64,13 +68,22 @@ def sampled(record: Record, source: str = 'sysstat', **fields: Any) -> Record:
         },
         'nodes': {'w0': node | fields, 'w1': dict(node), 'w2': dict(node)},
     }
-    return record
+    return factory.tell(record, telemetry=summary)
+
+
+#: Sums of telemetry in HSGen.
+_SUMS = 'seen/telemetry/phases/HSGen'
+
+
+def _sums(record: RunRecord) -> dict[str, float]:
+    assert record.observations.telemetry
+    return dict(record.observations.telemetry.phases['HSGen'])
 
 
 class Findings(testtools.TestCase):
     """Each is found once it is there, and not before."""
 
-    def list_findings(self, *records: Record) -> dict[str, str]:
+    def list_findings(self, *records: RunRecord) -> dict[str, str]:
         return {
             finding.title: finding.evidence
             for finding in findings.list_findings(
@@ -134,7 +147,7 @@ class Findings(testtools.TestCase):
 
     def test_failed_attempts(self) -> None:
         record = counted(run('i1', 0, 9))
-        record.phases[2]['failed_attempts'] = 2
+        record = factory.edit(record, 'phases/2/failed_attempts', 2)
         self.assertEqual(
             {
                 'task attempts failed': 'run 0: 2 attempts of tasks of HSSort '
@@ -143,7 +156,7 @@ class Findings(testtools.TestCase):
             self.list_findings(record),
         )
 
-    def clean(self, index: int = 0) -> Record:
+    def clean(self, index: int = 0) -> RunRecord:
         return sampled(tasked(counted(run('i1', index, 9))))
 
     def test_clean_with_telemetry(self) -> None:
@@ -172,14 +185,17 @@ class Findings(testtools.TestCase):
 
     def test_slow_in_one_phase_is_not_a_slow_node(self) -> None:
         record = tasked(self.clean(), slow=3)
-        record.phases[0] = tasked(self.clean()).phases[0]
+        other = factory.stored_phases(tasked(self.clean()))
+        record = factory.edit(record, 'phases/0', other[0])
         self.assertEqual({}, self.list_findings(record))
 
     def test_tasks_beside_each_other_are_no_slow_node(self) -> None:
         record = tasked(self.clean(), slow=2)
-        for phase in record.phases:
+        phases = factory.stored_phases(record)
+        for phase in phases:
             for node in phase.get('nodes', {}).values():
                 node['map_wall_seconds'] = 10
+        record = factory.edit(record, 'phases', phases)
         self.assertEqual({}, self.list_findings(record))
 
     def test_slow_disk(self) -> None:
@@ -195,7 +211,7 @@ class Findings(testtools.TestCase):
         for stolen, expected in ((19.0, []), (21.0, ['steal'])):
             record = sampled(self.clean(), steal=stolen)
             self.assertEqual(expected, list(self.list_findings(record)))
-        record.environment['backend'] = 'qemu'
+        record = factory.edit(record, 'environment/backend', 'qemu')
         self.assertEqual({}, self.list_findings(record))
         lines = dict(
             findings.list_unchecked(sweep_report.build_report([record]))
@@ -225,7 +241,7 @@ class Findings(testtools.TestCase):
 
     def test_uneven_reducers(self) -> None:
         record = self.clean()
-        record.phases[2]['reducers']['most'] = 121
+        record = factory.edit(record, 'phases/2/reducers/most', 121)
         self.assertIn(
             '1.21 times', self.list_findings(record)['uneven reducers']
         )
@@ -244,7 +260,9 @@ class Findings(testtools.TestCase):
     def test_container_killed(self) -> None:
         record = self.clean()
         error = 'Container killed on request. Exit code is 137'
-        record.phases[2]['failures'] = [{'node': 'w1', 'error': error}]
+        record = factory.edit(
+            record, 'phases/2/failures', [{'node': 'w1', 'error': error}]
+        )
         self.assertIn(
             'HSSort on w1',
             self.list_findings(record)['a container was killed'],
@@ -253,36 +271,38 @@ class Findings(testtools.TestCase):
     def test_bytes_on_disks_and_network(self) -> None:
         for part, count in ((0.91, 0), (1.09, 0), (0.89, 2), (1.11, 2)):
             record = self.clean()
-            phase = record.seen['telemetry']['phases']['HSGen']
-            phase['write'] *= part
-            phase['rx'] *= part
+            for name, value in _sums(record).items():
+                record = factory.edit(record, f'{_SUMS}/{name}', value * part)
             self.assertEqual(count, len(self.list_findings(record)), part)
 
     def test_bytes_at_the_edges_of_a_phase_are_in_doubt(self) -> None:
         for min_share, max_share, count in ((0.7, 0.91, 0), (0.7, 0.89, 1)):
             record = self.clean()
-            phase = record.seen['telemetry']['phases']['HSGen']
+            phase = _sums(record)
             expected = phase['rx']
             phase |= {
                 'rx': 0.8 * expected,
                 'rx_least': min_share * expected,
                 'rx_most': max_share * expected,
             }
+            record = factory.edit(record, _SUMS, phase)
             evidence = self.list_findings(record)
             self.assertEqual(count, len(evidence))
         self.assertIn('by its samples', ' '.join(evidence.values()))
 
     def test_cached_bytes_are_no_disk_bytes(self) -> None:
         record = self.clean()
-        record.environment['caps'] = SMALL
-        record.seen['telemetry']['phases']['HSGen']['write'] = 1
+        record = factory.edit(record, 'environment/caps', SMALL)
+        record = factory.edit(record, f'{_SUMS}/write', 1)
         self.assertEqual(
             ['disk not measured'], list(self.list_findings(record))
         )
 
     def test_gaps_are_told(self) -> None:
         record = self.clean()
-        record.seen['telemetry']['gaps'] = ['w1: no samples (refused)']
+        record = factory.edit(
+            record, 'seen/telemetry/gaps', ['w1: no samples (refused)']
+        )
         lines = findings.list_unchecked(sweep_report.build_report([record]))
         self.assertIn(
             'w1: no samples (refused)', [reason for _, reason in lines]
@@ -290,8 +310,10 @@ class Findings(testtools.TestCase):
 
     def test_what_could_not_be_judged(self) -> None:
         unmeasured = run('i1', 0, 9)
-        for phase in unmeasured.phases:
+        phases = factory.stored_phases(unmeasured)
+        for phase in phases:
             phase.pop('counters', None)
+        unmeasured = factory.edit(unmeasured, 'phases', phases)
         lines = dict(
             findings.list_unchecked(sweep_report.build_report([unmeasured]))
         )

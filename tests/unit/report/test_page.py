@@ -16,7 +16,7 @@ from hvstack.report import hadoop_properties, html, sweep_report
 from hvstack.report.charts import Chart
 from hvstack.report.sweep_report import DERIVED_NOTE
 from hvstack.results import record
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 from tests.unit.report.test_report import OOM, sweep
 from tests.unit.results import factory
 from tests.unit.results.factory import run
@@ -60,7 +60,7 @@ class Page(HTMLParser):
         return charts
 
 
-def counted(record_: Record, **counters: int) -> Record:
+def counted(record_: RunRecord, **counters: int) -> RunRecord:
     """Give a record's HSSort counters of a clean run, then these."""
     defaults = {
         'DATA_LOCAL_MAPS': 4,
@@ -71,19 +71,20 @@ def counted(record_: Record, **counters: int) -> Record:
         'REDUCE_INPUT_RECORDS': 100,
         'HDFS_BYTES_WRITTEN': record_.size_bytes,
     }
-    for phase in record_.phases:
+    phases = factory.stored_phases(record_)
+    for phase in phases:
         if phase['name'] in ('HSGen', 'HSSort'):
             phase['counters'] = defaults | counters
         if phase['name'] == 'HSSort':
             phase['map_shuffle_seconds'] = 0.6 * phase['seconds']
             phase['reduce_merge_seconds'] = 0.3 * phase['seconds']
-    return record_
+    return factory.edit(record_, 'phases', phases)
 
 
 class PageTest(testtools.TestCase):
     """What a page holds."""
 
-    def page(self, *records: Record) -> Page:
+    def page(self, *records: RunRecord) -> Page:
         return Page(report.build_page(list(records)))
 
     def test_offline_and_alone(self) -> None:
@@ -134,13 +135,14 @@ class PageTest(testtools.TestCase):
 
     def test_parameters_that_are_no_defaults(self) -> None:
         records = sweep()
-        for record_ in records:
+        for index, record_ in enumerate(records):
             size = '2' if record_.configuration.startswith('i1-') else '1'
-            record_.seen['parameters'] = {
+            parameters = {
                 'namenode': {'dfs.blocksize': '64', EVIL: 'x'},
                 'job': {'dfs.blocksize': '64', 'io.sort.mb': size},
                 'unread': ['datanode: no answer'],
             }
+            records[index] = factory.tell(record_, parameters=parameters)
         page_report = sweep_report.build_report(records)
         properties = {
             (property_value.name, property_value.value): (
@@ -210,17 +212,14 @@ class PageTest(testtools.TestCase):
 
     def test_script_in_a_name_is_harmless(self) -> None:
         records = [
-            run('bare-metal', 0, 100, sweep=EVIL, cpu_model=EVIL),
-            run(
-                'i1',
-                0,
-                110,
-                sweep=EVIL,
-                cpu_model=EVIL,
-                observations={EVIL: EVIL},
-            ),
+            run('bare-metal', 0, 100, cpu_model=EVIL),
+            run('i1', 0, 110, cpu_model=EVIL, observations={EVIL: EVIL}),
+            run('i2', 0, 40, reason=OOM),
         ]
-        text = report.build_page([*records, run('i2', 0, 40, reason=OOM)])
+        page_report = sweep_report.build_report(records)
+        # A record cannot have such a sweep.
+        page_report.sweep = EVIL
+        text = html.build_page(page_report)
         self.assertNotIn(EVIL, text)
         self.assertIn(EVIL, Page(text).text)
         self.assertIn(OOM, Page(text).text)

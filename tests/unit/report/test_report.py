@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
+from html import unescape
 from xml.etree import ElementTree
 
 import testtools
@@ -7,13 +8,14 @@ import testtools
 from hvstack import errors, report
 from hvstack.report import csv_junit, sweep_report
 from hvstack.report.sweep_report import DERIVED_NOTE, Growth
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
+from tests.unit.results import factory
 from tests.unit.results.factory import run
 
 OOM = 'OOM kill of java (pid 12) in hv-host2 <script>alert(1)</script>'
 
 
-def sweep() -> list[Record]:
+def sweep() -> list[RunRecord]:
     """Return a sweep as the lab leaves it."""
     times = [
         ('bare-metal', 0, 122.0, 10**9),
@@ -255,8 +257,10 @@ class Emulated(testtools.TestCase):
         self.assertEqual(
             sweep_report.build_report(sweep()[:4]).pooled, self.answer.pooled
         )
-        for record in self.records[1:3]:
-            record.environment['backend'] = 'kvm'
+        for index in (1, 2):
+            self.records[index] = factory.edit(
+                self.records[index], 'environment/backend', 'kvm'
+            )
         _, valid_row, _ = sweep_report.build_report(self.records).rows
         self.assertEqual('ok', valid_row.status)
         alone = [*self.records[:1], *self.records[-2:]]
@@ -299,10 +303,15 @@ class Emulated(testtools.TestCase):
         self.assertIn('<td>emulated, not compared</td>', page)
 
 
+def capped(cpu: float) -> dict[str, dict[str, float]]:
+    """Return the caps of a lab with a host."""
+    return {'hv-host2': {'cpu': cpu}}
+
+
 class Allowed(testtools.TestCase):
     """``--allow``, drift, and who wins."""
 
-    def sweep(self, *seconds: float, caps: float = 1.0) -> list[Record]:
+    def sweep(self, *seconds: float, caps: float = 1.0) -> list[RunRecord]:
         """Return bare metal and two configurations, one an hour."""
         names = ['bare-metal', 'i1', 'i2'] * (len(seconds) // 3)
         return [
@@ -311,7 +320,7 @@ class Allowed(testtools.TestCase):
                 hour // 3,
                 time,
                 started=f'2026-11-21T{hour:02d}:00:00Z',
-                caps=1.0 if name == 'bare-metal' else caps,
+                caps=capped(1.0 if name == 'bare-metal' else caps),
             )
             for hour, (name, time) in enumerate(
                 zip(names, seconds, strict=True)
@@ -319,10 +328,12 @@ class Allowed(testtools.TestCase):
         ]
 
     def test_two_replications_are_refused(self) -> None:
-        records = sweep()
-        for record in records:
-            if record.configuration.startswith('i2-c1-m1-'):
-                record.replication = 3
+        records = [
+            factory.edit(record, 'replication', 3)
+            if record.configuration.startswith('i2-c1-m1-')
+            else record
+            for record in sweep()
+        ]
         rows = report.build_results(records)['rows']
         row = next(row for row in rows if row['label'] == 'i2')
         self.assertEqual('not comparable', row['status'])
@@ -334,11 +345,14 @@ class Allowed(testtools.TestCase):
         self.assertEqual('not comparable', data['rows'][1]['status'])
         data = report.build_results(records, allow=['caps'])
         self.assertEqual('ok', data['rows'][1]['status'])
-        self.assertEqual(['caps is 0.7 here and 1.0 there'], data['allowed'])
+        self.assertEqual(
+            [f'caps is {capped(0.7)} here and {capped(1.0)} there'],
+            data['allowed'],
+        )
         text = ' '.join(report.format_table(records, allow=['caps']).split())
-        self.assertIn('Allowed to differ: caps is 0.7 here', text)
+        self.assertIn(f'Allowed to differ: caps is {capped(0.7)} here', text)
         page = report.build_page(records, allow=['caps'])
-        self.assertIn('caps is 0.7', page)
+        self.assertIn(f'caps is {capped(0.7)}', unescape(page))
 
     def test_tie_and_winner(self) -> None:
         text = report.format_table(self.sweep(100, 101, 100, 99, 100, 102))
@@ -359,7 +373,7 @@ class Allowed(testtools.TestCase):
         last = run(
             *('bare-metal', 4, 100 * 1.1**12),
             started='2026-11-21T12:00:00Z',
-            caps=1.0,
+            caps=capped(1.0),
         )
         records = [*self.sweep(*slower), last]
         data = report.build_results(records)
@@ -413,7 +427,7 @@ class Allowed(testtools.TestCase):
             'Not to be taken: i2, a run of it failed for good.', data['notes']
         )
         # A third try that was good makes up for the others.
-        good = run('i2', 2, 100, caps=1.0)
+        good = run('i2', 2, 100, caps=capped(1.0))
         data = report.build_results([*records, *tries, good])
         self.assertIn('i2 is best', data['headline'])
         remaining = [
@@ -537,8 +551,7 @@ class Words(testtools.TestCase):
             run('bare-metal', 0, 3600, size=10**12),
             run('i1', 0, 3600, size=10**12),
         ]
-        for record in records:
-            record.derived = False
+        records = [factory.edit(rec, 'derived', False) for rec in records]
         data = report.build_results(records)
         self.assertEqual('HSph@SF1', data['rate_name'])
         self.assertFalse(any(DERIVED_NOTE in note for note in data['notes']))

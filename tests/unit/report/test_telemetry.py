@@ -3,6 +3,7 @@
 
 import base64
 import io
+import json
 import re
 import tarfile
 from pathlib import Path
@@ -12,8 +13,8 @@ import testtools
 
 from hvstack import report
 from hvstack.report import telemetry_charts as telemetry_charts
-from hvstack.results import record, telemetry
-from hvstack.results.record import Record
+from hvstack.results import record, record_data, telemetry
+from hvstack.results.record_data import RunRecord
 from hvstack.results.telemetry import NodeTelemetry, Telemetry
 from tests.unit.report.test_findings import tasked
 from tests.unit.report.test_page import Page, counted
@@ -62,14 +63,18 @@ class PageTest(testtools.TestCase):
         self.records = [counted(tasked(record_)) for record_ in sweep()]
 
     def saved(self, run_telemetry: Telemetry) -> None:
-        for record_ in self.records:
+        for index, record_ in enumerate(self.records):
             if record_.valid:
-                record_.seen['telemetry'] = telemetry.save(
+                summary = telemetry.save(
                     run_telemetry, self.directory, record_.id
                 )
-            factory.save(record_, self.directory)
+                record_ = factory.tell(record_, telemetry=summary)
+            path = factory.save(record_, self.directory)
+            self.records[index] = record_data.from_document(
+                json.loads(path.read_text()), str(path)
+            )
 
-    def page(self, records: list[Record] | None = None) -> Page:
+    def page(self, records: list[RunRecord] | None = None) -> Page:
         return Page(
             report.build_page(
                 records or self.records, records_dir=self.directory
@@ -125,7 +130,8 @@ class PageTest(testtools.TestCase):
             if record_.configuration[:2] == 'i1'
         ]
         for record_ in last:
-            (self.directory / record_.seen['telemetry']['file']).unlink()
+            assert record_.observations.telemetry
+            (self.directory / record_.observations.telemetry.file).unlink()
         text = self.page().text
         self.assertIn(f'{last[0].id}.json: cannot be read', text)
 
@@ -157,8 +163,9 @@ class PageTest(testtools.TestCase):
             self.assertEqual(build_telemetry(), telemetry.load(record_, out))
 
     def test_locality_of_single_tasks(self) -> None:
-        for record_ in self.records:
-            for phase in record_.phases:
+        for index, record_ in enumerate(self.records):
+            phases = factory.stored_phases(record_)
+            for phase in phases:
                 if phase['name'] == 'HSSort':
                     phase['locality'] = {
                         'node': 3,
@@ -166,6 +173,7 @@ class PageTest(testtools.TestCase):
                         'rack': 0,
                         'off_rack': 1,
                     }
+            self.records[index] = factory.edit(record_, 'phases', phases)
         bars = self.page().charts['locality']['data']
         self.assertEqual(4, len(bars))
         self.assertEqual([60, 20, 0, 20], [bar['x'][0] for bar in bars])

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run records as a benchmark would leave them."""
 
+import copy
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from hvstack.model.configuration import Configuration, parse
-from hvstack.model.target import BARE_METAL
+from hvstack.model.target import BARE_METAL, parse_target
 from hvstack.results import record as records
+from hvstack.results import record_data
 from hvstack.results.benchmark import RECORD_BYTES
-from hvstack.results.record import Record, compute_rate
+from hvstack.results.record_data import RunRecord, compute_rate
+from hvstack.results.run_id import RunId
 
 #: A host, and the tasks of a job.
 CPUS, MEMORY_MIB, TASKS = 64, 131072, 6
@@ -35,7 +39,7 @@ def run(
     reason: str = '',
     observations: dict[str, Any] | None = None,
     **environment: Any,
-) -> Record:
+) -> RunRecord:
     """Return a record; with a reason it is of a failed run.
 
     :param configuration: name or label, or ``bare-metal``.
@@ -54,43 +58,75 @@ def run(
         if 'flavor' not in observed:
             observed |= placement(shape)
     ended = datetime.fromisoformat(started) + timedelta(seconds=seconds)
-    return Record(
-        sweep=sweep,
-        kind='baseline' if is_baseline else 'configuration',
-        configuration=configuration
-        if is_baseline
-        else parse(configuration).name,
-        index=index,
-        started=started,
-        ended=ended.strftime(TIME),
-        valid=not reason,
-        size_bytes=size,
-        replication=2,
-        maps=TASKS,
-        reduces=TASKS,
-        reason=reason,
-        phases=phases(size, seconds),
-        total_seconds=seconds,
-        rate=0.0 if reason else compute_rate(size, seconds),
-        environment=facts | environment,
-        seen=observed,
+    return record_data.create(
+        RunId(sweep, parse_target(configuration), index),
+        {
+            'started': started,
+            'ended': ended.strftime(TIME),
+            'valid': not reason,
+            'size_bytes': size,
+            'replication': 2,
+            'maps': TASKS,
+            'reduces': TASKS,
+            'reason': reason,
+            'phases': phases(size, seconds),
+            'total_seconds': seconds,
+            'rate': 0.0 if reason else compute_rate(size, seconds),
+            'environment': facts | environment,
+            'seen': observed,
+        },
     )
+
+
+def edit(record: RunRecord, path: str, value: Any) -> RunRecord:
+    """Return a record with another value of a key, without a signature.
+
+    :param path: keys and indices, with slashes between them.
+    :param value: new value; ``...`` removes the key.
+    """
+    data: Any = copy.deepcopy(record.document)
+    *parents, last = path.split('/')
+    parent = data
+    for key in parents:
+        parent = parent[int(key) if isinstance(parent, list) else key]
+    if value is ...:
+        del parent[last]
+    elif isinstance(parent, list):
+        parent[int(last)] = value
+    else:
+        parent[last] = value
+    return record_data.change(record, data)
+
+
+def stored_phases(record: RunRecord) -> list[dict[str, Any]]:
+    """Return a copy of the phases in a record's document."""
+    return copy.deepcopy(list(record.document['phases']))
+
+
+def tell(record: RunRecord, **observations: Any) -> RunRecord:
+    """Return a record with further observations, without a signature."""
+    return record_data.add_observations(record, observations)
+
+
+def with_digest(record: RunRecord) -> RunRecord:
+    """Return a record with its digest, but without a signature."""
+    digest = record.computed_digest()
+    return replace(record, document={**record.document, 'digest': digest})
 
 
 #: When the last run of a sweep in a directory ended.
 _ENDS: dict[tuple[Path, str], datetime] = {}
 
 
-def save(record: Record, directory: Path) -> Path:
+def save(record: RunRecord, directory: Path) -> Path:
     """Save a record; its run follows those of its sweep saved before."""
     started, ended = map(
         datetime.fromisoformat, (record.started, record.ended)
     )
     start = max(started, _ENDS.get((directory, record.sweep), started))
     _ENDS[directory, record.sweep] = ended = ended + (start - started)
-    record.started = start.strftime(TIME)
-    record.ended = ended.strftime(TIME)
-    return records.save(record, directory)
+    times = {'started': start.strftime(TIME), 'ended': ended.strftime(TIME)}
+    return records.save(record_data.change(record, times), directory)
 
 
 def placement(configuration: Configuration) -> dict[str, Any]:

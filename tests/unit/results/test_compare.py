@@ -10,6 +10,7 @@ from hvstack.results.comparability import (
     list_unknown_facts,
     require_comparable,
 )
+from tests.unit.results import factory
 from tests.unit.results.factory import run
 
 
@@ -50,8 +51,7 @@ class Comparable(testtools.TestCase):
         )
 
     def test_kit_and_stand_in_differ(self) -> None:
-        kit = run('i1', 0, 90)
-        kit.derived = False
+        kit = factory.edit(run('i1', 0, 90), 'derived', False)
         self.assertRaises(
             errors.NotComparable, require_comparable, kit, run('i1', 0, 90)
         )
@@ -82,12 +82,12 @@ class Comparable(testtools.TestCase):
 
     def test_replication_is_refused_by_name(self) -> None:
         record, other = run('i1', 0, 90), run('bare-metal', 0, 90)
-        other.replication = 3
+        other = factory.edit(other, 'replication', 3)
         exc = self.assertRaises(
             errors.NotComparable, require_comparable, record, other
         )
         self.assertIn('replication is 2 here and 3 there', str(exc))
-        other.replication = 2
+        other = factory.edit(other, 'replication', 2)
         require_comparable(record, other)
 
     def test_the_baseline_has_its_own_kernel(self) -> None:
@@ -110,14 +110,14 @@ class Comparable(testtools.TestCase):
         )
 
     def test_allowed(self) -> None:
-        record = run('i1', 0, 90, caps='0.7', jre='17')
-        other = run('bare-metal', 0, 90, caps='1.0', jre='21')
+        record = run('i1', 0, 90, caps={'h': {'cpu': 0.7}}, jre='17')
+        other = run('bare-metal', 0, 90, caps={'h': {'cpu': 1.0}}, jre='21')
         self.assertEqual(
             ['jre is 17 here and 21 there'],
             list_record_differences(record, other, ['caps']),
         )
         self.assertEqual(
-            ['caps is 0.7 here and 1.0 there'],
+            ["caps is {'h': {'cpu': 0.7}} here and {'h': {'cpu': 1.0}} there"],
             list_allowed_differences(record, other, ['caps']),
         )
         self.assertEqual(

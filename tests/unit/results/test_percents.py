@@ -8,13 +8,13 @@ import testtools
 
 from hvstack.model.target import BARE_METAL
 from hvstack.results import percentages
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 from tests.unit.results import factory
 
 
 def run(
     configuration: str, index: int, seconds: float, cluster: str = ''
-) -> Record:
+) -> RunRecord:
     """Return the record of a valid run."""
     observations = {'cluster': cluster} if cluster else {}
     return factory.run(

@@ -6,7 +6,8 @@ import fixtures
 import testtools
 
 from hvstack import errors
-from hvstack.results import record
+from hvstack.results import record, record_data
+from tests.unit.results import factory
 from tests.unit.results.factory import run
 
 
@@ -30,16 +31,18 @@ class Records(testtools.TestCase):
 
     def test_round_trip(self) -> None:
         record_ = run('i1', 1, 100, started='2026-11-21T05:45:00Z')
-        record_.seen['caps'] = {'hv-host2': (0.65, 5120)}
+        record_ = factory.tell(record_, more={'hv-host2': (0.65, 5120)})
         path = record.save(record_, self.directory)
         self.assertEqual(
             f'20261121T054500Z-i1-c1-m1-local-shared-unpinned-{record_.id}.json',
             path.name,
         )
         again = record.load(path)
-        self.assertEqual(record_.digest, again.digest)
-        self.assertEqual({'hv-host2': [0.65, 5120]}, again.seen['caps'])
+        self.assertEqual(record_.computed_digest(), again.digest)
+        facts = again.observations.facts
+        self.assertEqual({'hv-host2': [0.65, 5120]}, facts['more'])
         self.assertEqual(record_.phases, again.phases)
+        self.assertEqual(record_data.sign(record_), again)
 
     def test_second_phase_of_a_name(self) -> None:
         self.assertEqual(
@@ -60,10 +63,17 @@ class Records(testtools.TestCase):
     def test_job_id_that_is_no_text(self) -> None:
         record_ = run('i1', 0, 100)
         for value in ([[]], {'a': 1}, 7):
-            record_.phases[2]['job_id'] = value
-            path = record.save(record_, self.directory)
-            exc = self.assertRaises(errors.InputError, record.load, path)
-            self.assertIn("'job_id' of HSSort", str(exc))
+            exc = self.assertRaises(
+                errors.InputError,
+                factory.edit,
+                record_,
+                'phases/2/job_id',
+                value,
+            )
+            self.assertIn("'phases.2.job_id'", str(exc))
+            phases = factory.stored_phases(record_)
+            phases[2]['job_id'] = value
+            self.assertIn("'phases.2.job_id'", self.changed(phases=phases))
 
     def test_newer_release(self) -> None:
         self.assertIn('update hvstack', self.changed(schema=2))
@@ -97,10 +107,8 @@ class Records(testtools.TestCase):
 
     def test_what_json_cannot_hold(self) -> None:
         for value in (float('nan'), {1, 2}):
-            record_ = run('i1', 0, 100)
-            record_.seen = {'x': value}
             self.assertRaises(
-                errors.InputError, record.save, record_, self.directory
+                errors.InputError, factory.tell, run('i1', 0, 100), x=value
             )
         self.assertEqual([], list(self.directory.iterdir()))
 
@@ -130,8 +138,8 @@ class Records(testtools.TestCase):
         self.assertEqual(4, len(record.load_all(self.directory)))
 
     def test_rate(self) -> None:
-        self.assertEqual(1.0, record.compute_rate(10**12, 3600))
+        self.assertEqual(1.0, record_data.compute_rate(10**12, 3600))
         for size, seconds in ((0, 1), (1, 0), (1, float('inf'))):
             self.assertRaises(
-                errors.InputError, record.compute_rate, size, seconds
+                errors.InputError, record_data.compute_rate, size, seconds
             )

@@ -11,7 +11,7 @@ import fixtures
 import testtools
 
 from hvstack import errors
-from hvstack.results import record, signing
+from hvstack.results import record, record_data, signing
 from tests.unit.cli.test_model import Commands
 from tests.unit.results import factory
 
@@ -216,9 +216,13 @@ class SigningTest(Machine):
         path = self.saved()
         data = json.loads(path.read_text())
         del data['signature']
-        forged = record.Record(**data)
-        forged.id = '00000000-0000-4000-8000-000000000000'
-        forged.digest = forged.computed_digest()
+        forged = factory.with_digest(
+            factory.edit(
+                record_data.from_document(data, 'forged'),
+                'id',
+                '00000000-0000-4000-8000-000000000000',
+            )
+        )
         record.store(forged, path.parent)
         records, (invalid,) = record.load_usable(path.parent, unsigned=True)
         self.assertEqual([data['id']], [record_.id for record_ in records])

@@ -8,8 +8,9 @@ import fixtures
 import testtools
 
 from hvstack import errors
-from hvstack.results import record, telemetry
+from hvstack.results import observations, record, telemetry
 from hvstack.results.telemetry import NodeTelemetry, Telemetry
+from tests.unit.results import factory
 from tests.unit.results.factory import run
 
 DISK = {'read': [0.0, 10.0], 'write': [5.0, 5.0], 'busy': [0.5, 1.0]}
@@ -103,14 +104,15 @@ class Sums(testtools.TestCase):
         record = run('i1', 0, 9)
         self.assertIsNone(telemetry.compute_steal_shares(record))
         worker = node()
-        record.seen['telemetry'] = telemetry.summarize(make_telemetry(worker))
+        record = factory.tell(
+            record, telemetry=telemetry.summarize(make_telemetry(worker))
+        )
         self.assertIsNone(telemetry.compute_steal_shares(record))
         worker.rates['steal'] = [0.2, 0.4]
-        record.seen['telemetry'] = telemetry.summarize(
-            make_telemetry(replace(worker, cpus=2))
-        )
+        summary = telemetry.summarize(make_telemetry(replace(worker, cpus=2)))
+        record = factory.tell(record, telemetry=summary)
         self.assertEqual({'w0': 0.15}, telemetry.compute_steal_shares(record))
-        record.environment['backend'] = 'qemu'
+        record = factory.edit(record, 'environment/backend', 'qemu')
         self.assertIsNone(telemetry.compute_steal_shares(record))
 
     def test_windows(self) -> None:
@@ -133,7 +135,7 @@ class Sums(testtools.TestCase):
                 'map-shuffle': (112.5, 119.5),
                 'reduce-merge': (119.5, 127.5),
             },
-            telemetry.compute_windows(phases),
+            telemetry.compute_windows(observations.read_phases(phases)),
         )
 
 
@@ -143,18 +145,28 @@ class File(testtools.TestCase):
         self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         self.record = run('i1', 0, 9)
         self.telemetry = make_telemetry(node(), gaps=('w1: no samples',))
-        self.record.seen['telemetry'] = telemetry.save(
-            self.telemetry, self.directory, self.record.id
-        )
+        self.save_telemetry(self.telemetry)
+
+    def save_telemetry(self, run_telemetry: Telemetry) -> None:
+        summary = telemetry.save(run_telemetry, self.directory, self.record.id)
+        self.record = factory.tell(self.record, telemetry=summary)
+
+    @property
+    def path(self) -> Path:
+        assert self.record.observations.telemetry
+        return self.directory / self.record.observations.telemetry.file
 
     def test_round_trip(self) -> None:
         record.save(self.record, self.directory)
         (again,) = record.load_all(self.directory)
         self.assertEqual(self.telemetry, telemetry.load(again, self.directory))
-        self.assertEqual(['w1: no samples'], again.seen['telemetry']['gaps'])
+        assert again.observations.telemetry
+        self.assertEqual(
+            ('w1: no samples',), again.observations.telemetry.gaps
+        )
 
     def test_edited(self) -> None:
-        path = self.directory / self.record.seen['telemetry']['file']
+        path = self.path
         path.write_text(path.read_text().replace('0.5', '0.6'))
         failure = self.assertRaises(
             errors.InputError, telemetry.load, self.record, self.directory
@@ -187,9 +199,7 @@ class File(testtools.TestCase):
 
     def test_newer(self) -> None:
         newer = replace(self.telemetry, schema=telemetry.SCHEMA + 1)
-        self.record.seen['telemetry'] = telemetry.save(
-            newer, self.directory, self.record.id
-        )
+        self.save_telemetry(newer)
         failure = self.assertRaises(
             errors.InputError, telemetry.load, self.record, self.directory
         )

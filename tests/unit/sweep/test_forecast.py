@@ -3,13 +3,13 @@
 
 import testtools
 
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 from hvstack.sweep import forecast
 from tests.unit.results import factory
 
 
 class MedianTimesTest(testtools.TestCase):
-    def run_record(self, minute: int, cluster: str) -> Record:
+    def run_record(self, minute: int, cluster: str) -> RunRecord:
         """Return a record of 100 s that begins at a minute."""
         return factory.run(
             'i1',

@@ -627,7 +627,7 @@ class SessionTest(testtools.TestCase):
         self,
     ) -> None:
         baseline = factory.run(BARE_METAL, 0, 50, size=SIZE, sweep='imported')
-        baseline.replication = 1
+        baseline = factory.edit(baseline, 'replication', 1)
         factory.save(baseline, sweep_store.RECORDS_DIR)
         config = workload(baseline='imported')
         self.plan(workers=2)

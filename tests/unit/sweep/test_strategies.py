@@ -20,7 +20,7 @@ from hvstack.model.host import HostCaps, HostProfile, NumaCell
 from hvstack.model.target import BARE_METAL
 from hvstack.report import improvements
 from hvstack.results import stats
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 from hvstack.sweep import forecast, schedule, search_space, strategies
 from hvstack.sweep.search_space import Space
 from hvstack.sweep.strategies import MeasuredRates
@@ -190,7 +190,7 @@ class Played:
     def __init__(self, strategy: strategies.Strategy, **rates: float) -> None:
         self.strategy = strategy
         self.rates = rates
-        self.records: list[Record] = []
+        self.records: list[RunRecord] = []
         self.bad: set[str] = set()
 
     def step(self) -> bool:

@@ -22,7 +22,7 @@ from hvstack.progress import Progress
 from hvstack.rally_plugins import output, slas
 from hvstack.rally_plugins.workload_args import WORKLOAD_SCHEMA
 from hvstack.results import telemetry
-from hvstack.results.record import Record
+from hvstack.results.record_data import RunRecord
 from tests.unit.results import factory
 
 FOLDER = share.RALLY_TASKS
@@ -385,7 +385,7 @@ def iteration(*skipped: str, **figures: float) -> dict[str, Any]:
     }
 
 
-def steal_figures(record: Record) -> list[float]:
+def steal_figures(record: RunRecord) -> list[float]:
     """Return the stolen CPU time in the charts of a run."""
     charts: list[dict[str, Any]] = []
     benchmark = SimpleNamespace(
@@ -448,15 +448,16 @@ class SLATest(testtools.TestCase):
             'i1', 0, 60, observations={'telemetry': {'nodes': {}}}
         )
         self.assertEqual([], steal_figures(record))
-        record.seen['telemetry']['nodes'] = {
+        nodes = {
             'w1': node,
             'w2': {**node, 'steal': 0.6},
             'w3': {'seconds': 30.0},
         }
+        record = factory.edit(record, 'seen/telemetry/nodes', nodes)
         self.assertEqual([5.0], steal_figures(record))
         # The report has the same figure, also for a node that is no worker.
-        record.seen['telemetry']['nodes']['w2']['role'] = 'controller'
-        record.seen['telemetry']['nodes']['w2']['steal'] = 6.0
+        nodes['w2'] |= {'role': 'controller', 'steal': 6.0}
+        record = factory.edit(record, 'seen/telemetry/nodes', nodes)
         self.assertEqual([10.0], steal_figures(record))
         self.assertEqual(
             {'w1': 0.05, 'w2': 0.1}, telemetry.compute_steal_shares(record)

@@ -15,7 +15,7 @@ import testtools
 from hvstack import errors, processutils
 from hvstack.cluster.command_node import CommandNode
 from hvstack.model.target import BareMetal
-from hvstack.results import record
+from hvstack.results import record, record_data
 from hvstack.results.run_id import RunId
 from hvstack.tpcxhs import kit
 from hvstack.tpcxhs.result import RunSpec
@@ -78,7 +78,7 @@ class KitTest(testtools.TestCase):
         self.gateway = KitNode(remaining=10**15)
         self.workload = Workload(SIZE, 2, 6, 6)
 
-    def measure(self, **options: Any) -> list[record.Record]:
+    def measure(self, **options: Any) -> list[record_data.RunRecord]:
         spec = RunSpec(
             RunId('mine', BareMetal(), 4),
             self.workload,
@@ -96,8 +96,8 @@ class KitTest(testtools.TestCase):
         self.assertEqual(2000, slow.total_seconds)
         self.assertAlmostEqual(1.8, slow.rate)
         self.assertEqual(601.5, slow.phase_seconds()['HSGen'])
-        self.assertEqual('performance', slow.seen['kit']['role'])
-        self.assertEqual('repeatability', fast.seen['kit']['role'])
+        self.assertEqual('performance', slow.observations.kit.role)
+        self.assertEqual('repeatability', fast.observations.kit.role)
         self.assertEqual(2, len(record.load_all(self.top / 'records')))
         self.assertTrue(
             any('-m -g 2 ' in command for command in self.gateway.commands)
@@ -112,7 +112,7 @@ class KitTest(testtools.TestCase):
         good, bad = self.measure()
         self.assertEqual((True, False), (good.valid, bad.valid))
         self.assertIn('HSsort failed', bad.reason)
-        self.assertIn('not whole', good.seen['kit']['role'])
+        self.assertIn('not whole', good.observations.kit.role)
 
     def test_the_kit_does_not_start(self) -> None:
         self.gateway.log_text = 'sudo: not found'

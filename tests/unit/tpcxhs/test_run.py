@@ -436,8 +436,8 @@ class RunTest(testtools.TestCase):
             record.load_all(directory), key=lambda record_: record_.index
         )
         self.assertEqual([True, False], [record_.valid for record_ in records])
-        self.assertEqual('6', records[0].environment['kernel'])
-        self.assertIn('hadoop_profile', records[0].environment)
+        self.assertEqual('6', records[0].sut.facts['kernel'])
+        self.assertIn('hadoop_profile', records[0].sut.facts)
         self.assertIn('datanode is dead', records[1].reason)
 
     def test_hosts_without_curl(self) -> None:
