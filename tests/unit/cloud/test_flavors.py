@@ -87,6 +87,19 @@ class FlavorsTest(testtools.TestCase):
         self.assertTrue(deletion.called)
         self.assertEqual([], journal.entries())
 
+    def test_extra_specs_that_nova_refuses(self) -> None:
+        self.set_flavors()
+        self.http.post(
+            f'{fake.NOVA}/flavors', json={'flavor': nova(extra_specs={})}
+        )
+        self.http.post(requests_matcher('/os-extra_specs'), status_code=400)
+        deletion = self.http.delete(f'{fake.NOVA}/flavors/f1')
+        self.assertRaises(
+            errors.CloudError, cluster_flavors.publish, self.conn, WANTED
+        )
+        self.assertTrue(deletion.called)
+        self.assertEqual(1, len(journal.entries()))
+
     def test_same_one_is_used_and_stays(self) -> None:
         evidence = {**WANTED.extra_specs, 'hvstack:evidence': 'percent=97'}
         for existing in (nova(), nova(extra_specs=evidence)):

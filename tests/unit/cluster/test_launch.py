@@ -33,7 +33,7 @@ from hvstack.hadoop import os_profiles, site_files
 from hvstack.hadoop.sizing import size_node
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import Flavor, derive_flavor
-from hvstack.model.host import HostProfile, NumaCell
+from hvstack.model.host import HostCaps, HostProfile, NumaCell
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_volumes import kind
 from tests.unit.lab.written import LabProfiles
@@ -251,6 +251,14 @@ class PlanTest(testtools.TestCase):
                     heat_environment.parameters(plan)['secondary_namenode'],
                 )
             self.assertFalse(self.plan('i1').secondary_namenode)
+
+    def test_a_cap_alone_is_no_lab(self) -> None:
+        self.small(caps=HostCaps(2.0, 8192))
+        self.hosts(4)
+        plan = self.plan('i2', gateway=True, secondary_namenode=None)
+        self.assertTrue(plan.nodes.gateway)
+        self.assertTrue(plan.secondary_namenode)
+        self.assertNotIn('quota:cpu_shares', plan.flavors.worker.extra_specs)
 
     def test_gateway_on_the_lab(self) -> None:
         """Workers come first; the controller serves where none is left."""

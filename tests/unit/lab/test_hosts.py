@@ -17,6 +17,7 @@ from hvstack.lab import hosts, settings
 from hvstack.lab.hosts import dedicated, fake, host, sizes
 from hvstack.lab.settings import LabSettings
 from hvstack.model import catalogue, lint
+from hvstack.model.host import HostPolicy
 
 GIB = 1024
 
@@ -111,6 +112,18 @@ class SizesTest(testtools.TestCase):
         self.assertEqual(sizes.RESERVED_MIB, worker.reserved_memory_mib)
         self.assertEqual({'worker': sizes.WORKER_TRAIT}, worker.traits)
         self.assertTrue(worker.scale_model)
+
+    def test_profile_says_what_follows_from_the_lab(self) -> None:
+        self.assertEqual(
+            HostPolicy(
+                lab=True,
+                shared_kernel=True,
+                cpu_shares=True,
+                secondary_namenode=False,
+                spare_gateway=True,
+            ),
+            sizes.profile(plan()[1]).policy,
+        )
 
 
 class CataloguesTest(testtools.TestCase):
