@@ -20,7 +20,7 @@ from typing import Any
 from hvstack import paths, processutils
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.target import BARE_METAL, parse_target
-from hvstack.results import record, record_data, telemetry
+from hvstack.results import record, record_data, run_store, telemetry
 from hvstack.results.run_id import RunId
 
 RUNS = 1000
@@ -31,6 +31,8 @@ TIME = '%Y-%m-%dT%H:%M:%SZ'
 NODES, SAMPLES, INTERVAL = 32, 720, 5.0
 #: Goals: seconds, and bytes of the page.
 GOAL_SECONDS, GOAL_BYTES = 5.0, 10_000_000
+#: Goal: seconds to list the runs of a sweep before its next run.
+GOAL_LIST_SECONDS = 0.5
 HVSTACK = Path(sys.executable).with_name('hvstack')
 
 
@@ -156,6 +158,24 @@ def make(patterns: list[record_data.RunRecord], directory: Path) -> None:
         record.save(run_record, directory)
 
 
+def schedule(directory: Path) -> bool:
+    """Measure how long the runs of a sweep take to list; True if too long.
+
+    The first process builds the index, and each further one lists the runs
+    without reading a record, as before the next run of a sweep.
+    """
+    for title in ('without an index', 'with the index'):
+        begin = time.monotonic()
+        store = run_store.FileRunStore(directory)
+        runs = store.list_runs('benchmark')
+        took = time.monotonic() - begin
+        print(
+            f'{len(runs)} runs listed {title}: {took:.3f} s, '
+            f'{store.read_count} records read'
+        )
+    return took > GOAL_LIST_SECONDS or store.read_count > 0
+
+
 def main() -> int:
     """Measure and print; status 1 if a goal is missed."""
     records_dir = (
@@ -185,6 +205,7 @@ def main() -> int:
             missed |= took > GOAL_SECONDS
             missed |= form == 'html' and size > GOAL_BYTES
             print(f'{RUNS} runs, {form:5} {took:6.1f} s {size:10} bytes')
+        missed |= schedule(directory)
     print(f'goals: {GOAL_SECONDS} s; of the page {GOAL_BYTES} bytes')
     return int(missed)
 

@@ -11,14 +11,19 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeVar
 
 from hvstack.results import stats
 from hvstack.results.record_data import RunRecord
+from hvstack.results.run_id import ScheduledRun
 from hvstack.results.stats import Drift, DriftCorrectedRates, Percent
 
 #: Maximum number of attempts of a run. A run that was killed because it ran
 #: out of memory is not repeated: it would be killed again.
 MAX_TRIES = 2
+
+
+_Run = TypeVar('_Run', bound=ScheduledRun)
 
 
 @dataclass(frozen=True)
@@ -93,11 +98,9 @@ def list_cluster_rates(runs: Iterable[RunRecord]) -> list[float]:
     ]
 
 
-def list_settled(
-    records: Iterable[RunRecord], size_bytes: int
-) -> list[RunRecord]:
+def list_settled(records: Iterable[_Run], size_bytes: int) -> list[_Run]:
     """Return a record for each run that is valid or failed for good."""
-    runs: dict[tuple[str, int], list[RunRecord]] = {}
+    runs: dict[tuple[str, int], list[_Run]] = {}
     for record in records:
         if record.size_bytes == size_bytes:
             runs.setdefault((record.configuration, record.index), []).append(
@@ -108,7 +111,7 @@ def list_settled(
         valid = [attempt for attempt in tries if attempt.valid]
         if valid:
             settled_records.append(valid[0])
-        elif len(tries) >= MAX_TRIES or tries[-1].observations.killed:
+        elif len(tries) >= MAX_TRIES or tries[-1].is_killed:
             settled_records.append(tries[-1])
     return sorted(
         settled_records, key=lambda record: (record.started, record.index)

@@ -15,7 +15,7 @@ from pathlib import Path
 from hvstack import errors, jsonfile, paths
 from hvstack.results import selfcheck, signing
 from hvstack.results.record_data import RunRecord, from_document, sign
-from hvstack.results.run_id import is_sweep
+from hvstack.results.run_id import ScheduledRun, is_sweep
 from hvstack.results.typed_json import (
     Json,
 )
@@ -115,28 +115,43 @@ def load_usable(
     policy = signing.policy(unsigned)
     records: dict[Path, RunRecord] = {}
     invalid_records = []
-    for path in _list_files(records_dir):
-        sweep = ''
-        try:
-            data = _read(path)
-            name = data.get('sweep') if isinstance(data, dict) else None
-            if isinstance(name, str) and is_sweep(name):
-                sweep = name
-            record = _verify_record(data, str(path), policy)
-            if not f'-{path.name}'.endswith(f'-{record.id}.json'):
-                raise errors.InputError(
-                    f"{path}: the name does not end with the record's id, "
-                    f'{record.id}: it is a copy, or was renamed. Restore its '
-                    'name or move it away'
-                )
-        except errors.InputError as exc:
-            invalid_records.append(InvalidRecord(str(exc), sweep))
+    for path in list_files(records_dir):
+        usable = read_usable(path, policy)
+        if isinstance(usable, InvalidRecord):
+            invalid_records.append(usable)
         else:
-            records[path] = record
-    for path, reason in _find_conflicts(records).items():
+            records[path] = usable
+    for path, reason in find_conflicts(records).items():
         text = f'{path}: {reason}'
         invalid_records.append(InvalidRecord(text, records.pop(path).sweep))
     return _sort_records(records.values()), invalid_records
+
+
+def read_usable(
+    path: Path, policy: signing.Policy
+) -> RunRecord | InvalidRecord:
+    """Read a file of a directory of records.
+
+    :param path: file of the record.
+    :param policy: signatures that count.
+    :returns: the record, or why the file is not a usable record.
+    """
+    sweep = ''
+    try:
+        data = _read(path)
+        name = data.get('sweep') if isinstance(data, dict) else None
+        if isinstance(name, str) and is_sweep(name):
+            sweep = name
+        record = _verify_record(data, str(path), policy)
+        if not f'-{path.name}'.endswith(f'-{record.id}.json'):
+            raise errors.InputError(
+                f"{path}: the name does not end with the record's id, "
+                f'{record.id}: it is a copy, or was renamed. Restore its name '
+                'or move it away'
+            )
+    except errors.InputError as exc:
+        return InvalidRecord(str(exc), sweep)
+    return record
 
 
 def require_usable(
@@ -152,7 +167,8 @@ def require_usable(
             raise errors.InputError(invalid.reason)
 
 
-def _list_files(records_dir: Path) -> list[Path]:
+def list_files(records_dir: Path) -> list[Path]:
+    """Return the files of records in a directory."""
     return [
         path
         for path in sorted(records_dir.glob('*.json'))
@@ -213,7 +229,7 @@ def _verify_record(
     return replace(record, unverified=unverified) if unverified else record
 
 
-def _find_conflicts(records: Mapping[Path, RunRecord]) -> dict[Path, str]:
+def find_conflicts(records: Mapping[Path, ScheduledRun]) -> dict[Path, str]:
     """Return why records cannot be true together, by file.
 
     On one machine a sweep does one run after the other, and never repeats a
@@ -269,7 +285,7 @@ def _find_conflicts(records: Mapping[Path, RunRecord]) -> dict[Path, str]:
 
 
 def _list_suspects(
-    records: Mapping[Path, RunRecord], first: Path, second: Path
+    records: Mapping[Path, ScheduledRun], first: Path, second: Path
 ) -> list[tuple[Path, Path]]:
     """Return which of two records must be wrong, each with the other one.
 

@@ -3,6 +3,7 @@
 
 import re
 from dataclasses import dataclass
+from typing import Protocol
 
 from hvstack import errors
 from hvstack.model.target import Target, parse_target
@@ -21,6 +22,54 @@ def is_sweep(name: str) -> bool:
         of which a letter or a digit comes first.
     """
     return _SWEEP.fullmatch(name) is not None
+
+
+class ScheduledRun(Protocol):
+    """What a run record and its entry in an index have in common."""
+
+    @property
+    def sweep(self) -> str:
+        """Name of the sweep."""
+
+    @property
+    def configuration(self) -> str:
+        """Full name of the configuration, or that of bare metal."""
+
+    @property
+    def index(self) -> int:
+        """Index of the run within its configuration."""
+
+    @property
+    def id(self) -> str:
+        """UUID of the record."""
+
+    @property
+    def started(self) -> str:
+        """Start time."""
+
+    @property
+    def ended(self) -> str:
+        """End time."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the data in bytes."""
+
+    @property
+    def valid(self) -> bool:
+        """Whether the run is valid."""
+
+    @property
+    def rate(self) -> float:
+        """Rate in TB per hour."""
+
+    @property
+    def is_killed(self) -> bool:
+        """Whether a process was killed in the run."""
+
+    @property
+    def unverified(self) -> str:
+        """Why the record counts only on request."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
 from hvstack.results import percentages, stats
 from hvstack.results.record_data import RunRecord
+from hvstack.results.run_store import RunStore
 from hvstack.sweep import (
     rallytask,
     schedule,
@@ -111,10 +112,15 @@ def build_space(spec: SweepSpec, tuning: str) -> Space:
     )
 
 
-def load_status(sweep: Sweep, records_dir: Path | None = None) -> SweepStatus:
+def load_status(
+    sweep: Sweep,
+    records_dir: Path | None = None,
+    store: RunStore | None = None,
+) -> SweepStatus:
     """Return the status of a sweep from its records.
 
     :param records_dir: of the run records, if it is another one.
+    :param store: store of the run records; None opens it.
     :raises hvstack.errors.InputError: it has no strategy, or its host profile
         cannot be read.
     """
@@ -135,7 +141,8 @@ def load_status(sweep: Sweep, records_dir: Path | None = None) -> SweepStatus:
         area,
         sweep.runs,
     )
-    records = sweep_store.load_records(sweep.id, records_dir)
+    store = store or sweep_store.open_store(records_dir)
+    records = store.load_records(sweep.id)
     measured = schedule.collect_rates(records, sweep.size_bytes)
     valid: dict[str, list[RunRecord]] = {}
     for run_record in records:
@@ -174,8 +181,10 @@ def run_sweep(
         before and after the step; None calls nothing.
     :raises hvstack.errors.RunFailed: a Rally task created no record.
     """
+    # It reads each record once, not again before each run.
+    store = sweep_store.open_store()
     while True:
-        status = load_status(sweep)
+        status = load_status(sweep, store=store)
         assert sweep.spec
         if not status.workloads:
             sweep_store.finish_sweep(sweep)
@@ -213,7 +222,7 @@ def run_sweep(
                 },
             },
         )
-        now = load_status(sweep)
+        now = load_status(sweep, store=store)
         if on_step:
             on_step(status, now)
         if len(now.records) == len(status.records):

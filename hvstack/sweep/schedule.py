@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hvstack.model.configuration import Configuration
 from hvstack.model.target import BareMetal, Target, parse_target
 from hvstack.results import percentages
-from hvstack.results.record_data import RunRecord
+from hvstack.results.run_id import ScheduledRun
 from hvstack.sweep.run_order import (
     Step,
     build_workload,
@@ -20,7 +20,7 @@ from hvstack.sweep.strategies import MeasuredRates, RunRequest, Strategy
 
 
 def collect_rates(
-    records: Iterable[RunRecord], size_bytes: int
+    records: Iterable[ScheduledRun], size_bytes: int
 ) -> MeasuredRates:
     """Return the rates of a sweep for its strategy.
 
@@ -45,7 +45,7 @@ def collect_rates(
 
 def plan_workloads(
     strategy: Strategy,
-    records: Sequence[RunRecord],
+    records: Sequence[ScheduledRun],
     size_bytes: int,
     *,
     sweep: str = '',

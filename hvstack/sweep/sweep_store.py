@@ -20,8 +20,9 @@ from hvstack.hadoop import os_profiles, sizing
 from hvstack.model import compute_backends
 from hvstack.model.configuration import Configuration
 from hvstack.model.strict_mapping import Fields, to_dataclass
-from hvstack.results import record, run_id
+from hvstack.results import run_id
 from hvstack.results.record_data import RunRecord
+from hvstack.results.run_store import FileRunStore, IndexedRun
 from hvstack.sweep import search_space
 from hvstack.sweep.run_order import Step, build_quick_workloads
 from hvstack.sweep.search_space import CAPABILITIES, ParameterValues
@@ -338,6 +339,15 @@ def resume_or_begin(
     )
 
 
+def open_store(records_dir: Path | None = None) -> FileRunStore:
+    """Return the store of run records.
+
+    :param records_dir: directory of the run records; None uses the default.
+    """
+    directory = records_dir or RECORDS_DIR
+    return FileRunStore(directory, keep_index=directory == RECORDS_DIR)
+
+
 def load_records(
     sweep: str, records_dir: Path | None = None
 ) -> list[RunRecord]:
@@ -348,41 +358,46 @@ def load_records(
     :raises hvstack.errors.InputError: a record of this sweep was edited, is
         incomplete, contradicts itself, or is not signed by a trusted key.
     """
-    usable, invalid_records = record.load_usable(records_dir or RECORDS_DIR)
-    record.require_usable(invalid_records, [sweep])
-    return [run_record for run_record in usable if run_record.sweep == sweep]
+    return open_store(records_dir).load_records(sweep)
 
 
 def find_records(
     sweep: str, step: Step, records_dir: Path | None = None
 ) -> tuple[RunRecord | None, RunRecord | None]:
     """Return the valid record of a step and its last invalid record."""
+    store = open_store(records_dir)
     valid = invalid = None
-    for run_record in load_records(sweep, records_dir):
-        if (
-            run_record.configuration,
-            run_record.index,
-            run_record.size_bytes,
-        ) == (
-            step.configuration,
-            step.index,
-            step.size_bytes,
-        ):
-            if run_record.valid:
-                valid = run_record
+    for run in store.list_runs(sweep):
+        if _is_run_of(run, step):
+            if run.valid:
+                valid = run
             else:
-                invalid = run_record
-    return valid, invalid
+                invalid = run
+    return (
+        store.load_run(valid) if valid else None,
+        store.load_run(invalid) if invalid else None,
+    )
+
+
+def _is_run_of(run: IndexedRun, step: Step) -> bool:
+    return (run.configuration, run.index, run.size_bytes) == (
+        step.configuration,
+        step.index,
+        step.size_bytes,
+    )
 
 
 def list_pending(
     sweep: str, steps: Iterable[Step], records_dir: Path | None = None
 ) -> list[Step]:
     """Return the steps without a valid record."""
+    runs = [
+        run for run in open_store(records_dir).list_runs(sweep) if run.valid
+    ]
     return [
         step
         for step in steps
-        if find_records(sweep, step, records_dir)[0] is None
+        if not any(_is_run_of(run, step) for run in runs)
     ]
 
 
