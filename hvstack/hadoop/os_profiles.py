@@ -12,7 +12,8 @@ import shlex
 from dataclasses import dataclass
 from enum import Enum
 
-from hvstack import errors, share, shell_scripts, yamlfile
+from hvstack import share, shell_scripts
+from hvstack.hadoop import profile_files
 from hvstack.model.strict_mapping import to_dataclass
 
 DEFAULT = 'vsphere6'
@@ -83,7 +84,7 @@ class _Step:
 
 def list_names() -> list[str]:
     """Return the names of all OS profiles."""
-    return sorted(path.stem for path in _DIRECTORY.glob('*.yaml'))
+    return profile_files.list_names(_DIRECTORY)
 
 
 @functools.cache
@@ -93,13 +94,7 @@ def settings(profile: str) -> tuple[Setting, ...]:
     :param profile: name of the OS profile.
     :raises hvstack.errors.InputError: the profile does not exist.
     """
-    names = list_names()
-    if profile not in names:
-        raise errors.InputError(
-            f"Cannot use the OS profile '{profile}': it does not exist. "
-            f'Use one of {", ".join(names)}.'
-        )
-    document = yamlfile.load(_DIRECTORY / f'{profile}.yaml', packaged=True)
+    document = profile_files.read(_DIRECTORY, profile, 'OS')
     if 'base' in document.data:
         step = to_dataclass(_Step, document.data, document.source_location())
         return tuple(

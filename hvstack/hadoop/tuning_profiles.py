@@ -12,7 +12,8 @@ Tuning Guide". Settings of the operating system are in
 import functools
 from dataclasses import dataclass, field, replace
 
-from hvstack import errors, share, yamlfile
+from hvstack import share, yamlfile
+from hvstack.hadoop import profile_files
 from hvstack.model.strict_mapping import to_dataclass
 
 _DIRECTORY = share.HADOOP / 'tuning'
@@ -164,7 +165,7 @@ class _Groups:
 
 def list_names() -> list[str]:
     """Return the names of all tuning profiles."""
-    return sorted(path.stem for path in _DIRECTORY.glob('*.yaml'))
+    return profile_files.list_names(_DIRECTORY)
 
 
 @functools.cache
@@ -174,13 +175,7 @@ def load(name: str) -> TuningProfile:
     :param name: name of the tuning profile.
     :raises hvstack.errors.InputError: the tuning profile does not exist.
     """
-    names = list_names()
-    if name not in names:
-        raise errors.InputError(
-            f"Cannot use the tuning profile '{name}': it does not exist. "
-            f'Use one of {", ".join(names)}.'
-        )
-    document = yamlfile.load(_DIRECTORY / f'{name}.yaml', packaged=True)
+    document = profile_files.read(_DIRECTORY, name, 'tuning')
     if 'base' in document.data:
         step = to_dataclass(_Step, document.data, document.source_location())
         profile = load(step.base)

@@ -37,20 +37,6 @@ class Topology:
 
     locations: tuple[NodeLocation, ...]
 
-    def find_path(self, name: str) -> str:
-        """Return the path of a node.
-
-        :param name: host name or IP address of the node.
-        :raises hvstack.errors.InputError: the node does not exist.
-        """
-        for location in self.locations:
-            if name in (location.node, location.address):
-                return location.path
-        raise errors.InputError(
-            f"'{name}' is not in the topology: give one of "
-            f'{", ".join(location.node for location in self.locations)}'
-        )
-
     @property
     def groups(self) -> dict[str, list[str]]:
         """Names of the nodes by the path of their node group."""

@@ -107,9 +107,7 @@ class Groups(testtools.TestCase):
             '10.0.0.2 /rack1/ng-a\nw2 /rack1/ng-a\n',
             topology.format_table(),
         )
-        self.assertEqual('/rack1/ng-a', topology.find_path('10.0.0.2'))
         self.assertEqual({'/rack1/ng-a': ['w1', 'w2']}, topology.groups)
-        self.assertRaises(errors.InputError, topology.find_path, 'w9')
 
 
 class Sources(testtools.TestCase):
