@@ -12,12 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hvstack import errors, speed
+from hvstack import errors, speed, textfile
 
 LOG = logging.getLogger(__name__)
 
 #: How many trailing lines of a failed program's output an error carries.
 TAIL_LINES = 15
+#: Length of a command line in the log.
+_LOGGED = 200
 #: Colours that programs print even where no terminal reads them.
 _COLOURS = re.compile(r'\x1b\[[0-9;]*m')
 #: Linux' account of CPU time.
@@ -66,14 +68,15 @@ def run(
     :param stdin: text for its standard input; none otherwise.
     :param env: variables added to this process' environment.
     :param cwd: folder to run in.
-    :param display_argv: what to name in errors instead of ``argv``, where that
-        holds a secret.
+    :param display_argv: what to name in errors and in the log instead of
+        ``argv``, where that holds a secret.
     :raises hvstack.errors.CommandFailed: it failed, or cannot be started.
     :raises hvstack.errors.DeadlineExceeded: it took too long; it was killed.
     """
     args = [os.fspath(word) for word in argv]
     names = list(display_argv or args)
     timeout *= speed.factor()
+    started_at = time.monotonic()
     try:
         process = subprocess.Popen(
             args,
@@ -102,6 +105,12 @@ def run(
         process.wait()
         raise
     result = Result(process.returncode, out, err)
+    LOG.debug(
+        'Program exited with status %d after %.1f s: %s',
+        result.returncode,
+        time.monotonic() - started_at,
+        textfile.printable(' '.join(' '.join(names).split())[:_LOGGED]),
+    )
     if check and result.returncode != 0:
         raise errors.CommandFailed(
             names, result.returncode, tail(err) or tail(out)

@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Progress for a person: which stage, how long, what is next.
 
-Lines go to standard error, so that standard output stays machine-readable.
+Lines go to standard error, so that standard output stays machine-readable,
+and to the log.
 """
 
 import contextlib
+import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TextIO
+
+from hvstack import textfile
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass
@@ -33,6 +39,7 @@ class Progress:
         A line that cannot be printed is lost. After a hangup, for example,
         the terminal takes none, and the clean-up must continue.
         """
+        LOG.debug('%s', textfile.printable(text))
         elapsed = int(time.monotonic() - self._start)
         with contextlib.suppress(OSError):
             print(

@@ -15,7 +15,7 @@ from typing import Any, TextIO, cast
 from cliff.app import App
 from cliff.command import Command
 
-from hvstack import errors
+from hvstack import errors, progress
 from hvstack.cli import commands, options
 from hvstack.cli.streams import PrintableStream
 
@@ -65,8 +65,15 @@ class HVStack(App):
         return parser
 
     def configure_logging(self) -> None:
-        """Keep libraries quiet: their debug lines hold tokens."""
+        """Keep libraries quiet: their debug lines hold tokens.
+
+        Stages of commands go to the log file alone: the console has them
+        already.
+        """
         super().configure_logging()
+        for handler in logging.getLogger().handlers:
+            if not isinstance(handler, logging.FileHandler):
+                handler.addFilter(_is_not_progress)
         for name in self.QUIET:
             logging.getLogger(name).setLevel(logging.WARNING)
 
@@ -124,6 +131,10 @@ class HVStack(App):
     ) -> None:
         """Keep the error, which cliff prints, for its exit status."""
         self.failure = err
+
+
+def _is_not_progress(record: logging.LogRecord) -> bool:
+    return record.name != progress.__name__
 
 
 def handle_signals() -> None:

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The log file, and what the console shows with --debug."""
+
+import io
+import logging
+from pathlib import Path
+from unittest import mock
+
+import fixtures
+import testtools
+
+from hvstack import processutils
+from hvstack.cli import app
+from hvstack.progress import Progress
+
+
+class LogTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        root = logging.getLogger()
+        self.addCleanup(root.setLevel, root.level)
+        self.useFixture(fixtures.MockPatchObject(root, 'handlers', []))
+        self.console = io.StringIO()
+
+    def run_program(self, *options: str) -> None:
+        """Configure the log as a command does, then run a stage."""
+        with mock.patch('sys.stderr', self.console):
+            self.assertEqual(0, app.HVStack().run([*options, 'task', 'list']))
+        with Progress(stream=self.console).stage('image'):
+            processutils.run(['true', 'secret'], display_argv=['true', '***'])
+
+    def test_file_has_stages_and_programs(self) -> None:
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'log'
+        with mock.patch('sys.stdout', io.StringIO()):
+            self.run_program('--log-file', str(path))
+        for handler in logging.getLogger().handlers:
+            handler.close()
+        text = path.read_text()
+        self.assertIn('hvstack.progress image: 0 s', text)
+        self.assertIn('Program exited with status 0 after', text)
+        self.assertIn('s: true ***\n', text)
+        self.assertNotIn('secret', text)
+        self.assertNotIn('Program exited', self.console.getvalue())
+
+    def test_console_has_each_stage_once(self) -> None:
+        with mock.patch('sys.stdout', io.StringIO()):
+            self.run_program('-vv')
+        text = self.console.getvalue()
+        self.assertEqual(1, text.count('image: 0 s'))
+        self.assertEqual(1, text.count('Program exited with status 0'))
