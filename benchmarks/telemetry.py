@@ -9,9 +9,9 @@ is up and has no servers. A second process on the machine spoils it.
 
 import sys
 
-from hvstack import conf
+from hvstack import conf, shell_scripts
 from hvstack.cli.baseline import workload
-from hvstack.cluster import bare_metal, sampler
+from hvstack.cluster import bare_metal
 from hvstack.cluster.base import Node
 from hvstack.progress import Progress
 from hvstack.results import stats
@@ -33,7 +33,8 @@ times
 def sample_seconds(node: Node) -> float:
     """Return the CPU seconds of one sample of the shell loop."""
     command = _TIMED.format(count=_SAMPLES, address=node.address)
-    text = node.run(command, stdin=sampler._CGROUP, timeout=300).stdout
+    script = shell_scripts.load('cgroup-sampler')
+    text = node.run(command, stdin=script, timeout=300).stdout
     children = text.splitlines()[-1].split()
     minutes, seconds = zip(
         *(cpu_time.rstrip('s').split('m') for cpu_time in children),
