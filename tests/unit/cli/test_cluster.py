@@ -339,8 +339,10 @@ class AfterTest(ClusterTest):
         status, out, err = self.run_main('delete', 'mine', '-f', 'json')
         self.assertEqual(0, status, err)
         self.assertEqual({'deleted': 'stack mine'}, json.loads(out))
-        for part in ('stack mine ...', 'stack: 7 resources left', 'mine: 0 s'):
+        for part in ('stack mine ...', 'stack: 7 resources left'):
             self.assertIn(part, err)
+        # A busy machine takes longer.
+        self.assertRegex(err, r'mine: [0-9] s')
         self.assertEqual([], journal.entries())
 
     def test_a_dry_run_of_what_changes_nothing(self) -> None:
