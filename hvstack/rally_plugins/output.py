@@ -164,7 +164,7 @@ def _add_percentages(
             *(tpcx_hs, slas.PERCENT, 'percent', percent),
             f'of {count} baseline runs',
         )
-        if record.configuration != BARE_METAL:
+        if record.kind == 'configuration':
             progress.say(
                 f'so far: {row.label} at '
                 f'{percent:.1f} % of bare metal '

@@ -203,14 +203,7 @@ def run_sweep(
                 'kit': sweep.spec.kit,
                 'baseline': sweep.spec.baseline,
                 'allow': list(sweep.spec.allow),
-                'workloads': [
-                    {
-                        'configuration': workload[0].configuration,
-                        'first_index': workload[0].index,
-                        'sizes': [step.size_bytes for step in workload],
-                    }
-                    for workload in status.workloads
-                ],
+                'workloads': rallytask.list_arguments(status.workloads),
             },
             sweep.id,
             progress,

@@ -8,22 +8,41 @@ import os
 import selectors
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
-from typing import Any, TextIO
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TextIO
 
 from hvstack import conf, paths, processutils, share
 from hvstack.progress import Progress
 from hvstack.sweep import rallyenv, sweep_store, task_events
+from hvstack.sweep.run_order import Step
 
 _END_SECONDS = 180.0
 _READ_BYTES = 65536
 #: SQLAlchemy prints a statement and many other lines after its message.
 _MAX_CHECKED_LINES = 60
+#: Argument of a task.
+TaskArgument = (
+    str | int | Sequence['TaskArgument'] | Mapping[str, 'TaskArgument']
+)
+
+
+def list_arguments(
+    workloads: Iterable[Sequence[Step]],
+) -> list[dict[str, TaskArgument]]:
+    """Return workloads as arguments of ``rally-tasks/sweep.yaml``."""
+    return [
+        {
+            'configuration': workload[0].configuration,
+            'first_index': workload[0].index,
+            'sizes': [step.size_bytes for step in workload],
+        }
+        for workload in workloads
+    ]
 
 
 def run_task(
     task: str,
-    arguments: Mapping[str, Any],
+    arguments: Mapping[str, TaskArgument],
     sweep: str,
     progress: Progress,
     options: Mapping[str, Mapping[str, str]] | None = None,

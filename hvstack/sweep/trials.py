@@ -235,18 +235,15 @@ def _run_side(
     side_index = SIDES.index(side)
     _run_command(trials.before[side_index])
     sweep = trials.format_sweep_name(trial_number, side)
+    workload = build_workload(
+        trials.targets[side_index], index, [trials.size_bytes]
+    )
     for _ in range(MAX_TRIES):
         rallytask.run_task(
             'sweep.yaml',
             {
                 'sweep': sweep,
-                'workloads': [
-                    {
-                        'configuration': trials.configurations[side_index],
-                        'first_index': index,
-                        'sizes': [trials.size_bytes],
-                    }
-                ],
+                'workloads': rallytask.list_arguments([workload]),
             },
             trials.id,
             progress,
