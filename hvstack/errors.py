@@ -20,13 +20,13 @@ class InputError(HVStackError):
     exit_code = 2
 
 
-class MissingPrerequisite(HVStackError):
+class MissingPrerequisiteError(HVStackError):
     """This machine or cloud lacks something that is needed."""
 
     exit_code = 3
 
 
-class CommandFailed(HVStackError):
+class CommandError(HVStackError):
     """A program that hvstack ran ended badly.
 
     :param argv: the program and its arguments, secrets already removed.
@@ -44,11 +44,11 @@ class CommandFailed(HVStackError):
         )
 
 
-class DeadlineExceeded(HVStackError):
+class DeadlineExceededError(HVStackError):
     """Something did not happen in the time that it was given."""
 
 
-class Busy(HVStackError):
+class BusyError(HVStackError):
     """Another hvstack process, or a foreign program, is in the way."""
 
 
@@ -60,7 +60,7 @@ class HostKeyError(HVStackError):
     """A node's ssh host key is unknown, or not the recorded one."""
 
 
-class NotComparable(HVStackError):
+class NotComparableError(HVStackError):
     """Two measurements differ in something that was not swept.
 
     :param differences: one line per field that differs.
@@ -73,13 +73,13 @@ class NotComparable(HVStackError):
         super().__init__('not comparable: ' + '; '.join(differences))
 
 
-class RunFailed(HVStackError):
+class RunFailedError(HVStackError):
     """A benchmark run failed, or its data check did."""
 
     exit_code = 5
 
 
-class PartlyFailed(RunFailed):
+class PartlyFailedError(RunFailedError):
     """A sweep went on to its end, but some of it failed for good."""
 
     exit_code = 6

@@ -78,11 +78,11 @@ def require(extra: str) -> None:
     """Raise an error unless every distribution of an extra is installed.
 
     :param extra: such as ``rally``.
-    :raises hvstack.errors.MissingPrerequisite: a distribution is missing.
+    :raises hvstack.errors.MissingPrerequisiteError: a distribution is missing.
     """
     absent = missing(extra)
     if absent:
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f'Cannot run this command: not installed: {", ".join(absent)}. '
             f"Run pip install 'hvstack[{extra}]'."
         )
@@ -118,7 +118,7 @@ def program(name: str, distribution: str | None = None) -> Path:
 
     :param name: the program, such as ``rally``.
     :param distribution: the distribution (default: of the same name).
-    :raises hvstack.errors.MissingPrerequisite: it is not installed.
+    :raises hvstack.errors.MissingPrerequisiteError: it is not installed.
     """
     distribution = distribution or name
     try:
@@ -138,7 +138,7 @@ def program(name: str, distribution: str | None = None) -> Path:
         return Path(path_of_shell)
     extra = extra_of(distribution)
     remedy = f"'hvstack[{extra}]'" if extra else distribution
-    raise errors.MissingPrerequisite(
+    raise errors.MissingPrerequisiteError(
         f"Cannot find the program '{name}': {distribution} is not installed. "
         f'Run pip install {remedy}.'
     )

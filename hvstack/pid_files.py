@@ -115,11 +115,11 @@ def command(pid: int) -> str:
 def write(path: Path, pid: int) -> None:
     """Write a process' pid file.
 
-    :raises hvstack.errors.CommandFailed: the process is gone already.
+    :raises hvstack.errors.CommandError: the process is gone already.
     """
     started = start_time(pid)
     if started is None:
-        raise errors.CommandFailed([path.stem], 1, 'it ended at once')
+        raise errors.CommandError([path.stem], 1, 'it ended at once')
     record = {'pid': pid, 'start': started, 'boot': boot()}
     paths.write_whole(path, json.dumps(record) + '\n')
 

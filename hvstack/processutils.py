@@ -70,8 +70,9 @@ def run(
     :param cwd: folder to run in.
     :param display_argv: what to name in errors and in the log instead of
         ``argv``, where that holds a secret.
-    :raises hvstack.errors.CommandFailed: it failed, or cannot be started.
-    :raises hvstack.errors.DeadlineExceeded: it took too long; it was killed.
+    :raises hvstack.errors.CommandError: it failed, or cannot be started.
+    :raises hvstack.errors.DeadlineExceededError: it took too long; it was
+        killed.
     """
     args = [os.fspath(word) for word in argv]
     names = list(display_argv or args)
@@ -90,13 +91,13 @@ def run(
             start_new_session=True,
         )
     except OSError as exc:
-        raise errors.CommandFailed(names, 127, str(exc)) from exc
+        raise errors.CommandError(names, 127, str(exc)) from exc
     try:
         out, err = _communicate(process, stdin, timeout)
     except subprocess.TimeoutExpired:
         _kill_session(process)
         out, err = process.communicate()
-        raise errors.DeadlineExceeded(
+        raise errors.DeadlineExceededError(
             f"'{' '.join(names)[:200]}' did not end within {timeout:.0f} s: "
             f'{tail(err) or tail(out) or "it printed nothing"}'
         ) from None
@@ -112,7 +113,7 @@ def run(
         textfile.printable(' '.join(' '.join(names).split())[:_LOGGED]),
     )
     if check and result.returncode != 0:
-        raise errors.CommandFailed(
+        raise errors.CommandError(
             names, result.returncode, tail(err) or tail(out)
         )
     return result
@@ -150,14 +151,14 @@ def retried(
 
     :param action: runs programs.
     :param pauses: seconds to wait before each further try.
-    :raises hvstack.errors.CommandFailed: the last try failed too.
-    :raises hvstack.errors.DeadlineExceeded: the last try took too long.
+    :raises hvstack.errors.CommandError: the last try failed too.
+    :raises hvstack.errors.DeadlineExceededError: the last try took too long.
     """
     for pause in (*pauses, None):
         try:
             action()
             return
-        except (errors.CommandFailed, errors.DeadlineExceeded) as exc:
+        except (errors.CommandError, errors.DeadlineExceededError) as exc:
             if pause is None:
                 raise
             LOG.warning('%s; trying again in %.0f s', exc, pause)
@@ -203,7 +204,7 @@ def wait_for(
     :param get_reason: gives the reason for a time-out, such as a log's last
         lines.
     :returns: seconds waited.
-    :raises hvstack.errors.DeadlineExceeded: it did not in that time.
+    :raises hvstack.errors.DeadlineExceededError: it did not in that time.
     :raises hvstack.errors.HostKeyError: ``condition`` raised it.
     """
     start = time.monotonic()
@@ -219,7 +220,7 @@ def wait_for(
             last = str(exc)
         if clock() > end:
             reason = (get_reason() if get_reason else '') or last
-            raise errors.DeadlineExceeded(
+            raise errors.DeadlineExceededError(
                 f'waited {time.monotonic() - start:.0f} s in vain for '
                 f'{description}' + (f': {reason}' if reason else '')
             )

@@ -136,11 +136,11 @@ class Suite:
         ):
             status = process.wait()
         if late:
-            raise errors.DeadlineExceeded(
+            raise errors.DeadlineExceededError(
                 f'{" ".join(argv)} took too long: {late[0]}'
             )
         if status:
-            raise errors.CommandFailed(list(argv), status, 'see above')
+            raise errors.CommandError(list(argv), status, 'see above')
 
     def stestr(self, stage: str, path: str, *args: str, **env: str) -> None:
         """Run the tests below a folder, one line each as they end."""

@@ -144,7 +144,7 @@ def _delete_stack(conn: Connection, stack: dict[str, Any]) -> str:
     """Delete a stack by its ID in any project, and wait.
 
     :raises hvstack.errors.CloudError: Heat failed twice.
-    :raises hvstack.errors.DeadlineExceeded: the deletion took too long.
+    :raises hvstack.errors.DeadlineExceededError: the deletion took too long.
     """
     name, key = stack['stack_name'], stack['id']
     now: dict[str, Any] = {}

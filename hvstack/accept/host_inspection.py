@@ -94,7 +94,7 @@ def run_power_command(command: str, host: str) -> None:
 
     :param command: command line that contains ``{host}``.
     :param host: host name.
-    :raises hvstack.errors.CommandFailed: the command failed.
+    :raises hvstack.errors.CommandError: the command failed.
     """
     processutils.run(split_command(command, host), timeout=300)
 
@@ -192,9 +192,9 @@ def _run(access: Access, host: str, command: str) -> str:
     node = access.node(host)
     try:
         return node.run(command, timeout=_SECONDS).stdout
-    except errors.CommandFailed as exc:
+    except errors.CommandError as exc:
         reason = ' '.join(exc.tail.split()) or f'status {exc.returncode}'
-    except errors.DeadlineExceeded:
+    except errors.DeadlineExceededError:
         reason = f'no answer in {_SECONDS} s'
     raise errors.CloudError(
         f'Cannot inspect the host {host}: {reason[-300:]}. Check [hvstack] '

@@ -25,7 +25,7 @@ def power_off(directory: Path, host: str, off: str, on: str) -> None:
     :param host: host name.
     :param off: command that powers ``{host}`` off.
     :param on: command that powers ``{host}`` on.
-    :raises hvstack.errors.CommandFailed: the command failed.
+    :raises hvstack.errors.CommandError: the command failed.
     :raises OSError: the note cannot be written; the host is still on.
     """
     note = json.dumps({'host': host, 'command': on}) + '\n'
@@ -36,7 +36,7 @@ def power_off(directory: Path, host: str, off: str, on: str) -> None:
 def power_on(directory: Path, host: str, on: str) -> None:
     """Power a host on, and delete its note.
 
-    :raises hvstack.errors.CommandFailed: the command failed; the note remains.
+    :raises hvstack.errors.CommandError: the command failed; the note remains.
     """
     host_inspection.run_power_command(on, host)
     _note_path(directory, host).unlink(missing_ok=True)

@@ -70,7 +70,7 @@ def _stestr(workspace: Workspace, *args: str) -> processutils.Result:
 def list_tests(workspace: Workspace, chosen: Selection) -> list[str]:
     """Return the IDs of the selected tests.
 
-    :raises hvstack.errors.CommandFailed: tempest.conf is not valid, or the
+    :raises hvstack.errors.CommandError: tempest.conf is not valid, or the
         tests cannot be loaded.
     """
     if not (workspace.directory / '.stestr').is_dir():
@@ -96,11 +96,12 @@ def run_tests(
     :param concurrency: number of tests that run at the same time; tests that
         need the whole cloud run alone.
     :param held: file descriptors of locks to hold as long as stestr runs.
-    :raises hvstack.errors.RunFailed: no test was started, or stestr failed.
+    :raises hvstack.errors.RunFailedError: no test was started, or stestr
+        failed.
     """
     expected = list_tests(workspace, chosen)
     if not expected:
-        raise errors.RunFailed(
+        raise errors.RunFailedError(
             'Cannot run tests: no test is selected. Use another --scope or '
             'other tags.'
         )
@@ -124,7 +125,7 @@ def run_tests(
     ):
         try:
             # It may have ended already.
-            with contextlib.suppress(errors.CommandFailed):
+            with contextlib.suppress(errors.CommandError):
                 pid_files.write(workspace.pid, process.pid)
             _follow(process, workspace.log)
         except BaseException:
@@ -136,7 +137,7 @@ def run_tests(
         output = processutils.tail(
             workspace.log.read_text(errors='replace', encoding='utf-8'), 3
         )
-        raise errors.RunFailed(
+        raise errors.RunFailedError(
             f'Cannot read the results of the tests ({workspace.log}): stestr '
             f'exited with status {process.returncode} without results: '
             f'{" ".join(output.split()) or "it printed nothing"}. Check the '
@@ -171,11 +172,11 @@ def load_last_results(
 
     :param workspace: workspace of the tests.
     :param expected: IDs of the tests that should have run.
-    :raises hvstack.errors.RunFailed: no test was run.
+    :raises hvstack.errors.RunFailedError: no test was run.
     """
     # The first run's name; stestr keeps all.
     if not (expected or (workspace.directory / '.stestr' / '0').exists()):
-        raise errors.RunFailed(
+        raise errors.RunFailedError(
             f'Cannot report the last run ({workspace.directory}): no test was '
             'run. Run the tests, or use another --workspace.'
         )
@@ -228,7 +229,7 @@ def _session_processes(session: int) -> list[int]:
 def lock_workspace(workspace: Workspace) -> Iterator[None]:
     """Lock a workspace, so that only a single run uses its files.
 
-    :raises hvstack.errors.Busy: another process has locked it.
+    :raises hvstack.errors.BusyError: another process has locked it.
     :raises hvstack.errors.InputError: hvstack did not create the directory.
     """
     try:
@@ -242,7 +243,7 @@ def lock_workspace(workspace: Workspace) -> Iterator[None]:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
-            raise errors.Busy(
+            raise errors.BusyError(
                 f'Cannot use the workspace {workspace.directory}: another '
                 "'hvstack accept' runs in it. Wait until it has ended, or use "
                 'another --workspace for another cloud.'
@@ -258,7 +259,8 @@ def lock_cloud(workspace: Workspace, url: str) -> Iterator[int]:
     :param url: URL of its Keystone.
     :returns: a file descriptor for :func:`run_tests`, which holds the lock
         until the tests end, even if this process is killed.
-    :raises hvstack.errors.Busy: tests of another workspace run on the cloud.
+    :raises hvstack.errors.BusyError: tests of another workspace run on the
+        cloud.
     """
     with _open_lock_file(workspace, url) as stream:
         try:
@@ -266,7 +268,7 @@ def lock_cloud(workspace: Workspace, url: str) -> Iterator[int]:
         except BlockingIOError as exc:
             stream.seek(0)
             other = stream.read() or 'another workspace'
-            raise errors.Busy(
+            raise errors.BusyError(
                 f"'hvstack accept', or tests that one left when it was "
                 f'killed, use the cloud {url} from {other}: wait for them, or '
                 "end such tests with 'hvstack accept --cleanup --workspace "
@@ -297,11 +299,11 @@ def handle_orphans(workspace: Workspace, *, end: bool) -> None:
 
     :param workspace: workspace of the tests.
     :param end: whether to end such tests.
-    :raises hvstack.errors.Busy: such tests run, and ``end`` is not set.
+    :raises hvstack.errors.BusyError: such tests run, and ``end`` is not set.
     """
     process_ids = _find_orphans(workspace)
     if process_ids and not end:
-        raise errors.Busy(
+        raise errors.BusyError(
             f"tests of an 'hvstack accept' that was killed still run in "
             f'{workspace.directory} (process {min(process_ids)}): wait for '
             "them, or end them with 'hvstack accept --cleanup'"

@@ -112,7 +112,7 @@ def read_results(
     :param stream: output of ``stestr last --subunit``.
     :param test_ids: IDs of the tests that should have run: a test that is
         missing is "not checked".
-    :raises hvstack.errors.RunFailed: the stream has no results.
+    :raises hvstack.errors.RunFailedError: the stream has no results.
     """
     # These packages belong to the extra 'tempest'.
     import subunit
@@ -135,7 +135,7 @@ def read_results(
     finally:
         reader.stopTestRun()
     if stream and not started_ids:
-        raise errors.RunFailed(
+        raise errors.RunFailedError(
             'Cannot read the results of the tests: stestr wrote none. Run the '
             'tests again, and check the log of stestr.'
         )

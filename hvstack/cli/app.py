@@ -118,7 +118,7 @@ class HVStack(App):
             except OSError as exc:
                 if not isinstance(exc.filename, str):
                     raise
-                raise errors.MissingPrerequisite(
+                raise errors.MissingPrerequisiteError(
                     f"Cannot use '{exc.filename[:200]}': {exc.strerror}. Use "
                     'another file or directory.'
                 ) from exc

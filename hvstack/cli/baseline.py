@@ -253,7 +253,7 @@ class Run(Lister):
                 if not run_records[-1].valid:
                     break
         if not run_records[-1].valid:
-            raise errors.RunFailed(run_records[-1].reason)
+            raise errors.RunFailedError(run_records[-1].reason)
         return _COLUMNS, [row(run_record) for run_record in run_records]
 
     def _dry_run(

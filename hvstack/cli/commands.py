@@ -65,7 +65,7 @@ def _unavailable(value: str, cause: Exception) -> type[Command]:
             return parser
 
         def take_action(self, parsed_args: argparse.Namespace) -> None:
-            raise errors.MissingPrerequisite(message) from cause
+            raise errors.MissingPrerequisiteError(message) from cause
 
     return Unavailable
 

@@ -170,7 +170,7 @@ def _judge(sweep: Sweep) -> None:
     Only a configuration that promises more memory than there is may fail,
     and only with the kernel's evidence.
 
-    :raises hvstack.errors.RunFailed: a run is missing.
+    :raises hvstack.errors.RunFailedError: a run is missing.
     """
     missing = []
     for step in sweep_store.list_pending(sweep.id, sweep.list_steps()):
@@ -186,7 +186,7 @@ def _judge(sweep: Sweep) -> None:
                 f'{step.label} run {step.index + 1}: {failed.reason[:200]}'
             )
     if missing:
-        raise errors.RunFailed(
+        raise errors.RunFailedError(
             f'{len(missing)} runs are missing ({"; ".join(missing)}): run '
             'it again, valid runs are kept'
         )

@@ -115,7 +115,7 @@ def _json(argv: tuple[str, ...]) -> Any:
     try:
         return json.loads(text)
     except ValueError as exc:
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f"'{argv[0]} -J' printed no JSON ({exc}): update util-linux"
         ) from exc
 

@@ -121,8 +121,8 @@ class Revoke(Command):
         self.app.stdout.write(f'{fingerprint}: revoked\n')
 
 
-def _unwritable(exc: OSError) -> errors.MissingPrerequisite:
-    return errors.MissingPrerequisite(
+def _unwritable(exc: OSError) -> errors.MissingPrerequisiteError:
+    return errors.MissingPrerequisiteError(
         f'Cannot change the lists of keys ({signing.KEYS}): {exc.strerror}. '
         'Run the command as the user who owns this directory.'
     )

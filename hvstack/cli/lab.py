@@ -315,7 +315,7 @@ class Env(Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Print export lines."""
         if not clouds_yaml.OURS.exists():
-            raise errors.MissingPrerequisite(
+            raise errors.MissingPrerequisiteError(
                 "there is no lab on this machine: start it with 'hvstack lab "
                 "up'"
             )

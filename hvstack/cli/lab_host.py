@@ -92,7 +92,7 @@ class Exec(_OnHost):
 def _become(name: str, argv: list[str]) -> None:
     lab_host = hosts.find(name)
     if host.pid(lab_host.name) is None:
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f"{name} is off: 'hvstack lab host on {name}' starts it"
         )
     program = str(host.directory(lab_host.name) / 'enter')

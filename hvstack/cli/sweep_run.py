@@ -40,8 +40,8 @@ class _Running(Command):
         :param baseline: recorded runs on bare metal instead of its own, in
             the report.
         :param allow: facts that may differ there.
-        :raises hvstack.errors.PartlyFailed: a configuration, or a run on bare
-            metal, failed for good; the sweep went on with the others.
+        :raises hvstack.errors.PartlyFailedError: a configuration, or a run on
+            bare metal, failed for good; the sweep went on with the others.
         """
         progress = Progress()
         cloud = ready(os_cloud, progress, sweep)
@@ -80,7 +80,7 @@ class _Running(Command):
                 f'{status.measured.failed_baselines} runs on bare metal failed'
             )
         if failures:
-            raise errors.PartlyFailed(
+            raise errors.PartlyFailedError(
                 f'{" and ".join(failures)}, the others were measured: '
                 f"'hvstack report {sweep.id}' names the reasons"
             )
@@ -111,7 +111,7 @@ def say_step(
         rows = sweep_report.build_report(
             compared_with(baseline, now.records, allow), allow=allow
         ).rows
-    except (errors.InputError, errors.NotComparable) as exc:
+    except (errors.InputError, errors.NotComparableError) as exc:
         progress.say(' '.join(str(exc).split()))
         return
     for row in rows:
@@ -135,7 +135,7 @@ def compared_with(
 ) -> list[RunRecord]:
     """Return a sweep's records with the named runs on bare metal, if any.
 
-    :raises hvstack.errors.NotComparable: these differ from the sweep's.
+    :raises hvstack.errors.NotComparableError: these differ from the sweep's.
     """
     if not baseline or not any(run_record.valid for run_record in records):
         return list(records)

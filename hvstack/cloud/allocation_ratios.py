@@ -57,8 +57,8 @@ def set_ratios(
     :param requested: ratio by resource class.
     :param shared: guests take VCPU; hosts of those that take PCPU may have
         none, and then no ratio of it.
-    :raises hvstack.errors.Busy: another process has changed one of them and
-        not yet put it back, or this process has lost its lease.
+    :raises hvstack.errors.BusyError: another process has changed one of them
+        and not yet put it back, or this process has lost its lease.
     :raises hvstack.errors.CloudError: Placement refused.
     """
     before = current(conn, providers)
@@ -82,7 +82,7 @@ def set_ratios(
                 )
             other = entries_by_target.get((uuid, resource_class))
             if other is not None:
-                raise errors.Busy(
+                raise errors.BusyError(
                     f'the ratio of {resource_class} on {name} is changed '
                     f'already by {other.owner or f"process {other.pid}"}: '
                     'end that first'

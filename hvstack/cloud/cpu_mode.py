@@ -48,7 +48,7 @@ def switch(
     :param mode: one of :data:`MODES`.
     :param command: a shell's, in which ``{mode}`` stands for the mode.
     :returns: whether anything was changed.
-    :raises hvstack.errors.Busy: a host has servers.
+    :raises hvstack.errors.BusyError: a host has servers.
     :raises hvstack.errors.HVStackError: the hosts differ, or the command
         does not switch them.
     """
@@ -118,7 +118,7 @@ def _unused(conn: Connection, providers: Mapping[str, str]) -> None:
         for server in conn.compute.servers(all_projects=True):
             name = server.hypervisor_hostname or server.compute_host
             if name in providers:
-                raise errors.Busy(
+                raise errors.BusyError(
                     f'{name} has servers (such as {server.name}), so its CPUs '
                     'cannot be switched: delete them, or wait for their end'
                 )

@@ -181,7 +181,7 @@ def _on_consoles(
                 timeout=timeout,
                 interval=2,
             )
-    except errors.DeadlineExceeded:
+    except errors.DeadlineExceededError:
         # A connection to a node without a key says what to do.
         pass
     yield from ((missing[server_id], key) for server_id, key in keys.items())

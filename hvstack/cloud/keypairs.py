@@ -23,11 +23,12 @@ def create(conn: Connection, name: str) -> Path:
     :param name: of the key pair and of its files below :data:`FOLDER`.
     :raises hvstack.errors.InputError: the user has one of that name, or such
         a file exists.
-    :raises hvstack.errors.MissingPrerequisite: there is no ssh-keygen here.
+    :raises hvstack.errors.MissingPrerequisiteError: there is no ssh-keygen
+        here.
     :raises hvstack.errors.CloudError: Nova refused it.
     """
     if shutil.which('ssh-keygen') is None:
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             'ssh-keygen is not on this machine: install openssh-client, by '
             'which hvstack reaches the nodes, too'
         )

@@ -144,7 +144,7 @@ def acquire(
     :param interval: seconds between two renewals.
     :returns: the lease; None if the process that started this one holds it
         and releases it.
-    :raises hvstack.errors.Busy: another process has the lease.
+    :raises hvstack.errors.BusyError: another process has the lease.
     :raises hvstack.errors.CloudError: Placement refused.
     """
     lease = _LEASES.get(scope(conn))
@@ -158,7 +158,7 @@ def acquire(
     )
     try:
         lease = _contend(conn, provider, progress, duration, interval)
-    except errors.Busy:
+    except errors.BusyError:
         # Placement never had this provider.
         journal.forget(entry)
         raise
@@ -173,7 +173,7 @@ def held(conn: Connection, progress: Progress | None = None) -> Iterator[None]:
 
     :param conn: connection of an administrator.
     :param progress: where waiting is announced.
-    :raises hvstack.errors.Busy: another process has the lease.
+    :raises hvstack.errors.BusyError: another process has the lease.
     :raises hvstack.errors.CloudError: Placement refused; a lease that could
         not be released stays in the journal.
     """
@@ -195,7 +195,7 @@ def held(conn: Connection, progress: Progress | None = None) -> Iterator[None]:
 def check(conn: Connection) -> None:
     """Refuse to go on without the lease that this process acquired.
 
-    :raises hvstack.errors.Busy: another process may have it by now.
+    :raises hvstack.errors.BusyError: another process may have it by now.
     """
     lease = _LEASES.get(scope(conn))
     if lease is not None and lease.is_valid():
@@ -203,7 +203,7 @@ def check(conn: Connection) -> None:
     if lease is not None or (
         os.environ.get(VARIABLE) and not _is_inherited(conn)
     ):
-        raise errors.Busy(
+        raise errors.BusyError(
             'Cannot go on changing the cloud: this process could not renew '
             f'its lease ({NAME} in Placement) in time, and another one may '
             'have it. Run the command again.'
@@ -254,7 +254,7 @@ def _contend(
                     f'cloud: waiting up to {duration:.0f} s for its renewal'
                 )
         elif current != observed:
-            raise errors.Busy(
+            raise errors.BusyError(
                 f'Cannot use this cloud: {_holder(conn, current[0])} has the '
                 f'lease on it ({NAME} in Placement), and renews it. Wait '
                 'until it has finished, or end it.'

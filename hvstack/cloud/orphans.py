@@ -74,7 +74,7 @@ def delete(
                 with refused(f'Cannot delete {orphan.type} {orphan.id}'):
                     remove(orphan.id)
                     wait_until_deleted(orphan.id)
-            except (errors.CloudError, errors.DeadlineExceeded) as exc:
+            except (errors.CloudError, errors.DeadlineExceededError) as exc:
                 remaining.append(
                     f"{exc}. Run 'openstack {orphan.type} delete {orphan.id}'."
                 )

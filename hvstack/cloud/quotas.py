@@ -47,14 +47,14 @@ def check(conn: Connection, need: Need) -> None:
 
     :param conn: of the project; no other rights are needed.
     :raises hvstack.errors.InputError: one line with all that is short.
-    :raises hvstack.errors.MissingPrerequisite: volumes without Cinder.
+    :raises hvstack.errors.MissingPrerequisiteError: volumes without Cinder.
     :raises hvstack.errors.CloudError: the cloud refused to say.
     """
     needed = asdict(need)
     limits = _read_limits(conn.compute, 'Nova', _NOVA)
     if need.volumes:
         if not conn.has_service('block-storage'):
-            raise errors.MissingPrerequisite(
+            raise errors.MissingPrerequisiteError(
                 f'the cloud has no block storage for {need.volumes} volumes: '
                 "take storage local, or have Cinder set up (the lab: 'hvstack "
                 "lab up --with ceph')"

@@ -44,7 +44,7 @@ def settled(
     """Return a stack that nothing changes, if need be after a while.
 
     :raises hvstack.errors.CloudError: there is none of that name.
-    :raises hvstack.errors.DeadlineExceeded: it still changes.
+    :raises hvstack.errors.DeadlineExceededError: it still changes.
     """
     is_reported = False
 
@@ -153,7 +153,7 @@ def update(
 
     :raises hvstack.errors.CloudError: Heat refused, or the update failed;
         names the resource and why.
-    :raises hvstack.errors.DeadlineExceeded: it took too long.
+    :raises hvstack.errors.DeadlineExceededError: it took too long.
     """
     with refused(f"Heat did not take the update of stack '{stack.name}'"):
         conn.orchestration.patch(

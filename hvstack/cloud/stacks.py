@@ -96,7 +96,7 @@ def wait(
     :param timeout: seconds.
     :raises hvstack.errors.CloudError: it failed, with the resource and why;
         or Heat has not answered for some minutes.
-    :raises hvstack.errors.DeadlineExceeded: it took too long.
+    :raises hvstack.errors.DeadlineExceededError: it took too long.
     """
     report = _get_reporter(progress)
 
@@ -152,7 +152,7 @@ def wait_until(
     :param silence: seconds for which failures that may pass are ignored.
     :returns: last result of ``look``.
     :raises hvstack.errors.CloudError: the cloud refuses, or does not answer.
-    :raises hvstack.errors.DeadlineExceeded: the timeout expired.
+    :raises hvstack.errors.DeadlineExceededError: the timeout expired.
     """
     started_at = answered_at = time.monotonic()
     while True:
@@ -168,7 +168,7 @@ def wait_until(
             if is_done(state):
                 return state
             if time.monotonic() - started_at > timeout:
-                raise errors.DeadlineExceeded(late(state))
+                raise errors.DeadlineExceededError(late(state))
         time.sleep(_INTERVAL)
 
 
@@ -333,7 +333,7 @@ def delete(
         the stack that has the name now.
     :param timeout: seconds.
     :raises hvstack.errors.CloudError: Heat failed twice to delete it.
-    :raises hvstack.errors.DeadlineExceeded: it took too long.
+    :raises hvstack.errors.DeadlineExceededError: it took too long.
     """
     existing: Any = None
 
@@ -395,7 +395,7 @@ def wait_until_deleted(
     :param timeout: seconds.
     :param report: function that is called while Heat deletes the stack.
     :raises hvstack.errors.CloudError: Heat failed twice.
-    :raises hvstack.errors.DeadlineExceeded: it took too long.
+    :raises hvstack.errors.DeadlineExceededError: it took too long.
     """
     failure = f"stack '{name}' cannot be deleted"
     tries = 0
@@ -449,7 +449,7 @@ def undo(
         returned it.
     :raises hvstack.errors.CloudError: Heat failed twice to delete it, or a
         resource that Heat does not know cannot be deleted.
-    :raises hvstack.errors.DeadlineExceeded: it took too long.
+    :raises hvstack.errors.DeadlineExceededError: it took too long.
     """
     name = data['name']
     stack_id = data.get('id') or _tagged(conn, name, data.get('tag'))

@@ -93,11 +93,11 @@ def try_lock(lock: IO[str]) -> bool:
     return True
 
 
-def get_busy_error(lock: IO[str]) -> errors.Busy:
+def get_busy_error(lock: IO[str]) -> errors.BusyError:
     """Return the error that names the process with the lock."""
     lock.seek(0)
     holder = lock.read(20).strip() or 'unknown'
-    return errors.Busy(
+    return errors.BusyError(
         f'another process measures bare metal (pid {holder}): wait for it, or '
         'end it'
     )

@@ -169,7 +169,7 @@ class BareHosts(ClusterNodes):
     def __enter__(self) -> Self:
         """Take the hosts, start Hadoop, wait until it sees every worker.
 
-        :raises hvstack.errors.Busy: another process has them.
+        :raises hvstack.errors.BusyError: another process has them.
         :raises hvstack.errors.HVStackError: it could not; the hosts are
             given back.
         """
@@ -209,7 +209,7 @@ class BareHosts(ClusterNodes):
     def release(self) -> None:
         """End Hadoop and give the hosts back.
 
-        :raises hvstack.errors.CommandFailed: a host cannot be given back.
+        :raises hvstack.errors.CommandError: a host cannot be given back.
         """
         self._say('bare metal: give the hosts back')
         with interrupts.deferred(

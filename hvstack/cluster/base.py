@@ -65,9 +65,9 @@ class ShellNode(ABC):
 
     def failure(
         self, command: str, result: processutils.Result
-    ) -> errors.CommandFailed:
+    ) -> errors.CommandError:
         """Return the error for a command that failed."""
-        return errors.CommandFailed(
+        return errors.CommandError(
             self._display_argv(command),
             result.returncode,
             processutils.tail(result.stderr)
@@ -202,7 +202,7 @@ class ClusterNodes:
     def drop_caches(self) -> None:
         """Write back and forget the page cache below all nodes.
 
-        :raises hvstack.errors.CommandFailed: no right to do so.
+        :raises hvstack.errors.CommandError: no right to do so.
         """
         if self.facts.drop_command is not None:
             processutils.run(self.facts.drop_command, timeout=300)

@@ -162,7 +162,7 @@ def prepare(
     :param os_profile: profile of the host's operating system.
     :param timeout: seconds for each command.
     :returns: settings of the kernel that are to be restored.
-    :raises hvstack.errors.CommandFailed: a command failed; its message says
+    :raises hvstack.errors.CommandError: a command failed; its message says
         why.
     """
     action = host.release

@@ -217,7 +217,7 @@ def check(tenant: Connection, plan: ClusterPlan, options: Any) -> None:
     :raises hvstack.errors.InputError: a quota or Heat's limit is too small,
         the user data is too large, the image or a volume type does not exist,
         or the credential cannot create a stack.
-    :raises hvstack.errors.MissingPrerequisite: volumes without Cinder.
+    :raises hvstack.errors.MissingPrerequisiteError: volumes without Cinder.
     """
     credentials.check(tenant, options)
     _check_template(plan, options)
@@ -255,7 +255,7 @@ def plan_with_flavors(
     :raises hvstack.errors.InputError: a flavor or a volume type does not
         exist, a flavor has another CPU policy, or a quota or Heat's limit is
         too small.
-    :raises hvstack.errors.MissingPrerequisite: volumes without Cinder.
+    :raises hvstack.errors.MissingPrerequisiteError: volumes without Cinder.
     """
     worker_name = resources.worker_flavor
     names = {

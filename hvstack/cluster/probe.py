@@ -44,7 +44,7 @@ def cpu_shares(
 
     :param processors: busy processes on each.
     :returns: CPU seconds per second, by node.
-    :raises hvstack.errors.CommandFailed: a node cannot be measured.
+    :raises hvstack.errors.CommandError: a node cannot be measured.
     """
     command = shell_scripts.render('busy', processors, seconds)
     results = run_on_nodes(nodes, command, timeout=seconds * 10 + 60)
@@ -65,7 +65,7 @@ def cores(text: str) -> float:
         )
         return round(spent / (ended - uptime_before), 3)
     except (ValueError, IndexError, ZeroDivisionError) as exc:
-        raise errors.CommandFailed(['times'], 0, text) from exc
+        raise errors.CommandError(['times'], 0, text) from exc
 
 
 def oom_lines(nodes: Sequence[Node]) -> set[str]:

@@ -369,7 +369,7 @@ def scale(
                 topology_refresh.nodes(conn, outputs, map_file)
             )
             # One that is dead keeps us from nothing but this while.
-            with contextlib.suppress(errors.DeadlineExceeded):
+            with contextlib.suppress(errors.DeadlineExceededError):
                 processutils.wait_for(
                     lambda: not topology_refresh.answering(now)[1],
                     'every worker to answer',

@@ -69,7 +69,7 @@ class SSHNode(ShellNode):
         :returns: the command's result.
         :raises hvstack.errors.HostKeyError: the node's host key is unknown,
             or not the recorded one.
-        :raises hvstack.errors.CommandFailed: the command failed, or ssh
+        :raises hvstack.errors.CommandError: the command failed, or ssh
             cannot connect.
         """
         result = super().run(

@@ -227,7 +227,7 @@ def answering(cluster: HadoopNodes) -> tuple[ReachableNodes, list[str]]:
     def is_answering(node: Runner) -> bool:
         try:
             return node.run('true', timeout=60, check=False).returncode == 0
-        except errors.DeadlineExceeded:
+        except errors.DeadlineExceededError:
             return False
 
     with ThreadPoolExecutor(max_workers=32) as pool:
@@ -250,7 +250,7 @@ def provide_topology(
 
     They come before the workers (``controllers_first``), and may still boot.
 
-    :raises hvstack.errors.DeadlineExceeded: one did not answer.
+    :raises hvstack.errors.DeadlineExceededError: one did not answer.
     """
     # The node's own files may not be there yet: they are with node groups.
     table = topology.format_table(node_groups=True)
@@ -281,8 +281,8 @@ def refresh(
 
     :param others: nodes of the cluster beside its controller and workers.
     :returns: nodes that did not answer, hence have the old table.
-    :raises hvstack.errors.Busy: a node has moved, and jobs run.
-    :raises hvstack.errors.DeadlineExceeded: a worker that answers did not
+    :raises hvstack.errors.BusyError: a node has moved, and jobs run.
+    :raises hvstack.errors.DeadlineExceededError: a worker that answers did not
         come into HDFS and YARN, or into its place.
     """
     notify = progress.say if progress else _silent
@@ -358,12 +358,12 @@ def _restart_controllers(
 ) -> None:
     """Restart NameNode and ResourceManager, which then look up all nodes.
 
-    :raises hvstack.errors.Busy: jobs run.
+    :raises hvstack.errors.BusyError: jobs run.
     """
     names = ', '.join(sorted(moved))
     jobs = running_jobs(cluster.manager)
     if jobs:
-        raise errors.Busy(
+        raise errors.BusyError(
             f'{names}: moved, and {jobs} jobs run: the table is written, '
             'refresh again when they have ended, since NameNode and '
             'ResourceManager must start again'

@@ -51,9 +51,10 @@ class Runner(Protocol):
         :param timeout: maximum number of seconds.
         :param check: whether a non-zero exit status raises an error.
         :param stdin: text for the standard input; None for no input.
-        :raises hvstack.errors.CommandFailed: the command failed and ``check``
+        :raises hvstack.errors.CommandError: the command failed and ``check``
             is set.
-        :raises hvstack.errors.DeadlineExceeded: the command took too long.
+        :raises hvstack.errors.DeadlineExceededError: the command took too
+            long.
         """
 
     def put(self, text: str, path: str, mode: int = 0o644) -> None:
@@ -129,7 +130,7 @@ def get_json(node: Runner, role: str, path: str) -> dict[str, Any]:
     :param node: node that runs the daemon.
     :param role: daemon, a key of :data:`PORTS`.
     :param path: path of the URL, with the leading slash.
-    :raises hvstack.errors.CommandFailed: the daemon does not answer, or not
+    :raises hvstack.errors.CommandError: the daemon does not answer, or not
         with a JSON object.
     """
     url = f'http://{node.address}:{PORTS[role]}{path}'
@@ -142,9 +143,9 @@ def get_json(node: Runner, role: str, path: str) -> dict[str, Any]:
     try:
         answer = json.loads(result.stdout)
     except ValueError as exc:
-        raise errors.CommandFailed(['wget', url], 0, result.stdout) from exc
+        raise errors.CommandError(['wget', url], 0, result.stdout) from exc
     if not isinstance(answer, dict):
-        raise errors.CommandFailed(['wget', url], 0, result.stdout)
+        raise errors.CommandError(['wget', url], 0, result.stdout)
     return answer
 
 
@@ -164,10 +165,10 @@ def get_namenode_bean(controller: Runner, bean: str) -> dict[str, Any]:
 
     :param controller: controller that runs the NameNode.
     :param bean: name of the bean, such as ``FSNamesystemState``.
-    :raises hvstack.errors.CommandFailed: the bean does not exist (yet).
+    :raises hvstack.errors.CommandError: the bean does not exist (yet).
     """
     path = f'/jmx?qry=Hadoop:service=NameNode,name={bean}'
     beans = get_json(controller, 'namenode', path).get('beans') or []
     if not beans:
-        raise errors.CommandFailed(['jmx', bean], 0, 'no such bean')
+        raise errors.CommandError(['jmx', bean], 0, 'no such bean')
     return dict(beans[0])

@@ -28,7 +28,7 @@ def start(nodes: Sequence[Runner]) -> None:
     """Start the daemons of all nodes. Daemons that run are not restarted.
 
     :param nodes: nodes of the cluster.
-    :raises hvstack.errors.CommandFailed: a daemon does not start; the message
+    :raises hvstack.errors.CommandError: a daemon does not start; the message
         names the node.
     """
     _run_on_nodes(nodes, f'{NODE} start', check=True)
@@ -67,7 +67,7 @@ def find_unmet_conditions(cluster: HadoopNodes) -> list[str]:
 
     :param cluster: cluster whose workers must be registered.
     :returns: short descriptions, such as "worker-1 in HDFS".
-    :raises hvstack.errors.CommandFailed: a controller does not answer.
+    :raises hvstack.errors.CommandError: a controller does not answer.
     """
     info = daemon_http.get_namenode_bean(cluster.gateway, 'NameNodeInfo')
     live = json.loads(info['LiveNodes']).values()
@@ -113,9 +113,9 @@ def wait_ready(cluster: HadoopNodes, timeout: float = 300) -> float:
     :param cluster: cluster whose workers must register.
     :param timeout: maximum number of seconds to wait.
     :returns: number of seconds waited.
-    :raises hvstack.errors.DeadlineExceeded: workers are missing; the message
-        names them and has the last lines of a log.
-    :raises hvstack.errors.CommandFailed: a daemon has died.
+    :raises hvstack.errors.DeadlineExceededError: workers are missing; the
+        message names them and has the last lines of a log.
+    :raises hvstack.errors.CommandError: a daemon has died.
     """
     last: list[str] = ['an answer of the controller']
     polls = 0
@@ -156,7 +156,7 @@ def wait_ready(cluster: HadoopNodes, timeout: float = 300) -> float:
             ),
         )
     except _DeadDaemonError as exc:
-        raise errors.CommandFailed(
+        raise errors.CommandError(
             [NODE, 'start'], 1, str(exc).lstrip('; ')
         ) from exc
     distribute_addresses(cluster)

@@ -46,7 +46,7 @@ def exclude_nodes(
     :param cluster: cluster that the nodes belong to.
     :param addresses: addresses of the nodes to exclude.
     :param timeout: seconds that YARN waits for the jobs on these nodes.
-    :raises hvstack.errors.CommandFailed: a controller does not answer.
+    :raises hvstack.errors.CommandError: a controller does not answer.
     """
     lines = ''.join(f'{address}\n' for address in sorted(addresses))
     setup = shell_scripts.render('exclude-file', EXCLUDE_FILE, CONF)
@@ -67,7 +67,7 @@ def find_remaining_services(
     :param cluster: cluster that the nodes belong to.
     :param nodes: nodes that were excluded.
     :returns: short descriptions, such as "worker-1 in YARN (RUNNING)".
-    :raises hvstack.errors.CommandFailed: a controller does not answer.
+    :raises hvstack.errors.CommandError: a controller does not answer.
     """
     info = daemon_http.get_namenode_bean(cluster.gateway, 'NameNodeInfo')
     leaving = {
@@ -119,9 +119,9 @@ def drain(
         state.
     :param timeout: seconds for the copies, and for the jobs on the nodes.
     :param progress: where to report; None reports nothing.
-    :raises hvstack.errors.DeadlineExceeded: services still use the nodes,
+    :raises hvstack.errors.DeadlineExceededError: services still use the nodes,
         which stay excluded; the message names them.
-    :raises hvstack.errors.RunFailed: HDFS misses blocks.
+    :raises hvstack.errors.RunFailedError: HDFS misses blocks.
     """
     others = read_excluded(cluster.gateway) - {
         worker.address for worker in staying
@@ -154,7 +154,7 @@ def drain(
     info = daemon_http.get_namenode_bean(cluster.gateway, 'NameNodeInfo')
     missing = info['NumberOfMissingBlocks']
     if missing:
-        raise errors.RunFailed(
+        raise errors.RunFailedError(
             f'Cannot remove workers: HDFS misses {missing} blocks. Start the '
             "dead workers again, or delete the files that 'hdfs fsck / "
             "-list-corruptfileblocks' lists."

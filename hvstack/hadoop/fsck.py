@@ -78,7 +78,7 @@ def run(controller: Runner, path: str = '/') -> list[HDFSFile]:
 
     :param controller: node with an HDFS client.
     :param path: path in HDFS.
-    :raises hvstack.errors.CommandFailed: HDFS does not answer.
+    :raises hvstack.errors.CommandError: HDFS does not answer.
     """
     result = controller.run(
         f'hdfs fsck {path} -files -blocks -locations',
@@ -92,7 +92,7 @@ def parse(text: str) -> list[HDFSFile]:
     """Return the files of ``hdfs fsck -files -blocks -locations``.
 
     :param text: output of the command.
-    :raises hvstack.errors.CommandFailed: the output is incomplete.
+    :raises hvstack.errors.CommandError: the output is incomplete.
     """
     files: list[HDFSFile] = []
     for line in text.splitlines():
@@ -116,7 +116,7 @@ def parse(text: str) -> list[HDFSFile]:
                 )
             )
     if 'Status: ' not in text:
-        raise errors.CommandFailed(
+        raise errors.CommandError(
             ['hdfs', 'fsck'],
             1,
             f'the output is incomplete: {" ".join(text.split())[-300:]}',

@@ -48,7 +48,8 @@ def load_job(
         ``maps``, ``reduces``, ``failed_attempts``, ``killed_attempts`` and
         ``counters`` (of the whole job by name, and ``MAP.`` those of its
         map tasks).
-    :raises hvstack.errors.DeadlineExceeded: the server does not list the job.
+    :raises hvstack.errors.DeadlineExceededError: the server does not list the
+        job.
     """
     job_fields: dict[str, Any] = {}
 
@@ -85,7 +86,7 @@ def summarize_job(
     :param tasks: answer about its tasks.
     :param counters: answer about its counters.
     :returns: the result of :func:`load_job`.
-    :raises hvstack.errors.CommandFailed: a field is missing in an answer.
+    :raises hvstack.errors.CommandError: a field is missing in an answer.
     """
     try:
         started_ms, ended_ms = int(job['startTime']), int(job['finishTime'])
@@ -126,7 +127,7 @@ def summarize_job(
             'counters': values,
         }
     except (KeyError, TypeError, ValueError) as exc:
-        raise errors.CommandFailed(
+        raise errors.CommandError(
             ['JobHistory'], 0, f'the answer has no field {exc}'
         ) from exc
 

@@ -23,7 +23,7 @@ def delete_path(controller: Runner, path: str) -> None:
 
     :param controller: controller that runs the NameNode.
     :param path: path in HDFS.
-    :raises hvstack.errors.CommandFailed: HDFS cannot delete the path.
+    :raises hvstack.errors.CommandError: HDFS cannot delete the path.
     """
     answer = _request_json(controller, 'DELETE', path, 'DELETE&recursive=true')
     if 'boolean' not in answer:
@@ -35,7 +35,7 @@ def list_names(controller: Runner, directory: str) -> list[str]:
 
     :param controller: controller that runs the NameNode.
     :param directory: path in HDFS.
-    :raises hvstack.errors.CommandFailed: HDFS cannot list the directory.
+    :raises hvstack.errors.CommandError: HDFS cannot list the directory.
     """
     answer = _request_json(controller, 'GET', directory, 'LISTSTATUS')
     failure = answer.get('RemoteException') or {}
@@ -53,7 +53,7 @@ def read_text(controller: Runner, path: str) -> str:
 
     :param controller: controller that runs the NameNode.
     :param path: path in HDFS.
-    :raises hvstack.errors.CommandFailed: HDFS cannot read the file.
+    :raises hvstack.errors.CommandError: HDFS cannot read the file.
     """
     return _request(controller, 'GET', path, 'OPEN', '--fail')
 
@@ -86,7 +86,7 @@ def _request(
     return controller.run(shlex.join(args), timeout=90).stdout
 
 
-def _error(operation: str, path: str, answer: object) -> errors.CommandFailed:
-    return errors.CommandFailed(
+def _error(operation: str, path: str, answer: object) -> errors.CommandError:
+    return errors.CommandError(
         ['webhdfs', operation, path], 0, str(answer)[:300]
     )

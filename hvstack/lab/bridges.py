@@ -36,14 +36,15 @@ def ensure(untested: bool = False) -> None:
 
     :param untested: continue without a packet filter where the kernel has
         none.
-    :raises hvstack.errors.MissingPrerequisite: the kernel has no nftables.
-    :raises hvstack.errors.Busy: another interface has a bridge's name, or an
-        address of its network.
+    :raises hvstack.errors.MissingPrerequisiteError: the kernel has no
+        nftables.
+    :raises hvstack.errors.BusyError: another interface has a bridge's name, or
+        an address of its network.
     """
     links = {link['ifname']: link for link in _addresses()}
     for name, address in constants.BRIDGES.items():
         if name in links and not is_owned(name):
-            raise errors.Busy(
+            raise errors.BusyError(
                 f'Cannot create the bridge {name}: another interface has this '
                 f"name. Delete it with 'ip link delete {name}' if no program "
                 'needs it.'
@@ -52,7 +53,7 @@ def ensure(untested: bool = False) -> None:
         for other, link in links.items():
             for entry in link.get('addr_info', []):
                 if other != name and entry['local'].startswith(network):
-                    raise errors.Busy(
+                    raise errors.BusyError(
                         f'the lab needs {network}0/24, but interface '
                         f"'{other}' has {entry['local']}: take that away first"
                     )
@@ -94,7 +95,7 @@ def claim(name: str) -> None:
     """Mark an interface that hvstack has just created.
 
     :param name: of the interface.
-    :raises hvstack.errors.CommandFailed: it does not exist.
+    :raises hvstack.errors.CommandError: it does not exist.
     """
     alias = _alias(settings.ensure_lab_id())
     processutils.run(['ip', 'link', 'set', 'dev', name, 'alias', alias])
@@ -155,10 +156,10 @@ def _filter(untested: bool) -> None:
     )
     try:
         processutils.run(['nft', '-f', '-'], stdin=rules)
-    except errors.CommandFailed as exc:
+    except errors.CommandError as exc:
         if untested:
             return
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             'Cannot filter the ports of the lab (nft): '
             f'{" ".join(exc.tail.split())}. Use a kernel with nf_tables, or '
             "run 'hvstack lab up --untested', where guests reach the "

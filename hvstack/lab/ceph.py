@@ -53,8 +53,8 @@ def plan(lab_settings: LabSettings, progress: Progress) -> list[Stage]:
 def up(lab_settings: LabSettings, progress: Progress) -> None:
     """Bring Ceph up with its pools; what is done already is left alone.
 
-    :raises hvstack.errors.CommandFailed: a program of Ceph's failed.
-    :raises hvstack.errors.DeadlineExceeded: one does not answer.
+    :raises hvstack.errors.CommandError: a program of Ceph's failed.
+    :raises hvstack.errors.DeadlineExceededError: one does not answer.
     """
     stages.mark(_MARK)
     _folders()
@@ -81,12 +81,12 @@ def up(lab_settings: LabSettings, progress: Progress) -> None:
 def leave() -> None:
     """Stop Ceph and Cinder in a lab that is to be without; data stays.
 
-    :raises hvstack.errors.Busy: servers have volumes; they are named.
+    :raises hvstack.errors.BusyError: servers have volumes; they are named.
     """
     if stages.marked('schema:cinder') is not None:
         attached = database.sql(_ATTACHED).split()
         if attached:
-            raise errors.Busy(
+            raise errors.BusyError(
                 f'servers have volumes attached ({", ".join(attached)}): '
                 'delete these servers before Ceph is taken away'
             )
@@ -191,8 +191,8 @@ def _pool(name: str, rule: str, copies: int) -> list[tuple[str, ...]]:
 def ceph(*args: str, timeout: float = 60) -> str:
     """Run a command of Ceph's as its administrator; return its output.
 
-    :raises hvstack.errors.CommandFailed: Ceph refuses.
-    :raises hvstack.errors.DeadlineExceeded: Ceph does not answer.
+    :raises hvstack.errors.CommandError: Ceph refuses.
+    :raises hvstack.errors.DeadlineExceededError: Ceph does not answer.
     """
     conf = str(services.CEPH_CONF.target)
     return processutils.run(
@@ -205,7 +205,7 @@ def _status() -> dict[str, Any] | None:
     """Return what Ceph says of itself, nothing if it does not answer."""
     try:
         status: dict[str, Any] = json.loads(ceph('status', '--format', 'json'))
-    except (errors.CommandFailed, errors.DeadlineExceeded):
+    except (errors.CommandError, errors.DeadlineExceededError):
         return None
     return status
 

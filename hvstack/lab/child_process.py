@@ -26,8 +26,8 @@ def run(
     :param timeout: seconds it may take.
     :param env: variables added to this process' environment.
     :param check: raise if it exits with another status than 0.
-    :raises hvstack.errors.CommandFailed: it failed.
-    :raises hvstack.errors.DeadlineExceeded: it took too long.
+    :raises hvstack.errors.CommandError: it failed.
+    :raises hvstack.errors.DeadlineExceededError: it took too long.
     """
     command = [os.fspath(word) for word in argv]
     return processutils.run(

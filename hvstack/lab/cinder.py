@@ -17,13 +17,13 @@ _BINDINGS = Path('/usr/lib/python3/dist-packages')
 def link_bindings() -> None:
     """Put Ceph's bindings into the services' environment.
 
-    :raises hvstack.errors.MissingPrerequisite: there are none.
+    :raises hvstack.errors.MissingPrerequisiteError: there are none.
     """
     site = next((venv.directory() / 'lib').glob('python3*/site-packages'))
     for name in ('rados', 'rbd'):
         binding = next(_BINDINGS.glob(f'{name}.cpython-*.so'), None)
         if binding is None:
-            raise errors.MissingPrerequisite(
+            raise errors.MissingPrerequisiteError(
                 f"{_BINDINGS} has no '{name}': install python3-{name}"
             )
         link = site / binding.name
@@ -53,7 +53,7 @@ def fill(admin: Any, lab_settings: LabSettings) -> None:
     """Wait for Cinder's backends, and make their volume types.
 
     :param admin: the administrator's openstacksdk connection.
-    :raises hvstack.errors.DeadlineExceeded: a backend does not come up.
+    :raises hvstack.errors.DeadlineExceededError: a backend does not come up.
     """
     processutils.wait_for(
         lambda: backends(admin) >= set(constants.POOLS),

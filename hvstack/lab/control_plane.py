@@ -123,7 +123,7 @@ def digest(service: services.Service) -> str:
 def launch(requested: Iterable[services.Service]) -> None:
     """Start services that do not run, restart those that were changed.
 
-    :raises hvstack.errors.CommandFailed: one ended at once; with its log.
+    :raises hvstack.errors.CommandError: one ended at once; with its log.
     """
     supervisord.ensure()
     every = list(requested)
@@ -170,9 +170,9 @@ def wait(name: str, condition: Callable[[], bool], seconds: int) -> None:
     :param name: the program.
     :param condition: tells whether it does.
     :param seconds: how long to wait.
-    :raises hvstack.errors.CommandFailed: it was started again and again in
+    :raises hvstack.errors.CommandError: it was started again and again in
         vain; with its log's last lines and path.
-    :raises hvstack.errors.DeadlineExceeded: the same for one that hangs.
+    :raises hvstack.errors.DeadlineExceededError: the same for one that hangs.
     """
 
     def has_failed() -> bool:
@@ -186,7 +186,7 @@ def wait(name: str, condition: Callable[[], bool], seconds: int) -> None:
         get_reason=lambda: supervisord.log_tail(name),
     )
     if has_failed():
-        raise errors.CommandFailed([name], 1, supervisord.log_tail(name))
+        raise errors.CommandError([name], 1, supervisord.log_tail(name))
 
 
 def _schemas() -> None:
@@ -238,7 +238,7 @@ def api_answers(service: services.Service, timeout: float = 5) -> bool:
 def wait_for_api(service: services.Service, seconds: int = 150) -> None:
     """Wait until an API answers.
 
-    :raises hvstack.errors.DeadlineExceeded: with its log's last lines.
+    :raises hvstack.errors.DeadlineExceededError: with its log's last lines.
     """
     wait(service.name, lambda: api_answers(service), seconds)
 

@@ -235,7 +235,7 @@ def sync(version: str) -> None:
     What was finished for this version is not done again.
 
     :param version: names the services' versions.
-    :raises hvstack.errors.CommandFailed: one failed.
+    :raises hvstack.errors.CommandError: one failed.
     """
 
     def sync_schema(name: str) -> None:

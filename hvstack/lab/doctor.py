@@ -123,7 +123,7 @@ def _memory() -> LabDiagnosis:
 def _kernel() -> Iterator[LabDiagnosis]:
     try:
         cgroups.check()
-    except errors.MissingPrerequisite as exc:
+    except errors.MissingPrerequisiteError as exc:
         yield LabDiagnosis('cgroups', 'fault', str(exc), 'see the message')
     else:
         units = ', hosts are units of systemd' if cgroups.has_units() else ''
@@ -132,7 +132,7 @@ def _kernel() -> Iterator[LabDiagnosis]:
         )
     try:
         requirements.check_switch()
-    except errors.MissingPrerequisite as exc:
+    except errors.MissingPrerequisiteError as exc:
         yield LabDiagnosis(
             'Open vSwitch', 'fault', str(exc), 'see the message'
         )

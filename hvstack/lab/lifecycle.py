@@ -118,7 +118,11 @@ def up(
         ]
         try:
             stages.run(plan, progress)
-        except (errors.Busy, errors.InputError, errors.MissingPrerequisite):
+        except (
+            errors.BusyError,
+            errors.InputError,
+            errors.MissingPrerequisiteError,
+        ):
             # Refused, not interrupted: the lab is still what it was.
             if before is not None:
                 settings.save(before)
@@ -178,7 +182,7 @@ def _elsewhere(state: Path, *args: str) -> None:
         check=False,
     )
     if done.returncode:
-        raise errors.CommandFailed(
+        raise errors.CommandError(
             ['hvstack', 'lab', *args],
             done.returncode,
             f'see above (HVSTACK_STATE_DIR={state})',

@@ -22,14 +22,14 @@ def exclusive() -> Iterator[None]:
 
     The kernel drops it with the process, so it is never stale.
 
-    :raises hvstack.errors.Busy: another command holds it; with its pid.
-    :raises hvstack.errors.MissingPrerequisite: only root may.
+    :raises hvstack.errors.BusyError: another command holds it; with its pid.
+    :raises hvstack.errors.MissingPrerequisiteError: only root may.
     """
     try:
         paths.make_directory(paths.RUN)
         stream = paths.open_lock(_LOCK, 0o600)
     except PermissionError as exc:
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f'{_LOCK} cannot be written: the lab needs root, run the command '
             "with sudo, or use a cloud of your own with '--os-cloud NAME'"
         ) from exc
@@ -39,7 +39,7 @@ def exclusive() -> Iterator[None]:
         except BlockingIOError:
             stream.seek(0)
             holder = stream.read(20).strip() or 'unknown'
-            raise errors.Busy(
+            raise errors.BusyError(
                 f"another command changes this machine's lab (pid {holder}): "
                 'wait for it, or end it'
             ) from None

@@ -139,7 +139,7 @@ def install(names: Iterable[str]) -> list[str]:
     next boot.
 
     :returns: the packages that were missing.
-    :raises hvstack.errors.MissingPrerequisite: a package cannot be had.
+    :raises hvstack.errors.MissingPrerequisiteError: a package cannot be had.
     """
     missing_names = missing(names)
     if not missing_names:
@@ -162,8 +162,8 @@ def install(names: Iterable[str]) -> list[str]:
     try:
         with nothing_starts():
             processutils.retried(fetch)
-    except (errors.CommandFailed, errors.DeadlineExceeded) as exc:
-        raise errors.MissingPrerequisite(
+    except (errors.CommandError, errors.DeadlineExceededError) as exc:
+        raise errors.MissingPrerequisiteError(
             f'cannot install {", ".join(missing_names)}: {exc}'
         ) from exc
     disable_units(enabled_units() - before)

@@ -93,13 +93,13 @@ def check(*, ceph: bool = False) -> None:
     """Refuse to go on if a foreign program has a port that is needed.
 
     :param ceph: with Ceph's and Cinder's.
-    :raises hvstack.errors.Busy: with its name and pid.
+    :raises hvstack.errors.BusyError: with its name and pid.
     """
     foreign_listeners = conflicts(
         listeners(), process_cgroup.members(), needed(ceph=ceph)
     )
     if foreign_listeners:
-        raise errors.Busy(
+        raise errors.BusyError(
             '; '.join(
                 f'port {listener.port} for {service} is taken by '
                 f"'{listener.name}' "

@@ -40,7 +40,8 @@ def _groups() -> list[Path]:
 def join(pid: int) -> None:
     """Put a process, and all that it will start, into the cgroup.
 
-    :raises hvstack.errors.MissingPrerequisite: no hierarchy can be written.
+    :raises hvstack.errors.MissingPrerequisiteError: no hierarchy can be
+        written.
     """
     for root in _hierarchies():
         try:
@@ -51,7 +52,7 @@ def join(pid: int) -> None:
             return
         except OSError:
             continue
-    raise errors.MissingPrerequisite(
+    raise errors.MissingPrerequisiteError(
         'no cgroup hierarchy can be written (cgroup2 or freezer): the lab '
         'needs a machine, or a privileged container, of its own'
     )

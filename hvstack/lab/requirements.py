@@ -19,20 +19,20 @@ def check(lab_settings: LabSettings) -> None:
     """Refuse a machine that cannot carry a lab, before anything is changed.
 
     :param lab_settings: settings of the lab.
-    :raises hvstack.errors.MissingPrerequisite: with the remedy.
+    :raises hvstack.errors.MissingPrerequisiteError: with the remedy.
     """
     if os.geteuid() != 0:
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f'the lab needs root: run the command with sudo, {_HINT}'
         )
     release = packages.release()
     if release is None:
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f'the lab needs {packages.tested_releases()}: take such a '
             f'machine, {_HINT}'
         )
     if not release.is_tried and not lab_settings.untested:
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f'Cannot bring up the lab ({release.title}): hvstack was never '
             f'tried on this release, only on {packages.tested_releases()}. '
             'Use one of these, or add --untested to try it with the names of '
@@ -43,7 +43,7 @@ def check(lab_settings: LabSettings) -> None:
     if memory < needed:
         count = sizes.largest_count(sizes.machine_mib())
         remedy = f'Use --hosts {count}' if count else 'Use a larger machine'
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f'Cannot bring up {lab_settings.hosts} lab hosts: they need '
             f'{needed:.2f} GiB of memory and this machine has {memory:.2f}. '
             f'{remedy}, {_HINT}.'
@@ -56,13 +56,13 @@ def check(lab_settings: LabSettings) -> None:
 def check_switch() -> None:
     """Refuse a kernel on which the hosts' switches would drop packets.
 
-    :raises hvstack.errors.MissingPrerequisite: the system call pidfd_getfd is
-        missing.
+    :raises hvstack.errors.MissingPrerequisiteError: the system call
+        pidfd_getfd is missing.
     """
     try:
         switch_buffers.check_kernel()
     except OSError as exc:
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f'Cannot enlarge the buffers of Open vSwitch (pidfd_getfd, kernel '
             f'{os.uname().release}): {exc.strerror}. Use Linux 5.6 or newer, '
             f'outside a container that forbids this system call, {_HINT}.'
@@ -72,12 +72,12 @@ def check_switch() -> None:
 def check_disk() -> None:
     """Refuse to go on where the disk is nearly full.
 
-    :raises hvstack.errors.MissingPrerequisite: with the folder and sizes.
+    :raises hvstack.errors.MissingPrerequisiteError: with the folder and sizes.
     """
     for directory in (paths.STATE, paths.CACHE):
         free = free_gib(directory)
         if free < DISK_GIB:
-            raise errors.MissingPrerequisite(
+            raise errors.MissingPrerequisiteError(
                 f'{directory} has {free:.1f} GiB of free disk space and the '
                 f'lab needs {DISK_GIB}: free some, or mount a larger disk '
                 'there'

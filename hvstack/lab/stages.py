@@ -46,7 +46,7 @@ def deadline(title: str, seconds: float) -> Iterator[None]:
 
     :param title: title of the stage, for the error.
     :param seconds: real seconds.
-    :raises hvstack.errors.DeadlineExceeded: the time is over.
+    :raises hvstack.errors.DeadlineExceededError: the time is over.
     """
 
     def expire(signum: int, frame: FrameType | None) -> NoReturn:
@@ -57,7 +57,7 @@ def deadline(title: str, seconds: float) -> Iterator[None]:
     try:
         yield
     except _StageTimeout:
-        raise errors.DeadlineExceeded(
+        raise errors.DeadlineExceededError(
             f"Stage '{title}' timed out after {seconds:.0f} s. Read the logs "
             f'in {settings.LAB / "log"}, then run the command again: it '
             'continues with this stage.'

@@ -81,17 +81,17 @@ def _call(name: str, *args: Any, fine: Iterable[int] = ()) -> Any:
     except client.Fault as exc:
         if exc.faultCode in fine:
             return None
-        raise errors.CommandFailed(
+        raise errors.CommandError(
             ['supervisord', name, *map(str, args)],
             exc.faultCode,
             exc.faultString,
         ) from exc
     except PermissionError as exc:
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f"{SOCKET} is root's: run the command with sudo"
         ) from exc
     except (OSError, client.Error) as exc:
-        raise errors.CommandFailed(
+        raise errors.CommandError(
             ['supervisord', name], 1, f'{SOCKET}: {exc}'
         ) from exc
 
@@ -102,7 +102,7 @@ def alive() -> bool:
         return False
     try:
         return bool(_call('getState')['statecode'] == 1)
-    except errors.CommandFailed:
+    except errors.CommandError:
         return False
 
 
@@ -111,7 +111,7 @@ def ensure() -> None:
 
     Orphans of one that was killed are ended first.
 
-    :raises hvstack.errors.DeadlineExceeded: it does not answer.
+    :raises hvstack.errors.DeadlineExceededError: it does not answer.
     """
     if alive():
         return
@@ -170,7 +170,7 @@ def _spawn(argv: Sequence[str]) -> None:
     finally:
         os.close(go)
     if process.wait(timeout=30):
-        raise errors.CommandFailed(
+        raise errors.CommandError(
             list(argv), process.returncode, log_tail('supervisord-start')
         )
 
@@ -265,12 +265,12 @@ def start(name: str, *, wait: bool = True) -> None:
     """Start a program unless it runs.
 
     :param wait: until it counts as started.
-    :raises hvstack.errors.CommandFailed: it ended at once; with its log.
+    :raises hvstack.errors.CommandError: it ended at once; with its log.
     """
     try:
         _call('startProcess', name, wait, fine=[_ALREADY_STARTED])
-    except errors.CommandFailed as exc:
-        raise errors.CommandFailed(
+    except errors.CommandError as exc:
+        raise errors.CommandError(
             [name], exc.returncode, f'{exc.tail}\n{log_tail(name)}'
         ) from exc
 

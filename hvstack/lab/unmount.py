@@ -42,7 +42,7 @@ def loops(directory: Path, listing: str) -> list[str]:
 def release(directory: Path) -> None:
     """Unmount and detach everything below a folder.
 
-    :raises hvstack.errors.Busy: something is still mounted there.
+    :raises hvstack.errors.BusyError: something is still mounted there.
     """
     mounted = Path('/proc/self/mounts')
     for mount_point in mounts(directory, mounted.read_text(encoding='utf-8')):
@@ -54,7 +54,7 @@ def release(directory: Path) -> None:
         processutils.run(['losetup', '--detach', device], check=False)
     remaining = mounts(directory, mounted.read_text(encoding='utf-8'))
     if remaining:
-        raise errors.Busy(
+        raise errors.BusyError(
             f'{remaining[0]} cannot be unmounted: end what uses it, then run '
             'the command again'
         )

@@ -72,9 +72,9 @@ def ensure(pauses: Sequence[float] = (5, 15, 30)) -> None:
     An interrupted build starts again; a failed download is tried again.
 
     :param pauses: seconds to wait before each further try.
-    :raises hvstack.errors.CommandFailed: a package cannot be had or built.
-    :raises hvstack.errors.MissingPrerequisite: the package index has another
-        file of a package.
+    :raises hvstack.errors.CommandError: a package cannot be had or built.
+    :raises hvstack.errors.MissingPrerequisiteError: the package index has
+        another file of a package.
     """
     if ready():
         return
@@ -101,19 +101,19 @@ def ensure(pauses: Sequence[float] = (5, 15, 30)) -> None:
 def _install(argv: Sequence[str], env: Mapping[str, str]) -> None:
     """Run uv.
 
-    :raises hvstack.errors.CommandFailed: it failed, and may succeed later.
-    :raises hvstack.errors.MissingPrerequisite: a file has another digest.
+    :raises hvstack.errors.CommandError: it failed, and may succeed later.
+    :raises hvstack.errors.MissingPrerequisiteError: a file has another digest.
     """
     result = child_process.run(argv, timeout=900, env=env, check=False)
     if result.returncode == 0:
         return
     package = _CHANGED.search(result.stderr)
     if package:
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f'Cannot install {package[1]}: the SHA-256 of its file differs '
             f'from {requirements()} or {build_requirements().name}. Check the '
             'package index or mirror that uv uses.'
         )
-    raise errors.CommandFailed(
+    raise errors.CommandError(
         list(argv), result.returncode, processutils.tail(result.stderr)
     )

@@ -83,7 +83,7 @@ def add_run(
         )
     try:
         report = build_interim_report(runs, allow)
-    except errors.NotComparable as exc:
+    except errors.NotComparableError as exc:
         progress.say(str(exc))
         return
     if report is not None:

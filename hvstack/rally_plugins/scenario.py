@@ -103,7 +103,7 @@ class TPCxHS(scenario.OpenStackScenario):
         :param keep: whether the next workload reuses the cluster, because it
             has the same configuration and settings except tuning and
             replication. A cluster on which a run failed is not reused.
-        :raises hvstack.errors.RunFailed: the run is not valid.
+        :raises hvstack.errors.RunFailedError: the run is not valid.
         """
         task = task_state.get_task_state(self.context)
         args = parse_args(
@@ -135,7 +135,7 @@ def _run_iteration(
     :param task: state of the Rally process.
     :param args: arguments of the workload.
     :param iteration: number of the iteration, from 1.
-    :raises hvstack.errors.RunFailed: the run is not valid.
+    :raises hvstack.errors.RunFailedError: the run is not valid.
     """
     name = task.sweep_id(args)
     if task.skip_reason:
@@ -158,7 +158,7 @@ def _run_iteration(
         )
     output.add_run(tpcx_hs, task.progress, record, runs, args.allow)
     if not record.valid:
-        raise errors.RunFailed(f'{step.label}: {record.reason}')
+        raise errors.RunFailedError(f'{step.label}: {record.reason}')
 
 
 def _measure(task: TaskState, args: WorkloadArgs, step: Step) -> RunRecord:

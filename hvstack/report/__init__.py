@@ -20,7 +20,7 @@ def build_results(
     :param invalid_records: reasons why further records could not be used.
     :param allow: facts that may differ between runs.
     :raises hvstack.errors.InputError: no records are given.
-    :raises hvstack.errors.NotComparable: runs on bare metal disagree.
+    :raises hvstack.errors.NotComparableError: runs on bare metal disagree.
     """
     return sweep_report.to_mapping(
         sweep_report.build_report(records, invalid_records, allow)
@@ -39,7 +39,7 @@ def format_table(
     :param allow: facts that may differ between runs.
     :param skipped: number of configurations that are not possible.
     :raises hvstack.errors.InputError: no records are given.
-    :raises hvstack.errors.NotComparable: runs on bare metal disagree.
+    :raises hvstack.errors.NotComparableError: runs on bare metal disagree.
     """
     return text.format_table(
         sweep_report.build_report(records, invalid_records, allow), skipped
@@ -58,7 +58,7 @@ def format_details(
     :param allow: facts that may differ between runs.
     :param remarks: lines about the course of the sweep.
     :raises hvstack.errors.InputError: no records are given.
-    :raises hvstack.errors.NotComparable: runs on bare metal disagree.
+    :raises hvstack.errors.NotComparableError: runs on bare metal disagree.
     """
     return text.format_details(
         sweep_report.build_report(records, invalid_records, allow), remarks
@@ -80,7 +80,7 @@ def build_page(
     :param skipped: name and reason of each configuration that is not
         possible.
     :raises hvstack.errors.InputError: no records are given.
-    :raises hvstack.errors.NotComparable: runs on bare metal disagree.
+    :raises hvstack.errors.NotComparableError: runs on bare metal disagree.
     """
     # Only a page needs Jinja2.
     from hvstack.report import html

@@ -106,7 +106,7 @@ def approve(
         the catalogue.
     :raises hvstack.errors.InputError: a flavor does not meet a condition; no
         flavor is approved.
-    :raises hvstack.errors.NotComparable: the runs on bare metal differ.
+    :raises hvstack.errors.NotComparableError: the runs on bare metal differ.
     """
     required_percent = (
         catalogue.min_percent if min_percent is None else min_percent

@@ -521,8 +521,8 @@ def build_report(
     :param invalid_records: reasons why further records could not be used.
     :param allow: facts that may differ; the report lists the differences.
     :raises hvstack.errors.InputError: the sweep has no records.
-    :raises hvstack.errors.NotComparable: the runs on bare metal differ in a
-        fact that must agree.
+    :raises hvstack.errors.NotComparableError: the runs on bare metal differ in
+        a fact that must agree.
     """
     if not records:
         raise errors.InputError(

@@ -78,7 +78,7 @@ def choose_runs(
     :param baseline_name: as in :func:`list_candidates`.
     :param allow: facts that may differ.
     :raises hvstack.errors.InputError: there is none.
-    :raises hvstack.errors.NotComparable: none is comparable, with what
+    :raises hvstack.errors.NotComparableError: none is comparable, with what
         differs from the newest.
     """
     return _select_comparable(
@@ -105,7 +105,7 @@ def replace_baseline(
     :param unsigned: as in :func:`hvstack.results.record.load`.
     :raises hvstack.errors.InputError: there is none, or no valid run that
         would be compared with it.
-    :raises hvstack.errors.NotComparable: none is comparable, with what
+    :raises hvstack.errors.NotComparableError: none is comparable, with what
         differs from the newest.
     """
     baseline_records = list_candidates(
@@ -126,7 +126,7 @@ def replace_baseline(
             return configured + _select_comparable(
                 baseline_records, run, allow
             )
-        except errors.NotComparable as exc:
+        except errors.NotComparableError as exc:
             refusal = exc
     raise refusal
 

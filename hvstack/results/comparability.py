@@ -157,11 +157,11 @@ def require_comparable(
     :param record: record of a run.
     :param other: record of the run that it is compared with.
     :param swept: names of facts that may differ.
-    :raises hvstack.errors.NotComparable: other facts differ.
+    :raises hvstack.errors.NotComparableError: other facts differ.
     """
     lines = list_record_differences(record, other, swept)
     if lines:
-        raise errors.NotComparable(lines)
+        raise errors.NotComparableError(lines)
 
 
 def check_fact_names(

@@ -61,7 +61,7 @@ def sign_evidence(
 
     :param entry: of the catalogue.
     :param evidence: what the entry earned.
-    :raises hvstack.errors.MissingPrerequisite: the key cannot be used.
+    :raises hvstack.errors.MissingPrerequisiteError: the key cannot be used.
     """
     signature = signing.sign(
         signing.EVIDENCE, format_canonical(entry, evidence)

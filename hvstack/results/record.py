@@ -34,8 +34,8 @@ _MAX_FILE_BYTES = 16 * 1024 * 1024
 def save(record: RunRecord, records_dir: Path) -> Path:
     """Sign a record, write it whole, and return its file.
 
-    :raises hvstack.errors.MissingPrerequisite: no room, no rights, or no key
-        to sign with.
+    :raises hvstack.errors.MissingPrerequisiteError: no room, no rights, or no
+        key to sign with.
     """
     return store(sign(record), records_dir)
 
@@ -44,7 +44,7 @@ def store(record: RunRecord, records_dir: Path) -> Path:
     """Write a record as it is, with its digest and signature.
 
     :returns: its file.
-    :raises hvstack.errors.MissingPrerequisite: no room, no rights.
+    :raises hvstack.errors.MissingPrerequisiteError: no room, no rights.
     """
     started = record.started.replace(':', '').replace('-', '')
     path = records_dir / f'{started}-{record.configuration}-{record.id}.json'
@@ -52,7 +52,7 @@ def store(record: RunRecord, records_dir: Path) -> Path:
     try:
         paths.write_whole(path, text)
     except OSError as exc:
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f'{path}: the run record cannot be written ({exc.strerror}): make '
             'room there, then go on; the run is done again'
         ) from exc

@@ -365,7 +365,7 @@ def sign(record: RunRecord) -> RunRecord:
     Only the process that measured calls this. :func:`store` writes a record
     that another machine signed.
 
-    :raises hvstack.errors.MissingPrerequisite: no key to sign with.
+    :raises hvstack.errors.MissingPrerequisiteError: no key to sign with.
     """
     signature = signing.sign(signing.RECORD, record.canonical())
     document: JsonObject = {

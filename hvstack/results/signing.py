@@ -120,8 +120,8 @@ def _text(key: Ed25519PublicKey) -> str:
 def own_key() -> Ed25519PrivateKey:
     """Return the private key of this machine; create it if there is none.
 
-    :raises hvstack.errors.MissingPrerequisite: it cannot be created or read,
-        or other users can read it.
+    :raises hvstack.errors.MissingPrerequisiteError: it cannot be created or
+        read, or other users can read it.
     """
     path = KEYS / PRIVATE
     try:
@@ -129,7 +129,7 @@ def own_key() -> Ed25519PrivateKey:
             _create(path)
         status = path.stat()
         if status.st_mode & 0o077:
-            raise errors.MissingPrerequisite(
+            raise errors.MissingPrerequisiteError(
                 f'Cannot use the signing key ({path}): other users can read '
                 "it. Run 'hvstack key revoke' for it: the next run creates "
                 'another one.'
@@ -142,24 +142,24 @@ def own_key() -> Ed25519PrivateKey:
         key = serialization.load_pem_private_key(pem.encode(), None)
     except (errors.InputError, OSError) as exc:
         reason = getattr(exc, 'strerror', None) or str(exc).removesuffix('.')
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f'Cannot use the signing key ({path}): {reason}. Restore it, or '
             'delete it to have another one created.'
         ) from exc
     except (TypeError, UnsupportedAlgorithm, ValueError) as exc:
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f'Cannot use the signing key ({path}): it is not a private key '
             'in PEM format without a passphrase. Restore it, or delete it to '
             'have another one created.'
         ) from exc
     if not isinstance(key, Ed25519PrivateKey):
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f'Cannot use the signing key ({path}): it is not an ed25519 key. '
             'Delete it to have another one created.'
         )
     text = _text(key.public_key())
     if text in {other.text for other in revoked()}:
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f'Cannot use the signing key ({path}): it is revoked. Delete it '
             'to have another one created.'
         )
@@ -204,7 +204,7 @@ def sign(subject: str, content: str) -> dict[str, str]:
 
     :param subject: :data:`RECORD` or :data:`EVIDENCE`.
     :param content: canonical text of what is signed.
-    :raises hvstack.errors.MissingPrerequisite: the key cannot be used.
+    :raises hvstack.errors.MissingPrerequisiteError: the key cannot be used.
     """
     key = own_key()
     value = key.sign(_message(subject, content))

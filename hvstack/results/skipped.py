@@ -16,7 +16,7 @@ def save_skip(records: Path, sweep: str, name: str, reason: str) -> None:
     :param records: folder of the run records.
     :param name: of the configuration, for a person.
     :raises hvstack.errors.InputError: what is there is none of ours.
-    :raises hvstack.errors.MissingPrerequisite: no room, no rights.
+    :raises hvstack.errors.MissingPrerequisiteError: no room, no rights.
     """
     # A reason may quote what a program or a service printed.
     reason = textfile.printable(reason)
@@ -28,7 +28,7 @@ def save_skip(records: Path, sweep: str, name: str, reason: str) -> None:
     try:
         paths.write_whole(path, text)
     except OSError as exc:
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f'{path}: cannot be written ({exc.strerror}), make room there'
         ) from exc
 

@@ -179,7 +179,7 @@ def run_sweep(
     :param progress: receives messages.
     :param on_step: function that is called after each step with the status
         before and after the step; None calls nothing.
-    :raises hvstack.errors.RunFailed: a Rally task created no record.
+    :raises hvstack.errors.RunFailedError: a Rally task created no record.
     """
     # It reads each record once, not again before each run.
     store = sweep_store.open_store()
@@ -219,7 +219,7 @@ def run_sweep(
         if on_step:
             on_step(status, now)
         if len(now.records) == len(status.records):
-            raise errors.RunFailed(
+            raise errors.RunFailedError(
                 f"sweep '{sweep.id}' stands still: Rally left no record, its "
                 f"log says why; then 'hvstack sweep resume {sweep.id}'"
             )

@@ -30,7 +30,7 @@ VARIABLES: dict[str, str] = {}
 def find_program() -> Path:
     """Return the path of Rally's command.
 
-    :raises hvstack.errors.MissingPrerequisite: Rally is not installed.
+    :raises hvstack.errors.MissingPrerequisiteError: Rally is not installed.
     """
     return extras.program('rally')
 
@@ -59,9 +59,10 @@ def run_rally(*args: str, check: bool = True) -> processutils.Result:
 
     :param args: command and its options.
     :param check: raise an error if the command fails.
-    :raises hvstack.errors.CommandFailed: it failed.
-    :raises hvstack.errors.MissingPrerequisite: its database is not of use.
-    :raises hvstack.errors.Busy: another process has its database.
+    :raises hvstack.errors.CommandError: it failed.
+    :raises hvstack.errors.MissingPrerequisiteError: its database is not of
+        use.
+    :raises hvstack.errors.BusyError: another process has its database.
     """
     # The umask is for environments of existing@openstack: they hold
     # passwords.
@@ -75,7 +76,7 @@ def run_rally(*args: str, check: bool = True) -> processutils.Result:
     if done.returncode:
         check_database(done.stdout + done.stderr)
         if check:
-            raise errors.CommandFailed(
+            raise errors.CommandError(
                 ['rally', *args],
                 done.returncode,
                 processutils.tail(done.stderr)
@@ -88,24 +89,25 @@ def check_database(output: str) -> None:
     """Raise an error if Rally cannot use its database.
 
     :param output: end of the output of Rally.
-    :raises hvstack.errors.MissingPrerequisite: its database is not of use.
-    :raises hvstack.errors.Busy: another process has it.
+    :raises hvstack.errors.MissingPrerequisiteError: its database is not of
+        use.
+    :raises hvstack.errors.BusyError: another process has it.
     """
     match = _SQLITE.search(output)
     where = f' ({match[1]})' if match else ''
     if 'database is locked' in output:
-        raise errors.Busy(
+        raise errors.BusyError(
             f"Rally's database{where} is locked by another process: wait for "
             'it, or find it with fuser and end it'
         )
     if 'Database seems to be outdated' in output:
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             "Rally's database is of an older release: keep a copy, then bring "
             f"it up to date with 'rally {' '.join(build_config_args())} db "
             "upgrade'"
         )
     if 'malformed' in output or 'not a database' in output:
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f"Rally's database{where} is broken: move it away, a new one is "
             'made; all results are in the run records'
         )

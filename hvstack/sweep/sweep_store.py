@@ -405,14 +405,14 @@ def list_pending(
 def lock_measurements() -> Iterator[None]:
     """Prevent that two sweeps measure on this machine at the same time.
 
-    :raises hvstack.errors.Busy: another sweep is measuring.
+    :raises hvstack.errors.BusyError: another sweep is measuring.
     """
     paths.make_directory(SWEEPS_DIR)
     with paths.open_lock(SWEEPS_DIR / '.lock') as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise errors.Busy(
+            raise errors.BusyError(
                 'another sweep is measuring on this machine: two at a time '
                 'would measure each other, wait for it or end it'
             ) from None

@@ -169,8 +169,8 @@ def run_trials(
     :param progress: receives messages.
     :param max_trials: maximum number of trials in this invocation; None runs
         all trials.
-    :raises hvstack.errors.RunFailed: runs are missing.
-    :raises hvstack.errors.CommandFailed: a command between the sides failed.
+    :raises hvstack.errors.RunFailedError: runs are missing.
+    :raises hvstack.errors.CommandError: a command between the sides failed.
     """
     try:
         _run_invocation(trials, progress, max_trials)
@@ -265,7 +265,7 @@ def _run_side(
         ):
             # Rally did not execute the run, or the run would be killed again.
             break
-    raise errors.RunFailed(
+    raise errors.RunFailedError(
         f"trial {trial_number}, {side.upper()}: runs are missing, Rally's log "
         f"says why; then 'hvstack sweep trials run {trials.id}'"
     )
@@ -290,7 +290,7 @@ def gather_trials(
     :param allow: names of facts that may differ, such as ``caps``.
     :param records_dir: directory of the run records; None uses the default.
     :raises hvstack.errors.InputError: a record of a trial is not usable.
-    :raises hvstack.errors.NotComparable: other facts differ.
+    :raises hvstack.errors.NotComparableError: other facts differ.
     """
     records, invalid_records = record.load_usable(
         records_dir or sweep_store.RECORDS_DIR

@@ -161,7 +161,7 @@ class OperatorTest(Providers, BaseTest):
             )
 
         # If the host is not empty, the next check of the guests fails.
-        with contextlib.suppress(errors.DeadlineExceeded):
+        with contextlib.suppress(errors.DeadlineExceededError):
             processutils.wait_for(empty, f'{host} to be empty', timeout=60)
 
     def worker(

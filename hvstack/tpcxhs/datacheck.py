@@ -94,12 +94,12 @@ def check_data(
     :param spread: whether two replicas of a block on one physical host are an
         error.
     :returns: ``files``, ``bytes``, ``blocks``, ``blocks_on_one_host``.
-    :raises hvstack.errors.RunFailed: data or replicas are missing.
+    :raises hvstack.errors.RunFailedError: data or replicas are missing.
     """
     try:
         files = select_data_files(fsck.run(cluster.gateway, path))
-    except errors.CommandFailed as exc:
-        raise errors.RunFailed(f'HSDataCheck of {path}: {exc}') from exc
+    except errors.CommandError as exc:
+        raise errors.RunFailedError(f'HSDataCheck of {path}: {exc}') from exc
     hosts = {node.address: node.host for node in cluster.workers}
     problems = find_problems(
         files,
@@ -109,7 +109,7 @@ def check_data(
         hosts=hosts if spread else None,
     )
     if problems:
-        raise errors.RunFailed(
+        raise errors.RunFailedError(
             f'HSDataCheck of {path}: {"; ".join(problems[:5])}'
             + (f' and {len(problems) - 5} more' if len(problems) > 5 else '')
         )

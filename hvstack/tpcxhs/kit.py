@@ -180,16 +180,16 @@ def execute_kit(node: Node, size_bytes: int, timeout: float) -> str:
     :param node: controller that runs the kit.
     :param size_bytes: size of the data set in bytes.
     :param timeout: maximum number of seconds for both runs.
-    :raises hvstack.errors.MissingPrerequisite: programs that the kit needs are
-        not installed on the node.
-    :raises hvstack.errors.DeadlineExceeded: the runs took too long.
+    :raises hvstack.errors.MissingPrerequisiteError: programs that the kit
+        needs are not installed on the node.
+    :raises hvstack.errors.DeadlineExceededError: the runs took too long.
     """
     missing_programs = node.run(
         f'for p in {" ".join(_REQUIRED_PROGRAMS)}; do '
         'command -v $p >/dev/null || echo $p; done'
     ).stdout.split()
     if missing_programs:
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f'Cannot run the kit ({node.name}): the kit needs '
             f'{", ".join(missing_programs)}. Install it in the image of the '
             'controller.'
@@ -336,7 +336,7 @@ def _check_output(
             None,
             workload.replication,
         )
-    except errors.RunFailed as exc:
+    except errors.RunFailedError as exc:
         return kit_run.fail(str(exc))
     return kit_run
 

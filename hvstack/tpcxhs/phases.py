@@ -154,7 +154,7 @@ class PhaseRunner:
         jobs = _JOB.findall(output)
         self._record_phase(phase, seconds, job_id=jobs[0] if jobs else None)
         if result.returncode != 0 or not jobs:
-            raise errors.RunFailed(
+            raise errors.RunFailedError(
                 f'{phase} exited with status {result.returncode} after '
                 f'{seconds:.0f} s: {_failure_reason(output)}'
             )
@@ -187,8 +187,8 @@ class PhaseRunner:
     def collect(self) -> None:
         """Load the statistics of all jobs and check them.
 
-        :raises hvstack.errors.RunFailed: data records were lost, or are not
-            sorted.
+        :raises hvstack.errors.RunFailedError: data records were lost, or are
+            not sorted.
         """
         gateway, manager = self.cluster.gateway, self.cluster.manager
         jobs = [
@@ -219,7 +219,7 @@ class PhaseRunner:
         )
         reason = check_sorted(self.run_result.phases, report, self.workload)
         if reason:
-            raise errors.RunFailed(f'HSValidate: {reason}')
+            raise errors.RunFailedError(f'HSValidate: {reason}')
 
 
 def _read_report(gateway: Node) -> str:

@@ -165,7 +165,7 @@ def warm_up(cluster: Cluster, workload: Workload) -> None:
 
     :param cluster: new cluster.
     :param workload: workload of the runs.
-    :raises hvstack.errors.RunFailed: the warm-up job failed.
+    :raises hvstack.errors.RunFailedError: the warm-up job failed.
     """
     # One task per worker loads the classes of every daemon. The job takes as
     # long as the start of its JVMs.

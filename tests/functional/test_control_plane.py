@@ -150,7 +150,7 @@ class RunningLabTest(LabTest):
         self.addCleanup(supervisord.remove, 'hv-bad')
         control_plane.launch([bad])
         exc = self.assertRaises(
-            errors.CommandFailed,
+            errors.CommandError,
             control_plane.wait,
             'hv-bad',
             lambda: False,

@@ -47,7 +47,7 @@ class PublishTest(HostsTest):
 
     def refused(self, *options: str) -> str:
         """Return why the catalogue is not published."""
-        error = self.assertRaises(errors.CommandFailed, self.publish, *options)
+        error = self.assertRaises(errors.CommandError, self.publish, *options)
         self.assertNotIn('Traceback', str(error))
         return str(error)
 
@@ -114,7 +114,7 @@ class PublishTest(HostsTest):
     def not_earned(self) -> str:
         """Return why candidates are refused."""
         error = self.assertRaises(
-            errors.CommandFailed, self.hvstack, 'publish', str(self.path)
+            errors.CommandError, self.hvstack, 'publish', str(self.path)
         )
         return str(error)
 

@@ -343,7 +343,7 @@ class BareTest(HostsTest):
 
     def test_host_with_a_guest_is_refused(self) -> None:
         self.active(self.start(self.flavor(), LAST))
-        exc = self.assertRaises(errors.Busy, bare_metal.prepare, LAST)
+        exc = self.assertRaises(errors.BusyError, bare_metal.prepare, LAST)
         self.assertIn(LAST, str(exc))
         self.assertFalse(host.is_bare(LAST))
 

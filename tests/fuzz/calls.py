@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """A program that is not hvstack refused its input in its own words."""
 
 
@@ -228,7 +228,7 @@ def _rally_tasks() -> Path:
 def task(path: str) -> None:
     """Render a Rally task with arguments, and check it as Rally does.
 
-    :raises Refused: Rally would not start the task.
+    :raises RefusedError: Rally would not start the task.
     """
     import jinja2
     import jsonschema
@@ -252,7 +252,7 @@ def task(path: str) -> None:
     except (RecursionError, MemoryError):
         raise
     except Exception as exc:
-        raise Refused(f'{path}: {type(exc).__name__}: {exc}') from exc
+        raise RefusedError(f'{path}: {type(exc).__name__}: {exc}') from exc
     print(len(content['subtasks']), 'subtasks')
 
 

@@ -233,7 +233,7 @@ def _command(case: Case) -> tuple[int, str]:
         except errors.HVStackError as exc:
             print(exc, file=sys.stderr)
             return exc.exit_code, ''
-        except calls.Refused as exc:
+        except calls.RefusedError as exc:
             print(' '.join(str(exc).split()), file=sys.stderr)
             return 1, 'foreign'
         return 0, ''

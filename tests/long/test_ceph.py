@@ -167,7 +167,7 @@ class CephTest(HostsTest):
 
         # Not from under a server; refused, and nothing is changed.
         exc = self.assertRaises(
-            errors.CommandFailed, self.lab_up, '--without', 'ceph'
+            errors.CommandError, self.lab_up, '--without', 'ceph'
         )
         self.assertIn(volume.id, str(exc))
         self.lab_up()

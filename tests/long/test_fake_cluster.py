@@ -71,7 +71,7 @@ class FakeClusterTest(HostsTest):
 
     def test_30_workers_and_2_controllers(self) -> None:
         error = self.assertRaises(
-            errors.CommandFailed, self.environment, WORKERS + 1
+            errors.CommandError, self.environment, WORKERS + 1
         )
         self.assertIn('take 1 to 30', error.tail)
         path = self.environment(WORKERS)

@@ -20,7 +20,7 @@ for _ in sys.stdin:
     try:
         lease.acquire(conn, duration=30, interval=0.5)
         print('acquired', flush=True)
-    except errors.Busy as exc:
+    except errors.BusyError as exc:
         print(f'busy: {exc}', flush=True)
     sys.stdin.readline()
     undo.undo_own([conn])

@@ -238,7 +238,7 @@ class Caps:
         group.mkdir()
         try:
             cgroups.create(HOST, CORES, MEMORY_MIB)
-        except errors.Busy as exc:
+        except errors.BusyError as exc:
             self.check('foreign group', True, exc)
         else:
             self.check('foreign group', False, 'it was taken over')
@@ -260,7 +260,7 @@ def _cpu_seconds(groups: Sequence[Path]) -> float:
     for group in groups:
         if (group / name).exists():
             return readers[name]((group / name).read_text())
-    raise errors.MissingPrerequisite(f'{groups[0]} has no {name}')
+    raise errors.MissingPrerequisiteError(f'{groups[0]} has no {name}')
 
 
 if __name__ == '__main__':

@@ -160,7 +160,7 @@ class Disk:
         """Run a program in the root directory.
 
         :param timeout: seconds until the program is killed.
-        :raises hvstack.errors.CommandFailed: the program failed.
+        :raises hvstack.errors.CommandError: the program failed.
         """
         processutils.run(
             [

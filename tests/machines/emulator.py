@@ -53,8 +53,9 @@ class Emulator(abc.ABC):
 
         :param memory_mib: the machine's memory.
         :param kernel_args: additional kernel arguments.
-        :raises hvstack.errors.CommandFailed: the machine does not start.
-        :raises hvstack.errors.DeadlineExceeded: the machine does not answer.
+        :raises hvstack.errors.CommandError: the machine does not start.
+        :raises hvstack.errors.DeadlineExceededError: the machine does not
+            answer.
         """
         self.power_off()
         with socket.create_server(('127.0.0.1', 0)) as free:
@@ -74,7 +75,7 @@ class Emulator(abc.ABC):
             get_reason=self.console_tail,
         )
         if process.poll() is not None:
-            raise errors.CommandFailed(
+            raise errors.CommandError(
                 [type(self).__name__],
                 process.returncode,
                 self.log.read_text() + self.console_tail(),
@@ -101,17 +102,17 @@ class Emulator(abc.ABC):
         """Run a shell command in the machine; its output is shown.
 
         :param timeout: seconds until the connection is closed.
-        :raises hvstack.errors.CommandFailed: the command failed.
-        :raises hvstack.errors.DeadlineExceeded: it took too long.
+        :raises hvstack.errors.CommandError: the command failed.
+        :raises hvstack.errors.DeadlineExceededError: it took too long.
         """
         try:
             subprocess.run(self.ssh(command), timeout=timeout, check=True)
         except subprocess.CalledProcessError as exc:
-            raise errors.CommandFailed(
+            raise errors.CommandError(
                 [command], exc.returncode, 'see above'
             ) from exc
         except subprocess.TimeoutExpired as exc:
-            raise errors.DeadlineExceeded(
+            raise errors.DeadlineExceededError(
                 f"'{command}' did not end within {timeout:.0f} s"
             ) from exc
 

@@ -59,7 +59,7 @@ class ExtrasTest(testtools.TestCase):
     def test_require_names_package_and_extra(self) -> None:
         extras.require('lab')
         error = self.assertRaises(
-            errors.MissingPrerequisite, extras.require, 'rally'
+            errors.MissingPrerequisiteError, extras.require, 'rally'
         )
         self.assertEqual(3, error.exit_code)
         self.assertIn('not installed: absent-load-tester.', str(error))
@@ -72,7 +72,7 @@ class ExtrasTest(testtools.TestCase):
         def measure() -> None:
             calls.append('measure')
 
-        self.assertRaises(errors.MissingPrerequisite, measure)
+        self.assertRaises(errors.MissingPrerequisiteError, measure)
         self.assertEqual([], calls)
 
     def test_program_is_where_its_distribution_put_it(self) -> None:
@@ -93,6 +93,8 @@ class ExtrasTest(testtools.TestCase):
 
     def test_program_that_is_missing(self) -> None:
         error = self.assertRaises(
-            errors.MissingPrerequisite, extras.program, 'absent-load-tester'
+            errors.MissingPrerequisiteError,
+            extras.program,
+            'absent-load-tester',
         )
         self.assertIn("pip install 'hvstack[rally]'", str(error))

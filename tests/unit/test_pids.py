@@ -93,7 +93,7 @@ class PidsTest(testtools.TestCase):
         process.kill()
         process.wait()
         self.assertRaises(
-            errors.CommandFailed, pid_files.write, self.path, process.pid
+            errors.CommandError, pid_files.write, self.path, process.pid
         )
 
     def test_zombie_counts_as_gone(self) -> None:

@@ -22,7 +22,7 @@ class RunTest(testtools.TestCase):
 
     def test_failure_carries_status_and_tail(self) -> None:
         exc = self.assertRaises(
-            errors.CommandFailed,
+            errors.CommandError,
             processutils.run,
             ['sh', '-c', 'seq 30 >&2; exit 7'],
         )
@@ -31,7 +31,7 @@ class RunTest(testtools.TestCase):
 
     def test_colours_do_not_hide_what_was_said(self) -> None:
         exc = self.assertRaises(
-            errors.CommandFailed,
+            errors.CommandError,
             processutils.run,
             ['sh', '-c', r"printf '\033[0m\n' >&2; echo reason; exit 1"],
         )
@@ -39,7 +39,7 @@ class RunTest(testtools.TestCase):
 
     def test_secret_is_not_shown(self) -> None:
         exc = self.assertRaises(
-            errors.CommandFailed,
+            errors.CommandError,
             processutils.run,
             ['false', 'hunter2'],
             display_argv=['false', '***'],
@@ -48,7 +48,7 @@ class RunTest(testtools.TestCase):
 
     def test_deadline_ends_children_too(self) -> None:
         self.assertRaises(
-            errors.DeadlineExceeded,
+            errors.DeadlineExceededError,
             processutils.run,
             ['sh', '-c', 'sleep 60 & wait'],
             timeout=0.2,
@@ -56,7 +56,7 @@ class RunTest(testtools.TestCase):
 
     def test_unknown_program(self) -> None:
         exc = self.assertRaises(
-            errors.CommandFailed, processutils.run, ['/nonexistent/program']
+            errors.CommandError, processutils.run, ['/nonexistent/program']
         )
         self.assertEqual(127, exc.returncode)
 
@@ -121,7 +121,7 @@ class ClockTest(testtools.TestCase):
 class WaitForTest(testtools.TestCase):
     def test_says_what_and_why(self) -> None:
         exc = self.assertRaises(
-            errors.DeadlineExceeded,
+            errors.DeadlineExceededError,
             processutils.wait_for,
             lambda: False,
             'the moon',
@@ -150,13 +150,13 @@ class RetriedTest(testtools.TestCase):
         def works_the_third_time() -> None:
             calls.append(1)
             if len(calls) < 3:
-                raise errors.CommandFailed(['x'], 1, '')
+                raise errors.CommandError(['x'], 1, '')
 
         processutils.retried(works_the_third_time, pauses=(0, 0))
         self.assertEqual(3, len(calls))
         calls.clear()
         self.assertRaises(
-            errors.CommandFailed,
+            errors.CommandError,
             processutils.retried,
             works_the_third_time,
             pauses=(0,),

@@ -66,7 +66,7 @@ class SpeedTest(testtools.TestCase):
 
     def test_programs_and_waits_get_the_factor(self) -> None:
         self.assertRaises(
-            errors.DeadlineExceeded,
+            errors.DeadlineExceededError,
             processutils.run,
             ['sleep', '0.2'],
             timeout=0.02,

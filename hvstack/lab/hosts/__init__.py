@@ -27,7 +27,7 @@ def planned(
     """Return the hosts that settings ask for, with real backends.
 
     :param probing: try what ``auto`` is, if that is not known yet.
-    :raises hvstack.errors.MissingPrerequisite: a backend cannot be had.
+    :raises hvstack.errors.MissingPrerequisiteError: a backend cannot be had.
     :raises hvstack.errors.InputError: dedicated CPUs, or Ceph, where no
         guest could use them.
     """
@@ -85,8 +85,8 @@ def up(lab_settings: LabSettings, progress: Progress) -> None:
     Hosts too many go, unless they have servers; changed ones are started
     anew, unless they have servers.
 
-    :raises hvstack.errors.Busy: servers are in the way; they are named.
-    :raises hvstack.errors.DeadlineExceeded: a host does not come up.
+    :raises hvstack.errors.BusyError: servers are in the way; they are named.
+    :raises hvstack.errors.DeadlineExceededError: a host does not come up.
     """
     hosts = planned(lab_settings)
     cloud = nova.connect()
@@ -122,7 +122,7 @@ def _drop_others(cloud: Any, hosts: list[HostSize]) -> None:
     busy = nova.servers(cloud, extra) if extra else {}
     if busy:
         named = '; '.join(f'{k}: {", ".join(v)}' for k, v in busy.items())
-        raise errors.Busy(
+        raise errors.BusyError(
             f'hosts that are no longer wanted have servers ({named}): delete '
             'these first'
         )
@@ -144,7 +144,7 @@ def _ensure(
     if running and before and before != now:
         busy = nova.servers(cloud, [size.name])
         if busy:
-            raise errors.Busy(
+            raise errors.BusyError(
                 f'{size.name} has servers ({", ".join(busy[size.name])}): '
                 'delete these before its backend or size is changed'
             )
@@ -185,7 +185,7 @@ def _recorded(name: str) -> str:
 def power_on(size: HostSize, progress: Progress) -> None:
     """Start a host that was off and wait until Nova says it is up.
 
-    :raises hvstack.errors.DeadlineExceeded: it does not come up.
+    :raises hvstack.errors.DeadlineExceededError: it does not come up.
     """
     lab_settings = settings.load() or LabSettings()
     cloud = nova.connect()

@@ -15,7 +15,8 @@ def resolve(compute: str, *, probing: bool = True) -> str:
     :param compute: ``auto``, or one that must be had.
     :param probing: try whether KVM works if that is not known yet; without
         it ``auto`` may stay ``auto``.
-    :raises hvstack.errors.MissingPrerequisite: ``kvm`` boots no kernel here.
+    :raises hvstack.errors.MissingPrerequisiteError: ``kvm`` boots no kernel
+        here.
     """
     if compute in ('lxc', 'qemu'):
         return compute
@@ -25,7 +26,7 @@ def resolve(compute: str, *, probing: bool = True) -> str:
     if works:
         return 'kvm'
     if compute == 'kvm':
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             'no kernel boots under /dev/kvm on this machine: take --compute '
             'lxc for speed, or qemu for function'
         )

@@ -27,22 +27,22 @@ def prepare(name: str, image: Path | None = None) -> None:
     write through. Harmless on a prepared host.
 
     :param image: an ext4 image; that of the built Hadoop image by default.
-    :raises hvstack.errors.Busy: guests run on the host.
-    :raises hvstack.errors.MissingPrerequisite: there is no image.
+    :raises hvstack.errors.BusyError: guests run on the host.
+    :raises hvstack.errors.MissingPrerequisiteError: there is no image.
     """
     size = find(name)
     if host.is_bare(name) and _mounted(name):
         return
     running = host.guests(name)
     if running:
-        raise errors.Busy(
+        raise errors.BusyError(
             f'{name} has guests ({", ".join(running)}): delete their servers '
             'before bare metal is measured'
         )
     if image is None:
         built = images.find('hadoop')
         if built is None:
-            raise errors.MissingPrerequisite(
+            raise errors.MissingPrerequisiteError(
                 "there is no Hadoop image: run 'hvstack image build hadoop'"
             )
         image = built.outputs['lxc']
@@ -87,7 +87,7 @@ def _end(name: str) -> None:
 def release(name: str) -> None:
     """Give a host back to Nova. Harmless on a host that was not taken.
 
-    :raises hvstack.errors.DeadlineExceeded: Nova does not say it is up.
+    :raises hvstack.errors.DeadlineExceededError: Nova does not say it is up.
     """
     find(name)
     if not host.is_bare(name):
@@ -110,7 +110,7 @@ def _wait_until_up(cloud: Any, name: str, since: float) -> None:
     """Wait until Nova shows a host as up, with an update after a time.
 
     :param since: seconds since the epoch.
-    :raises hvstack.errors.DeadlineExceeded: Nova does not.
+    :raises hvstack.errors.DeadlineExceededError: Nova does not.
     """
     processutils.wait_for(
         lambda: nova.ready(cloud, [name], {name: since}),

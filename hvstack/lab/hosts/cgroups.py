@@ -64,13 +64,13 @@ def check() -> None:
 
     Nothing is changed.
 
-    :raises hvstack.errors.MissingPrerequisite: a controller is missing, or
-        the cgroup tree cannot be used.
+    :raises hvstack.errors.MissingPrerequisiteError: a controller is missing,
+        or the cgroup tree cannot be used.
     """
     if version() == 1:
         missing = [c for c in CONTROLLERS if not (ROOT / c / 'tasks').exists()]
         if missing:
-            raise errors.MissingPrerequisite(
+            raise errors.MissingPrerequisiteError(
                 f'Cannot cap lab hosts ({ROOT}): the cgroup controllers '
                 f'{", ".join(missing)} are not mounted. Mount them with: '
                 f'mount -t cgroup -o NAME cgroup {ROOT}/NAME'
@@ -81,7 +81,7 @@ def check() -> None:
     )
     missing = [c for c in UNIFIED_CONTROLLERS if c not in existing]
     if missing:
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f'Cannot cap lab hosts ({ROOT}/cgroup.controllers): the cgroup '
             f'controllers {", ".join(missing)} are missing. Boot without '
             'cgroup_disable and cgroup_no_v1, or give the container all '
@@ -90,7 +90,7 @@ def check() -> None:
     if not os.access(ROOT / 'cgroup.subtree_control', os.W_OK) or (
         os.statvfs(ROOT).f_flag & os.ST_RDONLY
     ):
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f'Cannot cap lab hosts ({ROOT}): the cgroup tree is read-only. '
             'Use a virtual machine, or a privileged container.'
         )
@@ -105,7 +105,7 @@ def check() -> None:
         and not set(UNIFIED_CONTROLLERS) <= set(enabled)
         and (ROOT / 'cgroup.procs').read_text(encoding='utf-8').strip()
     ):
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f'Cannot cap lab hosts ({ROOT}/cgroup.subtree_control): the '
             'cgroup of this container has processes, so that it cannot have '
             'children with controllers. Move the processes to a child: '
@@ -157,12 +157,12 @@ def create(name: str, cpu_cap: float, memory_mib: int) -> list[str]:
     :returns: the command that runs a program, given as further arguments, in
         the host's cgroup. Under systemd the group begins and ends with the
         processes that the command starts.
-    :raises hvstack.errors.Busy: a cgroup of this name exists, and hvstack
+    :raises hvstack.errors.BusyError: a cgroup of this name exists, and hvstack
         did not create it.
-    :raises hvstack.errors.MissingPrerequisite: the kernel rejects a cap.
+    :raises hvstack.errors.MissingPrerequisiteError: the kernel rejects a cap.
     """
     for path in foreign(name):
-        raise errors.Busy(
+        raise errors.BusyError(
             f'Cannot create the cgroup of {name} ({path}): it exists and was '
             'not created by hvstack. End its processes and remove it.'
         )
@@ -238,7 +238,7 @@ def _write_caps(name: str, cpu_cap: float, memory_mib: int) -> None:
             if key == 'memory.swap.max':
                 # The kernel counts no swap.
                 continue
-            raise errors.MissingPrerequisite(
+            raise errors.MissingPrerequisiteError(
                 f'Cannot cap {name} ({files[key]}): writing {value} failed: '
                 f'{exc.strerror}. Use a kernel with this controller.'
             ) from exc
@@ -247,7 +247,7 @@ def _write_caps(name: str, cpu_cap: float, memory_mib: int) -> None:
 def enable_controllers(path: Path) -> None:
     """Give the children of a version 2 group all controllers.
 
-    :raises hvstack.errors.MissingPrerequisite: the kernel refuses.
+    :raises hvstack.errors.MissingPrerequisiteError: the kernel refuses.
     """
     controllers = ' '.join(f'+{name}' for name in UNIFIED_CONTROLLERS)
     try:
@@ -255,7 +255,7 @@ def enable_controllers(path: Path) -> None:
             controllers, encoding='utf-8'
         )
     except OSError as exc:
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f'Cannot enable cgroup controllers ({path}/cgroup.subtree_control'
             f'): {exc.strerror}. Move the processes of {path} to a child '
             'group.'
@@ -349,7 +349,7 @@ def remove(name: str, seconds: float = 20) -> None:
     A group that hvstack did not create is left alone.
 
     :param seconds: how long processes may take to end.
-    :raises hvstack.errors.DeadlineExceeded: a process does not end.
+    :raises hvstack.errors.DeadlineExceededError: a process does not end.
     """
     if foreign(name):
         return
@@ -363,7 +363,7 @@ def remove(name: str, seconds: float = 20) -> None:
         if _drop(name):
             break
         if time.monotonic() > deadline:
-            raise errors.DeadlineExceeded(
+            raise errors.DeadlineExceededError(
                 f'Cannot remove the cgroup of {name}: its processes '
                 f'{sorted(members(name))} still run {seconds:.0f} s after '
                 'SIGKILL. Run the command again.'

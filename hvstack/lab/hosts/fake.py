@@ -103,7 +103,7 @@ def names(count: int) -> list[str]:
 def up(lab_settings: LabSettings, progress: Progress) -> None:
     """Bring fake hosts to the wanted number.
 
-    :raises hvstack.errors.DeadlineExceeded: one does not come up.
+    :raises hvstack.errors.DeadlineExceededError: one does not come up.
     """
     chosen = names(lab_settings.fake_hosts)
     cloud = nova.connect()

@@ -294,7 +294,7 @@ def _launch(host: HostSize, joined: list[str]) -> None:
         interval=0.02,
     )
     if process.poll() is not None:
-        raise errors.CommandFailed(
+        raise errors.CommandError(
             ['unshare', host.name], process.returncode, log_tail(host.name)
         )
     init_pid = child()
@@ -375,7 +375,7 @@ def enter(
 ) -> processutils.Result:
     """Run a program in a host, under its cap.
 
-    :raises hvstack.errors.CommandFailed: it failed, or the host is off.
+    :raises hvstack.errors.CommandError: it failed, or the host is off.
     """
     return processutils.run(
         [directory(name) / 'enter', *argv], timeout=timeout, check=check

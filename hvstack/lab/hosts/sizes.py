@@ -160,7 +160,7 @@ def plan(
 
     :param cores: the machine's; asked for if not given.
     :param memory: the machine's MiB; asked for if not given.
-    :raises hvstack.errors.MissingPrerequisite: the machine is too small.
+    :raises hvstack.errors.MissingPrerequisiteError: the machine is too small.
     """
     cores = cores or os.cpu_count() or 1
     memory = memory or machine_mib()
@@ -175,7 +175,7 @@ def plan(
             (available_mib - first) // (count - 1) // _STEP_MIB * _STEP_MIB,
         )
     if min(first, each) < _SMALLEST_MIB:
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f'{count} hosts of {_SMALLEST_MIB} MiB do not fit beside the '
             f'control plane in {memory} MiB of memory: take fewer with --hosts'
         )

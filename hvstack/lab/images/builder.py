@@ -53,8 +53,8 @@ def build(
     :param maven: go back to Maven Central's jars.
     :param force: build also if the image is there.
     :raises hvstack.errors.InputError: no such image or output, no release.
-    :raises hvstack.errors.MissingPrerequisite: no root rights, no room.
-    :raises hvstack.errors.CommandFailed: a download or a step failed.
+    :raises hvstack.errors.MissingPrerequisiteError: no root rights, no room.
+    :raises hvstack.errors.CommandError: a download or a step failed.
     """
     recipe = recipes.recipe(name)
     for output in outputs:
@@ -73,7 +73,7 @@ def build(
     if ready and not force and set(outputs) <= set(ready.outputs):
         return ready
     if os.geteuid() != 0:
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             'building guest images needs root: run it with sudo'
         )
     report = (progress or Progress()).say
@@ -100,11 +100,11 @@ def build(
 def check_room(name: str) -> None:
     """Refuse where the images' file system has too little room.
 
-    :raises hvstack.errors.MissingPrerequisite: it has.
+    :raises hvstack.errors.MissingPrerequisiteError: it has.
     """
     free = shutil.disk_usage(store.root()).free // disk_images.MIB
     if free < ROOM_MIB[name]:
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f'{store.root()}: {free} MiB are free, building the image '
             f"'{name}' takes {ROOM_MIB[name]}: make room there"
         )

@@ -26,8 +26,8 @@ def make(root: Path) -> None:
     Hadoop runs in it for that, on one node and in namespaces of its own.
 
     :param root: the image's tree, with Hadoop.
-    :raises hvstack.errors.CommandFailed: Hadoop failed in it.
-    :raises hvstack.errors.DeadlineExceeded: Hadoop hangs in it.
+    :raises hvstack.errors.CommandError: Hadoop failed in it.
+    :raises hvstack.errors.DeadlineExceededError: Hadoop hangs in it.
     """
     write_jar(root)
     hosts = root / 'etc/hosts'

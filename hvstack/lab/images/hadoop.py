@@ -27,8 +27,8 @@ UNWANTED = re.compile(r'(tests|sources|test-sources)\.jar$|/client/')
 def maven_jars() -> Path:
     """Return a folder with the jars that the pom names, fetched once.
 
-    :raises hvstack.errors.CommandFailed: Maven could not get them.
-    :raises hvstack.errors.MissingPrerequisite: a jar is not the one whose
+    :raises hvstack.errors.CommandError: Maven could not get them.
+    :raises hvstack.errors.MissingPrerequisiteError: a jar is not the one whose
         SHA-256 hvstack has.
     """
     digest = hashlib.sha256(recipes.POM.read_bytes()).hexdigest()[:12]
@@ -58,8 +58,8 @@ def check_jars(directory: Path) -> None:
     """Compare downloaded jars with the digests that hvstack has.
 
     :param directory: where Maven put them.
-    :raises hvstack.errors.MissingPrerequisite: a jar is missing, is not in
-        the list, or has another digest.
+    :raises hvstack.errors.MissingPrerequisiteError: a jar is missing, is not
+        in the list, or has another digest.
     """
     expected = {}
     for line in DIGESTS.read_text(encoding='utf-8').splitlines():
@@ -73,7 +73,7 @@ def check_jars(directory: Path) -> None:
     )
     if differing:
         name = differing[0]
-        raise errors.MissingPrerequisite(
+        raise errors.MissingPrerequisiteError(
             f'Cannot use the jars in {directory}: {len(differing)} of them '
             f'differ from {DIGESTS.name}, such as {name} (SHA-256 '
             f'{actual.get(name, "missing")} instead of '

@@ -69,14 +69,15 @@ def unpacked(work_dir: Path) -> Iterator[Kernel]:
     """Give kernel and boot loader; the tree is removed afterwards.
 
     :param work_dir: a folder to unpack in.
-    :raises hvstack.errors.MissingPrerequisite: the packages hold no kernel.
+    :raises hvstack.errors.MissingPrerequisiteError: the packages hold no
+        kernel.
     """
     root = work_dir / 'kernel'
     rootfs.unpack(rootfs.base(recipes.KERNEL, work_dir), root)
     try:
         images = sorted((root / 'boot').glob('vmlinuz-*'))
         if not images:
-            raise errors.MissingPrerequisite(
+            raise errors.MissingPrerequisiteError(
                 f"Debian's {recipes.KERNEL.packages[0]} brought no kernel: "
                 "look at 'apt-get update' and try again"
             )

@@ -35,7 +35,7 @@ def base(base_recipe: recipes.Base, work_dir: Path) -> Path:
     """Return a tar of a base's packages, made once and kept.
 
     :param work_dir: a folder to work in; /tmp may be too small.
-    :raises hvstack.errors.CommandFailed: the packages cannot be had.
+    :raises hvstack.errors.CommandError: the packages cannot be had.
     """
     target = store.root() / 'bases' / f'{base_recipe.digest}.tar'
     if target.exists():

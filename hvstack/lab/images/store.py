@@ -203,7 +203,7 @@ def building(timeout_seconds: float = 900) -> Iterator[Path]:
     What an interrupted build left is removed first.
 
     :param timeout_seconds: seconds to wait for another build to end.
-    :raises hvstack.errors.Busy: it did not end.
+    :raises hvstack.errors.BusyError: it did not end.
     """
     paths.make_directory(root())
     with paths.open_lock(root() / '.lock') as lock:
@@ -214,7 +214,7 @@ def building(timeout_seconds: float = 900) -> Iterator[Path]:
                 break
             except OSError:
                 if time.monotonic() > deadline:
-                    raise errors.Busy(
+                    raise errors.BusyError(
                         'another hvstack process has been building guest '
                         f'images for {timeout_seconds:.0f} s: wait until it '
                         'ends'

@@ -99,7 +99,7 @@ class ReadTest(testtools.TestCase):
         text = (
             'Traceback (most recent call last):\n'
             '  File "a.py", line 1, in test\n    self.look()\n'
-            "hvstack.errors.CommandFailed: 'virsh' ended with status 1: "
+            "hvstack.errors.CommandError: 'virsh' ended with status 1: "
             'error: failed\nerror: no connection\n'
         )
         (test_result,) = (

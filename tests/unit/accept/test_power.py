@@ -45,7 +45,7 @@ class PowerTest(testtools.TestCase):
     def test_noted_before_it_is_cut(self) -> None:
         """Whatever ends the test then."""
         self.assertRaises(
-            errors.CommandFailed,
+            errors.CommandError,
             power.power_off,
             *(self.directory, 'h1', 'false', self.on),
         )

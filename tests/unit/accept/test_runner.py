@@ -70,7 +70,7 @@ class RunTest(testtools.TestCase):
             ('echo no such option >&2; exit 2', 2, 'no such option'),
             ('kill -KILL $$', -9, 'printed nothing'),
         ):
-            error = self.assertRaises(errors.RunFailed, self.stestr, run)
+            error = self.assertRaises(errors.RunFailedError, self.stestr, run)
             self.assertIn(f'status {status} ', str(error))
             self.assertIn(reason, str(error))
             self.assertNotIn('\n', str(error))
@@ -78,7 +78,7 @@ class RunTest(testtools.TestCase):
 
     def test_workers_of_a_dead_one_end(self) -> None:
         self.assertRaises(
-            errors.RunFailed,
+            errors.RunFailedError,
             self.stestr,
             'sleep 60 & echo $! >worker; kill -KILL $$',
         )
@@ -127,12 +127,15 @@ class RunTest(testtools.TestCase):
         self.addCleanup(runner._end_session, orphan)
         with runner.lock_workspace(self.workspace):
             error = self.assertRaises(
-                errors.Busy, runner.handle_orphans, self.workspace, end=False
+                errors.BusyError,
+                runner.handle_orphans,
+                self.workspace,
+                end=False,
             )
             self.assertIn(f'(process {orphan})', str(error))
             # From another workspace, which does not see them.
             error = self.assertRaises(
-                errors.Busy,
+                errors.BusyError,
                 runner.lock_cloud(self.workspace, 'http://c').__enter__,
             )
             self.assertIn(str(self.workspace.directory), str(error))

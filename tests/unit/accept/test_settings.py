@@ -129,14 +129,15 @@ class WorkspaceTest(testtools.TestCase):
 
     def test_no_run_to_report(self) -> None:
         error = self.assertRaises(
-            errors.RunFailed, runner.load_last_results, self.workspace
+            errors.RunFailedError, runner.load_last_results, self.workspace
         )
         self.assertIn('--workspace', str(error))
 
     def test_one_at_a_time(self) -> None:
         with runner.lock_workspace(self.workspace):
             error = self.assertRaises(
-                errors.Busy, runner.lock_workspace(self.workspace).__enter__
+                errors.BusyError,
+                runner.lock_workspace(self.workspace).__enter__,
             )
         self.assertIn('--workspace', str(error))
         with runner.lock_workspace(self.workspace):
@@ -646,7 +647,7 @@ class HostLookTest(testtools.TestCase):
 
     def test_files_that_cannot_be_read(self) -> None:
         error = self.assertRaises(
-            errors.CommandFailed,
+            errors.CommandError,
             self.read,
             'nova-compute --config-file {directory}/none',
         )

@@ -189,7 +189,7 @@ class AcceptTest(CloudTest):
         done = self.directory / 'done'
         for args in ((), ('--cleanup',)):
             done.unlink(missing_ok=True)
-            with contextlib.suppress(errors.CommandFailed):
+            with contextlib.suppress(errors.CommandError):
                 power.power_off(workspace, 'h1', 'false', f'touch {done}')
             with redirect_stderr(io.StringIO()):
                 main(self.build_args(*args))

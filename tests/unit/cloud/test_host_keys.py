@@ -145,7 +145,7 @@ class HostKeysTest(testtools.TestCase):
 
         def wait_for(*_: Any, timeout: float, **__: Any) -> None:
             waits.append(timeout)
-            raise errors.DeadlineExceeded('too long')
+            raise errors.DeadlineExceededError('too long')
 
         self.useFixture(
             fixtures.MonkeyPatch('hvstack.processutils.wait_for', wait_for)

@@ -76,7 +76,7 @@ class HostModeTest(testtools.TestCase):
 
     def test_the_journal_comes_first(self) -> None:
         error = self.assertRaises(
-            errors.CommandFailed, self.switch, 'dedicated', 'exit 7'
+            errors.CommandError, self.switch, 'dedicated', 'exit 7'
         )
         self.assertIn('7', str(error))
         (entry,) = journal.own()
@@ -86,7 +86,7 @@ class HostModeTest(testtools.TestCase):
 
     def test_hosts_with_servers_are_left_alone(self) -> None:
         self.servers('h1')
-        error = self.assertRaises(errors.Busy, self.switch, 'dedicated')
+        error = self.assertRaises(errors.BusyError, self.switch, 'dedicated')
         self.assertIn('h1 has servers (such as guest-on-h1)', str(error))
         self.assertEqual([], journal.entries())
         self.servers('elsewhere')
@@ -106,6 +106,6 @@ class HostModeTest(testtools.TestCase):
             fixtures.MonkeyPatch('hvstack.cloud.cpu_mode._READY_SECONDS', 0)
         )
         error = self.assertRaises(
-            errors.DeadlineExceeded, self.switch, 'dedicated', 'true'
+            errors.DeadlineExceededError, self.switch, 'dedicated', 'true'
         )
         self.assertIn('h0 shared', str(error))

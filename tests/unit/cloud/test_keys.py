@@ -53,7 +53,7 @@ class KeysTest(testtools.TestCase):
     def test_without_ssh(self) -> None:
         self.useFixture(fixtures.EnvironmentVariable('PATH', '/nowhere'))
         error = self.assertRaises(
-            errors.MissingPrerequisite, keypairs.create, self.conn, 'mine'
+            errors.MissingPrerequisiteError, keypairs.create, self.conn, 'mine'
         )
         self.assertIn('install openssh-client', str(error))
         self.assertEqual([], journal.own())

@@ -146,7 +146,7 @@ class LeaseTest(testtools.TestCase):
         first = self.acquire()
         self.forget_own()
         self.meanwhile = first.renew
-        error = self.assertRaises(errors.Busy, self.acquire)
+        error = self.assertRaises(errors.BusyError, self.acquire)
         self.assertIn('process', str(error))
         self.assertTrue(first.is_valid())
         self.assertEqual(1, len(journal.entries()))
@@ -183,7 +183,7 @@ class LeaseTest(testtools.TestCase):
                 provider['generation'] += 1
 
         self.meanwhile = renewed_at_the_last_moment
-        self.assertRaises(errors.Busy, self.acquire)
+        self.assertRaises(errors.BusyError, self.acquire)
         self.assertIn(first.provider, self.placement.providers)
 
     def test_answer_to_the_creation_is_lost(self) -> None:
@@ -213,7 +213,7 @@ class LeaseTest(testtools.TestCase):
         self.now += lease.DURATION
         acquired.renew()
         error = self.assertRaises(
-            errors.Busy,
+            errors.BusyError,
             allocation_ratios.set_ratios,
             self.conn,
             {},
@@ -229,7 +229,7 @@ class LeaseTest(testtools.TestCase):
             self.assertEqual(1, len(journal.entries()))
             # Another process took it over.
             self.placement.providers.clear()
-            self.assertRaises(errors.Busy, lease.check, self.conn)
+            self.assertRaises(errors.BusyError, lease.check, self.conn)
         self.assertEqual([], journal.entries())
         lease.check(self.conn)
 

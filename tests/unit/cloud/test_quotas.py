@@ -100,7 +100,10 @@ class NoCinderTest(testtools.TestCase):
         conn = cloud.connect()
         quotas.check(conn, Need(instances=1))
         error = self.assertRaises(
-            errors.MissingPrerequisite, quotas.check, conn, Need(volumes=2)
+            errors.MissingPrerequisiteError,
+            quotas.check,
+            conn,
+            Need(volumes=2),
         )
         self.assertIn('no block storage for 2 volumes', str(error))
 

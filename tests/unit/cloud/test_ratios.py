@@ -137,7 +137,7 @@ class RatiosTest(testtools.TestCase):
     def test_two_at_a_time_are_refused(self) -> None:
         allocation_ratios.set_ratios(self.conn, self.hosts, {'VCPU': 2.0})
         error = self.assertRaises(
-            errors.Busy,
+            errors.BusyError,
             allocation_ratios.set_ratios,
             self.conn,
             self.hosts,

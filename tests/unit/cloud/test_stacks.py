@@ -267,7 +267,11 @@ class StacksTest(testtools.TestCase):
             },
         )
         error = self.assertRaises(
-            errors.DeadlineExceeded, stacks.wait, self.conn, 's1', timeout=-1
+            errors.DeadlineExceededError,
+            stacks.wait,
+            self.conn,
+            's1',
+            timeout=-1,
         )
         self.assertIn('left: server', str(error))
 
@@ -283,7 +287,11 @@ class StacksTest(testtools.TestCase):
             },
         )
         error = self.assertRaises(
-            errors.DeadlineExceeded, stacks.wait, self.conn, 's1', timeout=-1
+            errors.DeadlineExceededError,
+            stacks.wait,
+            self.conn,
+            's1',
+            timeout=-1,
         )
         self.assertTrue(
             str(error).endswith('left: r0, r1, r2, r3, r4, r5 and 630 more'),

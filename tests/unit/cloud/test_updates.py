@@ -175,7 +175,7 @@ class UpdatesTest(testtools.TestCase):
     def test_never_settled(self) -> None:
         self.answers(stack('UPDATE_IN_PROGRESS', 'x'))
         self.assertRaises(
-            errors.DeadlineExceeded,
+            errors.DeadlineExceededError,
             stack_updates.settled,
             self.conn,
             'hv-x',

@@ -38,7 +38,7 @@ class FakeNode:
     ) -> processutils.Result:
         if not self.answers:
             if check:
-                raise errors.CommandFailed([self.name], 255, 'no route')
+                raise errors.CommandError([self.name], 255, 'no route')
             return processutils.Result(255, '', 'no route')
         self.commands.append(command)
         if command.startswith('cat '):
@@ -93,7 +93,7 @@ class FakeCluster:
     def answer(self, node: FakeNode, command: str) -> str:
         """Return what a command prints.
 
-        :raises hvstack.errors.CommandFailed: the daemon is not there.
+        :raises hvstack.errors.CommandError: the daemon is not there.
         """
         self.join()
         for port, daemon in (
@@ -102,7 +102,7 @@ class FakeCluster:
             (':19888/', self.manager),
         ):
             if port in command and node is not daemon:
-                raise errors.CommandFailed([node.name], 1, 'refused')
+                raise errors.CommandError([node.name], 1, 'refused')
         if 'net.topology.impl' in command:
             return self.net
         if 'dfs.replication' in command:

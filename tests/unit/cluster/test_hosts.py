@@ -246,7 +246,7 @@ class HostsFileTest(testtools.TestCase):
     def test_given_back_when_preparing_fails(self) -> None:
         cluster = self.cluster()
         (self.directory / 'fail').touch()
-        failure = self.assertRaises(errors.CommandFailed, cluster.__enter__)
+        failure = self.assertRaises(errors.CommandError, cluster.__enter__)
         self.assertIn('no room', str(failure))
         # Before each of the two is prepared, and when it is released.
         self.assertEqual(4, self.ended())
@@ -255,7 +255,7 @@ class HostsFileTest(testtools.TestCase):
     def test_mark_is_written_before_anything_is_taken(self) -> None:
         cluster = self.cluster()
         (self.directory / 'fail').touch()
-        self.assertRaises(errors.CommandFailed, cluster.__enter__)
+        self.assertRaises(errors.CommandError, cluster.__enter__)
         marks = (self.directory / 'marks').read_text()
         self.assertEqual(2, marks.count('.json'))
 
@@ -463,7 +463,7 @@ class HostsFileTest(testtools.TestCase):
     def test_one_at_a_time(self) -> None:
         first, second = self.cluster(), self.cluster()
         first._take_lock()
-        failure = self.assertRaises(errors.Busy, second.__enter__)
+        failure = self.assertRaises(errors.BusyError, second.__enter__)
         self.assertIn(str(os.getpid()), str(failure))
         self.assertEqual(0, self.ended())
         first.release()

@@ -46,7 +46,7 @@ class CommandNodeTest(testtools.TestCase):
 
     def test_error_names_the_node(self) -> None:
         failure = self.assertRaises(
-            errors.CommandFailed, self.node.run, 'echo broken >&2; exit 3'
+            errors.CommandError, self.node.run, 'echo broken >&2; exit 3'
         )
         self.assertIn('n1', str(failure))
         self.assertIn('broken', str(failure))
@@ -62,7 +62,7 @@ class CommandNodeTest(testtools.TestCase):
         replies = run_on_nodes([self.node, self.node], 'echo $$')
         self.assertEqual(2, len({reply.stdout for reply in replies}))
         self.assertRaises(
-            errors.CommandFailed, run_on_nodes, [self.node], 'exit 1'
+            errors.CommandError, run_on_nodes, [self.node], 'exit 1'
         )
 
     def test_drop_caches_by_a_given_program(self) -> None:
@@ -165,9 +165,7 @@ class SSHNodeTest(testtools.TestCase):
 
     def test_another_failure_of_ssh(self) -> None:
         (self.directory / 'ssh.refusal').write_text('Connection refused\n')
-        failure = self.assertRaises(
-            errors.CommandFailed, self.node.run, 'true'
-        )
+        failure = self.assertRaises(errors.CommandError, self.node.run, 'true')
         self.assertIn("'w1: true' ended with status 255", str(failure))
         self.assertEqual(255, self.node.run('true', check=False).returncode)
 

@@ -47,7 +47,7 @@ class ProbeTest(testtools.TestCase):
         ):
             if '5000.10' in text:
                 continue
-            self.assertRaises(errors.CommandFailed, probe.cores, text)
+            self.assertRaises(errors.CommandError, probe.cores, text)
 
     def test_oom_lines_of_the_run_only(self) -> None:
         timestamps = sorted(line[:5] for line in probe.oom(LOG))

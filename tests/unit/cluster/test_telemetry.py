@@ -266,7 +266,7 @@ class Gaps(testtools.TestCase):
         return run_sampler.collect(1000.5, {})
 
     def test_node_that_died(self) -> None:
-        dead = errors.CommandFailed(['w:', 'sh'], 255, 'refused')
+        dead = errors.CommandError(['w:', 'sh'], 255, 'refused')
         run_telemetry = self.collected(f'{time.time()}\n', dead)
         self.assertEqual([], run_telemetry.nodes)
         self.assertIn('w: no samples', run_telemetry.gaps[0])

@@ -207,7 +207,7 @@ class RefreshTest(testtools.TestCase):
         self.cluster.join()
         self.cluster.jobs = 1
         failure = self.assertRaises(
-            errors.Busy, self.refresh, make_topology(w2='ng-a')
+            errors.BusyError, self.refresh, make_topology(w2='ng-a')
         )
         self.assertIn('w2', str(failure))
         self.assertEqual([], self.restarts())
@@ -219,7 +219,7 @@ class RefreshTest(testtools.TestCase):
 
     def test_a_dead_controller_is_not(self) -> None:
         self.cluster.gateway.answers = False
-        self.assertRaises(errors.CommandFailed, self.refresh, make_topology())
+        self.assertRaises(errors.CommandError, self.refresh, make_topology())
 
     def test_other_nodes_get_the_table(self) -> None:
         other = FakeNode('rm', '10.0.0.9', self.cluster)
@@ -253,7 +253,7 @@ class RefreshTest(testtools.TestCase):
         self.cluster = FakeCluster(separate=True)
         self.cluster.manager.answers = False
         self.assertRaises(
-            errors.CommandFailed, self.refresh, make_topology(rm='ng-d')
+            errors.CommandError, self.refresh, make_topology(rm='ng-d')
         )
 
     def test_compute_beside_data_workers(self) -> None:
@@ -276,7 +276,7 @@ class RefreshTest(testtools.TestCase):
             self.assertIn('w2 /r1/ng-b', node.files[TABLE])
         self.cluster.manager.answers = False
         failure = self.assertRaises(
-            errors.DeadlineExceeded,
+            errors.DeadlineExceededError,
             topology_refresh.provide_topology,
             self.cluster,
             make_topology(rm='ng-d'),

@@ -185,7 +185,7 @@ class OneCopyTest(testtools.TestCase):
                 [CEPHADM / 'one-copy', *args],
                 env={'PATH': f'{directory}:/usr/bin:/bin'},
             )
-        except errors.CommandFailed as exc:
+        except errors.CommandError as exc:
             self.assertIn('lost disk loses data', str(exc))
         return calls.read_text().splitlines() if calls.exists() else []
 

@@ -43,7 +43,7 @@ class Answering:
     ) -> processutils.Result:
         if ':9870/jmx' in command:
             if not self.running:
-                raise errors.CommandFailed(['wget'], 1, 'refused')
+                raise errors.CommandError(['wget'], 1, 'refused')
             bean = {
                 'LiveNodes': json.dumps(self.live),
                 'Safemode': self.safe_mode,
@@ -142,7 +142,7 @@ class DaemonsTest(testtools.TestCase):
 
     def test_time_out_names_the_worker(self) -> None:
         failure = self.assertRaises(
-            errors.DeadlineExceeded,
+            errors.DeadlineExceededError,
             daemons.wait_ready,
             self.cluster(states={'10.0.0.2': 'RUNNING'}),
             -1,
@@ -180,7 +180,7 @@ class DaemonsTest(testtools.TestCase):
     def test_dead_controller_is_not_waited_for(self) -> None:
         self.look_often()
         failure = self.assertRaises(
-            errors.CommandFailed,
+            errors.CommandError,
             daemons.wait_ready,
             self.cluster(running=False),
             60,

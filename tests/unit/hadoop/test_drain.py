@@ -40,7 +40,9 @@ class DrainTest(testtools.TestCase):
         )
 
     def test_waits_for_both(self) -> None:
-        failure = self.assertRaises(errors.DeadlineExceeded, self.drain, 'w1')
+        failure = self.assertRaises(
+            errors.DeadlineExceededError, self.drain, 'w1'
+        )
         self.assertIn('w1 in HDFS (3 blocks to copy)', str(failure))
         self.assertIn('w1 in YARN (DECOMMISSIONING)', str(failure))
         self.assertNotIn('w0', str(failure))
@@ -59,7 +61,7 @@ class DrainTest(testtools.TestCase):
     def test_but_what_only_it_had_is(self) -> None:
         self.cluster.workers[1].answers = False
         self.cluster.missing = 2
-        failure = self.assertRaises(errors.RunFailed, self.drain, 'w1')
+        failure = self.assertRaises(errors.RunFailedError, self.drain, 'w1')
         self.assertIn('misses 2 blocks', str(failure))
 
     def test_who_stays_comes_back(self) -> None:

@@ -38,7 +38,7 @@ class ParseTest(testtools.TestCase):
 
     def test_fsck_did_not_end(self) -> None:
         for text in ('', real('healthy').split('Status:')[0], 'FSCK: refused'):
-            self.assertRaises(errors.CommandFailed, fsck.parse, text)
+            self.assertRaises(errors.CommandError, fsck.parse, text)
 
 
 class OnOneHostTest(testtools.TestCase):

@@ -100,7 +100,7 @@ class HistoryTest(testtools.TestCase):
 
     def test_half_an_answer(self) -> None:
         self.assertRaises(
-            errors.CommandFailed,
+            errors.CommandError,
             job_history.summarize_job,
             {},
             real('job-tasks'),

@@ -74,5 +74,5 @@ class WebHDFSTest(testtools.TestCase):
         for answer in (DENIED, '<html>', '', [1], {'FileStatuses': 1}):
             for ask in (webhdfs.delete_path, webhdfs.list_names):
                 self.assertRaises(
-                    errors.CommandFailed, ask, Controller(answer), '/x'
+                    errors.CommandError, ask, Controller(answer), '/x'
                 )

@@ -65,7 +65,7 @@ class VersionOneTest(CgroupsCase):
     def test_missing_controller(self) -> None:
         cgroups.check()
         (self.root / 'memory' / 'tasks').unlink()
-        exc = self.assertRaises(errors.MissingPrerequisite, cgroups.check)
+        exc = self.assertRaises(errors.MissingPrerequisiteError, cgroups.check)
         self.assertIn('memory', str(exc))
         self.assertIn('mount -t cgroup', str(exc))
 
@@ -94,7 +94,9 @@ class FilesTest(CgroupsCase):
     def test_foreign_group_is_refused_and_left_alone(self) -> None:
         group = self.root / NAME
         group.mkdir()
-        exc = self.assertRaises(errors.Busy, cgroups.create, NAME, 0.65, 1024)
+        exc = self.assertRaises(
+            errors.BusyError, cgroups.create, NAME, 0.65, 1024
+        )
         self.assertIn(str(group), str(exc))
         self.assertEqual([], cgroups.names())
         cgroups.remove(NAME)
@@ -145,12 +147,12 @@ class FilesTest(CgroupsCase):
 
     def test_missing_controllers(self) -> None:
         self.unify(controllers='cpuset cpu io pids')
-        exc = self.assertRaises(errors.MissingPrerequisite, cgroups.check)
+        exc = self.assertRaises(errors.MissingPrerequisiteError, cgroups.check)
         self.assertIn('controllers memory are missing', str(exc))
 
     def test_container_with_processes_in_its_root(self) -> None:
         self.unify(type='domain')
-        exc = self.assertRaises(errors.MissingPrerequisite, cgroups.check)
+        exc = self.assertRaises(errors.MissingPrerequisiteError, cgroups.check)
         self.assertIn('subtree_control', str(exc))
         self.unify(type='domain', procs='')
         cgroups.check()
@@ -159,7 +161,7 @@ class FilesTest(CgroupsCase):
 
     def test_tree_that_cannot_be_written(self) -> None:
         self.swap('os.access', lambda *args: False)
-        exc = self.assertRaises(errors.MissingPrerequisite, cgroups.check)
+        exc = self.assertRaises(errors.MissingPrerequisiteError, cgroups.check)
         self.assertIn('read-only', str(exc))
 
 

@@ -59,7 +59,7 @@ class SizesTest(testtools.TestCase):
 
     def test_small_machine_is_refused(self) -> None:
         exc = self.assertRaises(
-            errors.MissingPrerequisite, plan, memory=8 * GIB
+            errors.MissingPrerequisiteError, plan, memory=8 * GIB
         )
         self.assertIn('--hosts', str(exc))
 

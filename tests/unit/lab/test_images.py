@@ -171,14 +171,14 @@ class TestMaven(ImagesCase):
         for name, text in (('a-1.jar', 'other'), ('b-1.jar', 'content\n')):
             (directory / name).write_text(text)
             error = self.assertRaises(
-                errors.MissingPrerequisite, hadoop.check_jars, directory
+                errors.MissingPrerequisiteError, hadoop.check_jars, directory
             )
             self.assertIn(name, str(error))
             jar.write_text('content\n')
         (directory / 'b-1.jar').unlink()
         jar.unlink()
         self.assertRaises(
-            errors.MissingPrerequisite, hadoop.check_jars, directory
+            errors.MissingPrerequisiteError, hadoop.check_jars, directory
         )
 
 
@@ -292,7 +292,7 @@ class TestStore(ImagesCase):
     def test_two_builds_do_not_meet(self) -> None:
         with store.building():
             exc = self.assertRaises(
-                errors.Busy, store.building(timeout_seconds=0).__enter__
+                errors.BusyError, store.building(timeout_seconds=0).__enter__
             )
         self.assertIn('wait until it ends', str(exc))
 
@@ -335,7 +335,7 @@ class TestBuild(ImagesCase):
             )
         )
         exc = self.assertRaises(
-            errors.MissingPrerequisite, builder.check_room, 'tiny'
+            errors.MissingPrerequisiteError, builder.check_room, 'tiny'
         )
         self.assertIn('100 MiB are free', str(exc))
 

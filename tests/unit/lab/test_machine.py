@@ -21,7 +21,7 @@ class MachineTest(testtools.TestCase):
     def test_full_disk_is_refused_with_folder_and_sizes(self) -> None:
         self.set('DISK_GIB', 10**9)
         exc = self.assertRaises(
-            errors.MissingPrerequisite, requirements.check_disk
+            errors.MissingPrerequisiteError, requirements.check_disk
         )
         self.assertIn(f'{paths.STATE} has ', str(exc))
         self.assertIn(f'needs {10**9}', str(exc))
@@ -45,9 +45,9 @@ class MachineTest(testtools.TestCase):
         self.assertIn('--os-cloud', str(exc))
         self.assertNotIn('\n', str(exc))
 
-    def refused(self, **options: Any) -> errors.MissingPrerequisite:
+    def refused(self, **options: Any) -> errors.MissingPrerequisiteError:
         return self.assertRaises(
-            errors.MissingPrerequisite,
+            errors.MissingPrerequisiteError,
             requirements.check,
             LabSettings(**options),
         )

@@ -33,10 +33,10 @@ class RunTest(testtools.TestCase):
 
     def test_failure_stops_the_rest(self) -> None:
         def fail() -> None:
-            raise errors.Busy('in the way')
+            raise errors.BusyError('in the way')
 
         self.assertRaises(
-            errors.Busy,
+            errors.BusyError,
             stages.run,
             [
                 Stage('one', 5, fail),
@@ -51,7 +51,7 @@ class RunTest(testtools.TestCase):
             with stages.deadline('hanging', 0.1):
                 time.sleep(10)
 
-        exc = self.assertRaises(errors.DeadlineExceeded, hang)
+        exc = self.assertRaises(errors.DeadlineExceededError, hang)
         self.assertIn("'hanging'", str(exc))
 
     def test_who_retries_does_not_catch_the_end_of_a_stage(self) -> None:
@@ -66,7 +66,7 @@ class RunTest(testtools.TestCase):
             with stages.deadline('hanging', 0.1):
                 processutils.retried(build, pauses=(0, 0))
 
-        exc = self.assertRaises(errors.DeadlineExceeded, hang)
+        exc = self.assertRaises(errors.DeadlineExceededError, hang)
         self.assertIn("'hanging' timed out after 0 s", str(exc))
         self.assertEqual(['build'], tries)
 
@@ -77,7 +77,7 @@ class RunTest(testtools.TestCase):
                     lambda: bool(time.sleep(10)), 'nothing', timeout=60
                 )
 
-        self.assertRaises(errors.DeadlineExceeded, hang)
+        self.assertRaises(errors.DeadlineExceededError, hang)
 
     def test_slow_machine_has_longer_deadlines(self) -> None:
         self.useFixture(

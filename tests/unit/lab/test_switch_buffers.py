@@ -59,6 +59,6 @@ class KernelTest(testtools.TestCase):
             fixtures.MockPatchObject(switch_buffers, '_PIDFD_GETFD', 9999)
         )
         error = self.assertRaises(
-            errors.MissingPrerequisite, requirements.check_switch
+            errors.MissingPrerequisiteError, requirements.check_switch
         )
         self.assertIn('Linux 5.6', str(error))

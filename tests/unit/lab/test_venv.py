@@ -53,7 +53,7 @@ class InstallTest(testtools.TestCase):
     def test_another_digest(self) -> None:
         self.uv(MISMATCH, 1)
         error = self.assertRaises(
-            errors.MissingPrerequisite, venv.ensure, (0, 0)
+            errors.MissingPrerequisiteError, venv.ensure, (0, 0)
         )
         self.assertIn('Cannot install cffi==2.1.1: the SHA-256', str(error))
         self.assertNotIn('\n', str(error))
@@ -62,7 +62,7 @@ class InstallTest(testtools.TestCase):
 
     def test_failure_that_may_pass(self) -> None:
         self.uv('error: connection reset', 2)
-        error = self.assertRaises(errors.CommandFailed, venv.ensure, (0, 0))
+        error = self.assertRaises(errors.CommandError, venv.ensure, (0, 0))
         self.assertIn('connection reset', str(error))
         self.assertEqual(3, len(self.calls()))
 

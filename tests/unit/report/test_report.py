@@ -137,7 +137,7 @@ class Refusals(testtools.TestCase):
             run('bare-metal', 1, 100, kernel='7.0'),
         ]
         exc = self.assertRaises(
-            errors.NotComparable, report.format_table, records
+            errors.NotComparableError, report.format_table, records
         )
         self.assertIn('kernel', str(exc))
 

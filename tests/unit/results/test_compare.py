@@ -25,7 +25,7 @@ class Comparable(testtools.TestCase):
 
     def test_two_releases_of_nova_differ(self) -> None:
         exc = self.assertRaises(
-            errors.NotComparable,
+            errors.NotComparableError,
             require_comparable,
             run('i1', 0, 90, nova='33.0.0'),
             run('i2', 0, 90),
@@ -36,7 +36,7 @@ class Comparable(testtools.TestCase):
 
     def test_each_difference_has_a_line(self) -> None:
         exc = self.assertRaises(
-            errors.NotComparable,
+            errors.NotComparableError,
             require_comparable,
             run('i1', 0, 90, cpu_model='Opteron', smt=1),
             run('bare-metal', 0, 90, size=2 * 10**9),
@@ -53,7 +53,10 @@ class Comparable(testtools.TestCase):
     def test_kit_and_stand_in_differ(self) -> None:
         kit = factory.edit(run('i1', 0, 90), 'derived', False)
         self.assertRaises(
-            errors.NotComparable, require_comparable, kit, run('i1', 0, 90)
+            errors.NotComparableError,
+            require_comparable,
+            kit,
+            run('i1', 0, 90),
         )
 
     def test_swept_fields_may_differ(self) -> None:
@@ -84,7 +87,7 @@ class Comparable(testtools.TestCase):
         record, other = run('i1', 0, 90), run('bare-metal', 0, 90)
         other = factory.edit(other, 'replication', 3)
         exc = self.assertRaises(
-            errors.NotComparable, require_comparable, record, other
+            errors.NotComparableError, require_comparable, record, other
         )
         self.assertIn('replication is 2 here and 3 there', str(exc))
         other = factory.edit(other, 'replication', 2)
@@ -96,7 +99,7 @@ class Comparable(testtools.TestCase):
         require_comparable(guest, host)
         other = run('i2', 0, 90, kernel='6.12', mtu='9000', disk='ext4')
         exc = self.assertRaises(
-            errors.NotComparable, require_comparable, guest, other
+            errors.NotComparableError, require_comparable, guest, other
         )
         self.assertEqual(
             ['disk', 'kernel', 'mtu'],
@@ -144,7 +147,7 @@ class Comparable(testtools.TestCase):
             run('i1', 0, 90, backend='lxc', cpu_model=None, smt='0'),
         ):
             exc = self.assertRaises(
-                errors.NotComparable, require_comparable, other, baseline
+                errors.NotComparableError, require_comparable, other, baseline
             )
             self.assertIn('cpu_model', str(exc))
             self.assertEqual(1, len(exc.differences))
@@ -175,7 +178,7 @@ class Comparable(testtools.TestCase):
         self.assertIn('data_disks', list_unknown_facts([old, new]))
         self.assertNotIn('data_disks', list_unknown_facts([new]))
         self.assertRaises(
-            errors.NotComparable,
+            errors.NotComparableError,
             require_comparable,
             run('i1', 0, 90, data_disks='5'),
             new,

@@ -116,7 +116,7 @@ class Records(testtools.TestCase):
         full = Path(self.useFixture(fixtures.TempDir()).path) / 'file'
         full.touch()
         error = self.assertRaises(
-            errors.MissingPrerequisite,
+            errors.MissingPrerequisiteError,
             record.save,
             run('i1', 0, 60),
             full,

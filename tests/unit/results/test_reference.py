@@ -63,7 +63,7 @@ class ReferenceTest(testtools.TestCase):
             )
         local = factory.run('i1', 0, 60, data_disks='5')
         self.assertRaises(
-            errors.NotComparable,
+            errors.NotComparableError,
             *(baselines.choose_runs, 'auto', local, self.directory),
         )
         self.assertEqual(
@@ -90,7 +90,7 @@ class ReferenceTest(testtools.TestCase):
             ['elsewhere'] * 2, [record_.sweep for record_ in replaced[3:]]
         )
         error = self.assertRaises(
-            errors.NotComparable,
+            errors.NotComparableError,
             *(
                 baselines.replace_baseline,
                 'elsewhere',
@@ -139,7 +139,7 @@ class ReferenceTest(testtools.TestCase):
     def test_none_comparable_says_why(self) -> None:
         self.save_baseline('new', 2, size=2 * 10**9)
         error = self.assertRaises(
-            errors.NotComparable,
+            errors.NotComparableError,
             baselines.choose_runs,
             'auto',
             self.run_,

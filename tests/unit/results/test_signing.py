@@ -54,7 +54,9 @@ class SigningTest(Machine):
         self.assertEqual(0o600, path.stat().st_mode & 0o777)
         self.assertEqual([], list(signing.KEYS.glob('.new-key-*')))
         path.chmod(0o640)
-        error = self.assertRaises(errors.MissingPrerequisite, signing.own_key)
+        error = self.assertRaises(
+            errors.MissingPrerequisiteError, signing.own_key
+        )
         self.assertIn('other users can read it', str(error))
 
     def test_files_that_never_end(self) -> None:
@@ -79,7 +81,7 @@ class SigningTest(Machine):
         for text in ('x\n', path.read_text() + '\0' * 100):
             path.write_text(text)
             error = self.assertRaises(
-                errors.MissingPrerequisite, signing.own_key
+                errors.MissingPrerequisiteError, signing.own_key
             )
             self.assertEqual(
                 f'Cannot use the signing key ({path}): it is not a private '
@@ -89,7 +91,9 @@ class SigningTest(Machine):
             )
         path.unlink()
         path.symlink_to(path.name)
-        error = self.assertRaises(errors.MissingPrerequisite, signing.own_key)
+        error = self.assertRaises(
+            errors.MissingPrerequisiteError, signing.own_key
+        )
         self.assertIn('Too many levels of symbolic links. R', str(error))
 
     def test_the_first_of_two_processes_creates_the_key(self) -> None:

@@ -149,7 +149,10 @@ class CourseTest(testtools.TestCase):
         for run_count in (1, 2, 3):
             self.remaining_runs = run_count
             self.assertRaises(
-                errors.RunFailed, executor.run_sweep, self.sweep, Progress()
+                errors.RunFailedError,
+                executor.run_sweep,
+                self.sweep,
+                Progress(),
             )
         self.remaining_runs = 100
         executor.run_sweep(self.sweep, Progress())
@@ -239,7 +242,7 @@ class CourseTest(testtools.TestCase):
         )
         self.remaining_runs = 3
         self.assertRaises(
-            errors.RunFailed, executor.run_sweep, self.sweep, Progress()
+            errors.RunFailedError, executor.run_sweep, self.sweep, Progress()
         )
         self.assertIn('7 runs of 110 s', forecast.format_remaining(self.sweep))
         self.remaining_runs = 100
@@ -331,7 +334,7 @@ class CourseTest(testtools.TestCase):
     def test_rally_that_does_nothing_is_no_endless_loop(self) -> None:
         self.remaining_runs = 0
         error = self.assertRaises(
-            errors.RunFailed, executor.run_sweep, self.sweep, Progress()
+            errors.RunFailedError, executor.run_sweep, self.sweep, Progress()
         )
         self.assertIn('sweep resume', str(error))
         self.assertEqual(1, len(self.tasks))

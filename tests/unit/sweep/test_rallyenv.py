@@ -113,7 +113,7 @@ class SpecTest(_Clouds):
             )
         )
         error = self.assertRaises(
-            errors.CommandFailed, rallyenv.ensure_environment, 'here'
+            errors.CommandError, rallyenv.ensure_environment, 'here'
         )
         self.assertNotIn('secret-of-test', str(error))
 
@@ -159,23 +159,25 @@ class DatabaseTest(_Clouds):
 
     def test_locked(self) -> None:
         for at in ('db ensure', 'env show'):
-            message = self.failure(errors.Busy, LOCKED, at)
+            message = self.failure(errors.BusyError, LOCKED, at)
             self.assertIn('(/root/.rally/rally.sqlite) is locked', message)
 
     def test_of_an_older_release(self) -> None:
-        message = self.failure(errors.MissingPrerequisite, OLD, 'env show')
+        message = self.failure(
+            errors.MissingPrerequisiteError, OLD, 'env show'
+        )
         self.assertIn("rally.conf db upgrade'", message)
 
     def test_broken(self) -> None:
         message = self.failure(
-            errors.MissingPrerequisite,
+            errors.MissingPrerequisiteError,
             '(sqlite3.DatabaseError) file is not a database\n',
             'db ensure',
         )
         self.assertIn('move it away', message)
 
     def test_anything_else_is_as_rally_says(self) -> None:
-        message = self.failure(errors.CommandFailed, 'no idea\n', 'db ensure')
+        message = self.failure(errors.CommandError, 'no idea\n', 'db ensure')
         self.assertIn(
             "'rally db ensure' ended with status 1: no idea", message
         )

@@ -51,7 +51,7 @@ class RallyTaskTest(testtools.TestCase):
         )
 
     def test_a_database_that_is_locked_meanwhile(self) -> None:
-        error = self.assertRaises(errors.Busy, self.start, LOCKED)
+        error = self.assertRaises(errors.BusyError, self.start, LOCKED)
         self.assertIn('locked by another process', str(error))
         self.assertNotIn('\n', str(error))
         # The output is for the log.
@@ -60,7 +60,7 @@ class RallyTaskTest(testtools.TestCase):
         self.assertEqual(LOCKED, log)
 
     def test_one_of_before_is_over(self) -> None:
-        self.assertRaises(errors.Busy, self.start, LOCKED)
+        self.assertRaises(errors.BusyError, self.start, LOCKED)
         self.start('no such scenario\n')
         self.assertIn('no such scenario', self.stream.getvalue())
         self.assertNotIn('SQL', self.stream.getvalue())

@@ -268,7 +268,7 @@ class StateTest(testtools.TestCase):
     def test_one_sweep_at_a_time(self) -> None:
         with sweep_store.lock_measurements():
             again = sweep_store.lock_measurements()
-            self.assertRaises(errors.Busy, again.__enter__)
+            self.assertRaises(errors.BusyError, again.__enter__)
         with sweep_store.lock_measurements():
             pass
 
@@ -407,7 +407,7 @@ class StateTest(testtools.TestCase):
         ):
             sweep = sweep_store.create_sweep(list(map(parse, names)), 2, 1000)
             self.save_all(sweep, **failed)
-            self.assertRaises(errors.RunFailed, demo._judge, sweep)
+            self.assertRaises(errors.RunFailedError, demo._judge, sweep)
             self.assertFalse(self.finished(sweep))
 
     def test_a_killed_run_is_not_repeated_at_once(self) -> None:

@@ -122,7 +122,7 @@ class TrialsTest(testtools.TestCase):
         self.assertEqual(first, self.sides)
         self.max_runs = 4
         self.assertRaises(
-            errors.RunFailed,
+            errors.RunFailedError,
             trials.run_trials,
             trials.load_trials(trial_series.id),
             Progress(),
@@ -160,7 +160,7 @@ class TrialsTest(testtools.TestCase):
         trial_series = self.begin()
         trials.run_trials(trial_series, Progress())
         error = self.assertRaises(
-            errors.NotComparable, trials.gather_trials, trial_series
+            errors.NotComparableError, trials.gather_trials, trial_series
         )
         self.assertIn('caps', str(error))
         gathered = trials.gather_trials(trial_series, ['caps'])
@@ -190,13 +190,13 @@ class TrialsTest(testtools.TestCase):
         self.fails = 2
         trial_series = self.begin(1)
         self.assertRaises(
-            errors.RunFailed, trials.run_trials, trial_series, Progress()
+            errors.RunFailedError, trials.run_trials, trial_series, Progress()
         )
         self.assertEqual(['1-a', '1-b', '1-b', '1-a', '1-a'], self.sides)
         self.sides.clear()
         self.fails, self.failure_seen = 1, {'killed': ['java']}
         self.assertRaises(
-            errors.RunFailed, trials.run_trials, self.begin(1), Progress()
+            errors.RunFailedError, trials.run_trials, self.begin(1), Progress()
         )
         self.assertEqual(['1-a', '1-b', '1-b', '1-a'], self.sides)
 
@@ -207,7 +207,7 @@ class TrialsTest(testtools.TestCase):
         )
         self.max_runs = 0
         self.assertRaises(
-            errors.RunFailed, trials.run_trials, trial_series, Progress()
+            errors.RunFailedError, trials.run_trials, trial_series, Progress()
         )
         self.assertEqual('x\n', log.read_text())
         self.max_runs = 100
@@ -218,7 +218,7 @@ class TrialsTest(testtools.TestCase):
             *(('i1', 'i1'), 1, 2, SIZE, ('', 'exit 3'), 'exit 4')
         )
         exc = self.assertRaises(
-            errors.CommandFailed, trials.run_trials, broken, Progress()
+            errors.CommandError, trials.run_trials, broken, Progress()
         )
         self.assertIn('exit 3', str(exc))
 

@@ -145,7 +145,9 @@ class CheckTest(testtools.TestCase):
             'datanode-dead',
             'blocks-missing',
         ):
-            failure = self.assertRaises(errors.RunFailed, self.check, name)
+            failure = self.assertRaises(
+                errors.RunFailedError, self.check, name
+            )
             self.assertIn('HSDataCheck of /in', str(failure))
             self.assertNotIn('\n', str(failure))
 
@@ -157,7 +159,13 @@ class CheckTest(testtools.TestCase):
             1,
         )
         failure = self.assertRaises(
-            errors.RunFailed, datacheck.check_data, cluster, '/in', 1, 1, 1
+            errors.RunFailedError,
+            datacheck.check_data,
+            cluster,
+            '/in',
+            1,
+            1,
+            1,
         )
         self.assertIn('FSCK refused', str(failure))
 

@@ -68,7 +68,7 @@ class Hadoop:
         for piece, result in self.broken.items():
             if piece in command:
                 if check and result.returncode:
-                    raise errors.CommandFailed([command], 1, result.stderr)
+                    raise errors.CommandError([command], 1, result.stderr)
                 return result
         return processutils.Result(0, self.answer(command), '')
 
@@ -457,7 +457,7 @@ class RunTest(testtools.TestCase):
     def warm_up(self) -> None:
         # The check of these files fails, after all that is looked at here.
         self.assertRaises(
-            errors.RunFailed, run.warm_up, self.cluster, self.workload
+            errors.RunFailedError, run.warm_up, self.cluster, self.workload
         )
 
     def test_warm_up_purges_only_what_is_there(self) -> None:
@@ -478,7 +478,7 @@ class RunTest(testtools.TestCase):
         fsck = FSCK.replace('part-m-00005', '_x')  # five files are not two
         self.gateway.broken['fsck'] = processutils.Result(0, fsck, '')
         failure = self.assertRaises(
-            errors.RunFailed, run.warm_up, self.cluster, self.workload
+            errors.RunFailedError, run.warm_up, self.cluster, self.workload
         )
         self.assertIn('5 files instead of 2', str(failure))
         self.assertEqual(['terasort'], self.jobs())

@@ -87,5 +87,5 @@ class HostStopTest(OwnClusterTest):
 def _silent(node: Node) -> bool:
     try:
         return bool(node.run('true', check=False, timeout=20).returncode)
-    except errors.DeadlineExceeded:
+    except errors.DeadlineExceededError:
         return True

@@ -173,7 +173,7 @@ class DiskTest(MemberTest):
                 checksums[disk] = node.run(checksum, timeout=20).stdout
             return True
 
-        with contextlib.suppress(errors.DeadlineExceeded):
+        with contextlib.suppress(errors.DeadlineExceededError):
             processutils.wait_for(
                 back,
                 f'ssh of {node.name} after the power cycle',
@@ -297,7 +297,7 @@ class DiskTest(MemberTest):
                 )
             return bool(key)
 
-        with contextlib.suppress(errors.DeadlineExceeded):
+        with contextlib.suppress(errors.DeadlineExceededError):
             processutils.wait_for(
                 is_known,
                 f'the ssh host key of server {server}',
