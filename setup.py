@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Build hvstack with pbr; the configuration is in pyproject.toml."""
+
 import os
 import re
 from pathlib import Path

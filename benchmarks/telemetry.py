@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What telemetry costs: CPU time of a sample, and pairs of runs with and
-without it on bare metal.
+"""Measure the cost of telemetry.
+
+It is the CPU time of a sample, and the difference of pairs of runs with and
+without telemetry on bare metal.
 
 .venv/bin/python benchmarks/telemetry.py [PAIRS] [SIZE], as root, on a lab that
 is up and has no servers. A second process on the machine spoils it.

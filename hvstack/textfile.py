@@ -84,9 +84,9 @@ def is_regular(path: Path) -> bool:
 
 
 def printable(text: str) -> str:
-    """Return a text that cannot control a terminal.
+    r"""Return a text that cannot control a terminal.
 
-    Control characters become escapes such as ``\\x1b``.
+    Control characters become escapes such as ``\x1b``.
     """
     return _UNPRINTABLE.sub(_escape, text)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``hvstack sweep trials``: is the measurement as good as it says?"""
+"""``hvstack sweep trials``: how often an interval contains the truth."""
 
 import argparse
 from dataclasses import replace

@@ -71,6 +71,7 @@ class HadoopNodes(Protocol):
     @property
     def manager(self) -> Runner:
         """The controller with the ResourceManager and the JobHistory server.
+
         It is the NameNode's controller unless controllers are separate.
         """
 

@@ -59,12 +59,12 @@ def map_mib(facts: Facts) -> str:
 
 
 def sort_mib(facts: Facts) -> str:
-    """A part of a map task's heap."""
+    """Share of the heap of a map task."""
     return str(facts.sizing.sort_mib)
 
 
 def block_buffer_mib(facts: Facts) -> str:
-    """A block's records and their metadata, at most half a map's heap."""
+    """Metadata and data records of a block, at most half the map heap."""
     whole = sort_buffer_mib(facts.block_mib, spill=0.99)
     return str(min(whole, facts.sizing.sort_mib))
 
@@ -89,7 +89,7 @@ def _every_jvm(facts: Facts) -> str:
 
 
 def small_jvm(facts: Facts) -> str:
-    """The heap, the serial collector, the first compiler, class data."""
+    """Heap, serial collector, first compiler, class data sharing."""
     return (
         f'-Xmx{facts.sizing.heap_mib}m -XX:+UseSerialGC '
         f'-XX:TieredStopAtLevel=1 {_every_jvm(facts)} '
@@ -107,7 +107,7 @@ def no_heap_jvm(facts: Facts) -> str:
 
 
 def master_jvm(facts: Facts) -> str:
-    """The heap of a reduce task."""
+    """Heap of a reduce task."""
     return f'-Xmx{facts.sizing.heap_mib}m {_every_jvm(facts)}'
 
 

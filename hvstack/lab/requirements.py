@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is this a machine that can carry a lab?"""
+"""Check whether a machine can run a lab."""
 
 import os
 import shutil

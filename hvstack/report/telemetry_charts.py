@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charts of telemetry: CPU, disks and network over time (vsphere6, figures
-3 to 5), and what each node did.
+"""Charts of telemetry: CPU, disks and network over time, and per node.
+
+The charts over time are those of vsphere6, figures 3 to 5.
 """
 
 from collections.abc import Iterator, Sequence

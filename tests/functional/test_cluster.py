@@ -170,7 +170,7 @@ class ClusterTest(LabTest):
             self.assertIn(f'/rack1/ng-{group}', output)
 
     def check_seen(self, cluster: StackCluster, plan: ClusterPlan) -> None:
-        """The record says which flavors and hosts these were."""
+        """Check that the record contains the flavors and the hosts."""
         for flavor in (plan.flavors.worker, plan.flavors.controller):
             recorded_flavor = cluster.facts.observed['flavor'][flavor.role]
             self.assertEqual(

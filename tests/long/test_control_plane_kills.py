@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control plane survives what happens to machines. Slow: it is stopped
-and started several times; the lab is up, before and after."""
+"""The control plane survives kills and full disks.
+
+The test is slow: it stops and starts the control plane several times. The lab
+is up before and after it.
+"""
 
 import os
 import signal

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lab's hosts are switched to dedicated CPUs, and put back. It is up.
+r"""The lab's hosts are switched to dedicated CPUs, and put back. It is up.
 
-    HVSTACK_LAB=1 OS_CLOUD=hvstack-lab \\
+    HVSTACK_LAB=1 OS_CLOUD=hvstack-lab \
         stestr --test-path ./tests/long run --serial test_host_mode
 
 The lab is made two emulated hosts for the test: 1 to 2 minutes.

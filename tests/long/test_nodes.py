@@ -25,7 +25,7 @@ KERNELS = "thp.enabled=madvise: the kernel is the host's"
 
 class NodesTest(LabTest):
     def check_limits(self, cluster: Cluster) -> None:
-        """The daemons have what the OS profile gives them, where it may.
+        """Check that the daemons have the limits of the OS profile.
 
         A limit above this machine's own is refused in containers.
         """
@@ -43,7 +43,7 @@ class NodesTest(LabTest):
         run_result: RunResult,
         files: dict[str, str],
     ) -> None:
-        """What daemons and job say is what the tuning asks for."""
+        """Check that the daemons and the job use the tuning profile."""
         self.assertEqual('', run_result.reason)
         self.assertEqual(TUNING, run_result.sut['tuning'])
         self.assertEqual('vsphere6', run_result.sut['os_profile'])

@@ -234,7 +234,7 @@ class QemuClusterTest(LabTest):
         self.done_with(cluster)
 
     def check_pins(self, cluster: StackCluster) -> None:
-        """The only vCPU of the only worker is on the dedicated CPU."""
+        """Check that the only vCPU of the worker has the dedicated CPU."""
         (worker,) = cluster.workers
         server = self.conn.compute.get_server(
             self.outputs['workers'][0]['server_id']

@@ -74,7 +74,7 @@ class SeparateTest(BigLabTest):
         return cluster
 
     def check_secondary(self, cluster: StackCluster) -> None:
-        """The first data worker runs it, and it has not ended by itself."""
+        """Check that the first data worker runs the SecondaryNameNode."""
         node, *others = [
             worker for worker in cluster.workers if worker.role == 'data'
         ]

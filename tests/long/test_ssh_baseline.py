@@ -133,7 +133,7 @@ class SSHBaselineTest(testtools.TestCase):
         return counts
 
     def forget(self, address: str) -> None:
-        """The next file system on that host has another host key."""
+        """Remove the host key: the next file system has another one."""
         processutils.run(
             [
                 *('ssh-keygen', '-R', address),

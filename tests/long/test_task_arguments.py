@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rally itself refuses task arguments that make no sense. The lab is up.
+r"""Rally itself refuses task arguments that are not valid. The lab is up.
 
-    HVSTACK_LAB=1 OS_CLOUD=hvstack-lab stestr --test-path ./tests/long \\
+    HVSTACK_LAB=1 OS_CLOUD=hvstack-lab stestr --test-path ./tests/long \
         run --serial test_task_arguments
 
 Nothing is started: about 30 seconds.

@@ -233,7 +233,7 @@ class Caps:
             self.check('in the slice', systemd.SLICE in prefix, prefix)
 
     def _foreign(self) -> None:
-        """A group of the same name that hvstack did not create is refused."""
+        """Check that a cgroup that hvstack did not create is refused."""
         group = cgroups.folders(HOST)[0]
         group.mkdir()
         try:

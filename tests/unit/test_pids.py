@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the files with process IDs, and the processes."""
+
 import json
 import os
 import subprocess

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test how programs are run, with their deadlines."""
+
 import os
 import time
 from pathlib import Path

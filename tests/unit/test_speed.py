@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the measurement of the speed of the machine."""
+
 from pathlib import Path
 from typing import Any
 

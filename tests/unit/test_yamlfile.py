@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the reader of YAML files and its positions."""
+
 from pathlib import Path
 
 import fixtures

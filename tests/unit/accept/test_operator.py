@@ -146,14 +146,15 @@ class OperatorTest(testtools.TestCase):
         shapes = dict(zip(self.names, (20, 10, 40), strict=True))
         refused = self.names[2]
 
-        def create(flavorRef: str, **_: Any) -> dict[str, Any]:
+        def create(**body: Any) -> dict[str, Any]:
+            flavor = body['flavorRef']
             key = f's{len(servers)}'
             servers[key] = {
                 'id': key,
                 'name': key,
-                'flavor': flavorRef,
-                'status': 'ERROR' if flavorRef == refused else 'ACTIVE',
-                'fault': NO_HOST if flavorRef == refused else None,
+                'flavor': flavor,
+                'status': 'ERROR' if flavor == refused else 'ACTIVE',
+                'fault': NO_HOST if flavor == refused else None,
             }
             return {'server': servers[key]}
 

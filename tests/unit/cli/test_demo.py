@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the requirements of the demo on the machine and the lab."""
+
 import testtools
 
 from hvstack import errors

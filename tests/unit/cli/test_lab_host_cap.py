@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test how a cap changes the settings of the lab hosts."""
+
 import testtools
 
 from hvstack.cli.lab_host_cap import capped

@@ -190,7 +190,7 @@ class RegionTest(_Clouds):
             self.assertIn('entries: hvstack-lab, mine', error)
 
     def test_a_file_that_is_not_yaml(self) -> None:
-        """openstacksdk warns, and continues without the file."""
+        """The library warns, and continues without the file."""
         self.users.write_text('clouds:\n  a: {password: secret-of-test]\n')
         self.assertIn('entries: none', self.refused(None))
         self.assertIn(f'Skipping config file {self.users}', self.log.output)

@@ -88,7 +88,7 @@ class FileTest(testtools.TestCase):
                 self.check(name, value)
 
     def check(self, name: str, value: Any) -> None:
-        """A value is one of those that the template allows."""
+        """Check that the template allows a value."""
         for constraint in TEMPLATE['parameters'][name].get('constraints', ()):
             self.assertIn(
                 value, constraint.get('allowed_values', [value]), name

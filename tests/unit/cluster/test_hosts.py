@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the acquisition and the release of bare-metal hosts."""
+
 import json
 import os
 from pathlib import Path

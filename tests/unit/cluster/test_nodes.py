@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test how commands run on the nodes of a cluster."""
+
 from dataclasses import replace
 from pathlib import Path
 

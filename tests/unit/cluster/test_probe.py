@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test how the facts of nodes and hosts are read."""
+
 from pathlib import Path
 
 import fixtures

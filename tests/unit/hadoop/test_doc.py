@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test that the reference page of Hadoop fits the code."""
+
 import runpy
 from pathlib import Path
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the OS profiles and the script that applies them."""
+
 import os
 import subprocess
 from pathlib import Path

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test Hadoop's site files."""
+
 import hashlib
 from xml.etree import ElementTree
 

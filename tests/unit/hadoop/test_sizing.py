@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the numbers of containers and the sizes of heaps."""
+
 import hypothesis
 import testtools
 from hypothesis import strategies
@@ -36,8 +38,11 @@ class SizingTest(testtools.TestCase):
         self.assertLess(sizing.containers * sizing.heap_mib, 128 * 1024)
 
     def test_steps_of_amd(self) -> None:
-        """3.1.1: two maps and a reduce a core with 1 GiB each; 3.1.8: one
-        map, and a reduce with 2."""
+        """The containers and heaps are those of the guide.
+
+        Step 3.1.1 has two maps and one reduce per core with 1 GiB each, step
+        3.1.8 has one map with 1 GiB and one reduce with 2 GiB.
+        """
         for tuning, containers, heap in (
             ('amd-3.1.1', 48, 1024),
             ('amd-3.1.6', 48, 1024),

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test which file systems are unmounted."""
+
 from pathlib import Path
 
 import testtools

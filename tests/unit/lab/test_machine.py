@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the requirements of the lab on a machine."""
+
 from pathlib import Path
 from typing import Any
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the detection of firewalls and of services on the machine."""
+
 import testtools
 
 from hvstack.lab import neighbours

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the installation of Debian packages."""
+
 import shutil
 import subprocess
 import sys

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the detection of programs on the ports of the lab."""
+
 import os
 import socket
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the configuration files of the lab services."""
+
 import configparser
 from pathlib import Path
 

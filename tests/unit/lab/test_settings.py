@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the settings of the lab and their file."""
+
 import json
 import os
 from pathlib import Path

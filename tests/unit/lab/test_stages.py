@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the stages of bringing the lab up."""
+
 import io
 import signal
 import time

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the configuration of supervisord."""
+
 import configparser
 from pathlib import Path
 
@@ -19,7 +21,7 @@ class SectionTest(testtools.TestCase):
         self.useFixture(fixtures.MonkeyPatch('hvstack.lab.settings.LAB', lab))
 
     def parsed(self, program: Program) -> object:
-        """What supervisord itself makes of it."""
+        """Parse the section of a program as supervisord does."""
         parser = UnhosedConfigParser()
         parser.read_string(supervisord._section(program))
         (config,) = ServerOptions().processes_from_section(

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the names and the limits of configurations."""
+
 import testtools
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the rules of the lint."""
+
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the numbers of slots, workers and hosts."""
+
 import testtools
 
 from hvstack import errors, host_profiles

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the network topology and its file."""
+
 from collections import Counter
 
 import testtools

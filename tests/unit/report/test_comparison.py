@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the comparison of two sweeps."""
+
 import json
 import math
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the findings of a report and their evidence."""
+
 from typing import Any
 
 import testtools

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the HTML page of a report."""
+
 import base64
 import io
 import json

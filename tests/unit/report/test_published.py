@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the published figures of the papers."""
+
 import testtools
 
 from hvstack.report import paper_figures

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the tables of a report."""
+
 import json
 from html import unescape
 from xml.etree import ElementTree

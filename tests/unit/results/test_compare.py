@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test which measurements are comparable."""
+
 import testtools
 
 from hvstack import errors

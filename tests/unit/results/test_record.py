@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test how run records are written, read and refused."""
+
 import json
 from pathlib import Path
 

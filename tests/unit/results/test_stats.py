@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the statistics against simulations and tables."""
+
 import math
 
 import testtools

@@ -89,7 +89,7 @@ class SpecTest(_Clouds):
         self.assertIn('there', str(error))
 
     def test_the_users_rally_conf_comes_first(self) -> None:
-        """hvstack's own replaces nothing but the connection."""
+        """The file of hvstack replaces the connection only."""
         users = self.directory / 'rally.conf'
         self.useFixture(
             fixtures.MonkeyPatch(

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test the sizes and the numbers of tasks of a workload."""
+
 import testtools
 
 from hvstack import errors
