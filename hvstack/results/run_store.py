@@ -119,8 +119,8 @@ class FileRunStore:
     def append(self, run_record: RunRecord) -> RunRecord:
         """Sign and store the record of a run that has ended.
 
-        :raises hvstack.errors.MissingPrerequisite: no room, no rights, or no
-            key to sign with.
+        :raises hvstack.errors.MissingPrerequisiteError: no room, no rights, or
+            no key to sign with.
         """
         signed = record_data.sign(run_record)
         record.store(signed, self.records_dir)
