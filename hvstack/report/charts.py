@@ -162,13 +162,15 @@ def escape_text(text: object) -> str:
 
 def build_error_bars(percents: Iterable[Percent | None]) -> dict[str, Any]:
     """Return error bars for Plotly; None for a row without an interval."""
-    up, down = [], []
+    up: list[float | None] = []
+    down: list[float | None] = []
     for percent in percents:
-        has_interval = (
-            percent and percent.low is not None and percent.high is not None
-        )
-        up.append(percent.high - percent.percent if has_interval else None)  # type: ignore
-        down.append(percent.percent - percent.low if has_interval else None)  # type: ignore
+        if percent is None or percent.low is None or percent.high is None:
+            up.append(None)
+            down.append(None)
+        else:
+            up.append(percent.high - percent.percent)
+            down.append(percent.percent - percent.low)
     return {
         'type': 'data',
         'symmetric': False,
