@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 
 from hvstack import processutils
-from hvstack.cloud import catalogue_publisher, connection
+from hvstack.cloud import connection, nova_flavors
 
 BIN = Path(sys.executable).parent
 CLOUD = 'hvstack-lab'
@@ -169,7 +169,7 @@ def clean() -> int:
     conn = connection.connect(CLOUD)
     published = [
         flavor
-        for name, flavor in catalogue_publisher.existing(conn).items()
+        for name, flavor in nova_flavors.list_flavors(conn).items()
         if name.startswith(PREFIX)
     ]
     for flavor in published:

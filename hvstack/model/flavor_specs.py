@@ -75,10 +75,13 @@ def dedicated_specs(
     if len(set(share.cells)) > 1:
         first = 0
         for cell, (vcpus, ram) in enumerate(share.cells):
-            numbers = range(first, first + vcpus)
-            specs[f'hw:numa_cpus.{cell}'] = ','.join(map(str, numbers))
+            last = first + vcpus - 1
+            # A list of many CPUs is longer than Nova's 255 characters.
+            specs[f'hw:numa_cpus.{cell}'] = (
+                f'{first}-{last}' if last > first else f'{first}'
+            )
             specs[f'hw:numa_mem.{cell}'] = str(ram)
-            first += vcpus
+            first = last + 1
     return specs
 
 

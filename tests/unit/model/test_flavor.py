@@ -241,16 +241,25 @@ class Dedicated(testtools.TestCase):
         self.assertEqual(4, derive_flavor(profile(), chosen).vcpus)
         self.assertEqual(4, compute_remainder(profile(), chosen).vcpus)
 
+    def test_cells_of_many_cpus(self) -> None:
+        """Nova stores at most 255 characters of an extra spec."""
+        cells = [
+            {'cpus': '0-7', 'memory_mib': 4 * GIB},
+            {'cpus': '8-255', 'memory_mib': 12 * GIB},
+        ]
+        specs = self.specs(
+            1, cells=cells, vm_memory_mib=16 * GIB, cores_per_socket=64
+        )
+        self.assertEqual('8-255', specs['hw:numa_cpus.1'])
+
     def test_cells_that_differ_are_listed(self) -> None:
         cells = [
             {'cpus': '0-3', 'memory_mib': 4 * GIB},
             {'cpus': '4-15', 'memory_mib': 12 * GIB},
         ]
         specs = self.specs(1, cells=cells, vm_memory_mib=16 * GIB)
-        self.assertEqual('0,1,2,3', specs['hw:numa_cpus.0'])
-        self.assertEqual(
-            '4,5,6,7,8,9,10,11,12,13,14,15', specs['hw:numa_cpus.1']
-        )
+        self.assertEqual('0-3', specs['hw:numa_cpus.0'])
+        self.assertEqual('4-15', specs['hw:numa_cpus.1'])
         self.assertEqual('4096', specs['hw:numa_mem.0'])
         self.assertEqual('12288', specs['hw:numa_mem.1'])
         self.assertEqual('1', specs['hw:cpu_sockets'])

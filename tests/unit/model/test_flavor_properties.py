@@ -18,6 +18,7 @@ from hvstack.model import catalogue
 from hvstack.model.cluster_size import compute_cluster_size
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.flavor import Flavor, compute_remainder, derive_flavor
+from hvstack.model.guest_shape import parse_guest_cpus
 from hvstack.model.host import HostProfile, NumaCell, from_mapping
 from hvstack.model.host_share import compute_guest_memory_mib
 from hvstack.model.lint import ERROR, check_catalogue
@@ -77,7 +78,7 @@ def fit(cells: list[tuple[int, int]], flavor: Flavor, count: int) -> bool:
     nodes = int(specs['hw:numa_nodes'])
     parts = [
         (
-            len(specs[f'hw:numa_cpus.{node}'].split(','))
+            len(parse_guest_cpus(specs[f'hw:numa_cpus.{node}']))
             if f'hw:numa_cpus.{node}' in specs
             else flavor.vcpus // nodes,
             int(specs.get(f'hw:numa_mem.{node}', flavor.ram // nodes)),
