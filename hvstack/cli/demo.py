@@ -14,6 +14,7 @@ from hvstack.lab import clouds_yaml, lifecycle
 from hvstack.lab.settings import LabSettings
 from hvstack.model.configuration import Configuration, parse
 from hvstack.progress import Progress
+from hvstack.results.record import load_usable
 from hvstack.results.record_data import RunRecord
 from hvstack.sweep import rallyenv, rallytask, recovery, sweep_store
 from hvstack.sweep.sweep_store import Sweep
@@ -75,10 +76,13 @@ class Demo(Command):
             _sweep(sweep, again, progress)
         with progress.stage('the answer'):
             records = sweep_store.load_records(sweep.id)
-            page = _answer(records)
+            stored_records, _ = load_usable(sweep_store.RECORDS_DIR)
+            page = _answer(records, stored_records)
         for title, seconds in progress.took:
             progress.say(f'{seconds:6.0f} s  {title}')
-        self.app.stdout.write(report.render(records, 'table'))
+        self.app.stdout.write(
+            report.render(records, 'table', history_records=stored_records)
+        )
         self.app.stdout.write(report.where_the_rest_is(records, page))
         _judge(sweep)
 
@@ -153,14 +157,17 @@ def _repeatable(sweep: Sweep) -> bool:
     return False
 
 
-def _answer(records: list[RunRecord]) -> Path:
+def _answer(records: list[RunRecord], stored_records: list[RunRecord]) -> Path:
     """Write results.json and results.html into the current folder.
 
+    :param stored_records: records of all sweeps, for the variance.
     :returns: the page.
     """
     for form in ('json', 'html'):
         path = Path.cwd() / f'results.{form}'
-        paths.write_output(path, report.render(records, form))
+        paths.write_output(
+            path, report.render(records, form, history_records=stored_records)
+        )
     return Path.cwd() / 'results.html'
 
 

@@ -108,6 +108,7 @@ class Approve(Command):
             profile,
             records,
             parsed_args.min_percent,
+            stored_records,
         )
         changes = {
             f'flavors.{approved_flavor.index}': {

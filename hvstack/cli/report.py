@@ -29,6 +29,7 @@ def render(
     directory: Path | None = None,
     *,
     details: bool = False,
+    history_records: Sequence[record_data.RunRecord] = (),
 ) -> str:
     """Return the answer in one of the forms of :data:`FORMS`.
 
@@ -39,25 +40,32 @@ def render(
         terminal.
     :param directory: of the records, where their telemetry is, if it is
         another one than :data:`RECORDS`.
+    :param history_records: records of earlier sweeps, for the variance.
     """
     if form == 'json':
-        data = report.build_results(records, unusable, allow)
+        data = report.build_results(records, unusable, allow, history_records)
         data |= asdict(sweep_summary.of(records, directory))
         return json.dumps(data, indent=1) + '\n'
     summary = sweep_summary.of(records, directory)
     if form == 'table' and details:
-        return report.format_details(records, unusable, allow, summary.lines())
+        return report.format_details(
+            records, unusable, allow, summary.lines(), history_records
+        )
     unusable = list(dict.fromkeys([*unusable, *summary.unreadable]))
     if form == 'table':
         return report.format_table(
-            records, unusable, allow, len(summary.skipped)
+            *(records, unusable, allow, len(summary.skipped)),
+            history_records=history_records,
         )
     skipped = [(skip.name, skip.reason) for skip in summary.skipped]
     if form in EXCHANGE:
-        built = sweep_report.build_report(records, unusable, allow)
+        built = sweep_report.build_report(
+            records, unusable, allow, history_records
+        )
         return EXCHANGE[form](built, skipped)
     return report.build_page(
-        records, unusable, allow, directory or RECORDS, skipped
+        *(records, unusable, allow, directory or RECORDS, skipped),
+        history_records=history_records,
     )
 
 
@@ -179,7 +187,9 @@ class Report(Command):
             )
         if len(selections) == 2:
             before, after = (
-                sweep_report.build_report(*selection, parsed_args.allow)
+                sweep_report.build_report(
+                    *selection, parsed_args.allow, records
+                )
                 for selection in selections
             )
             text = report.format_comparison(
@@ -190,6 +200,7 @@ class Report(Command):
                 *(selections[0][0], form, selections[0][1], parsed_args.allow),
                 directory=parsed_args.records,
                 details=parsed_args.details,
+                history_records=records,
             )
         if output is None:
             stream = self.app.stdout

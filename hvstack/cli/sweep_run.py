@@ -18,7 +18,13 @@ from hvstack.cli.sweep_summary import way
 from hvstack.cloud import connection, credentials, lease
 from hvstack.progress import Progress
 from hvstack.report import sweep_report
-from hvstack.results import baselines, comparability, record, run_id
+from hvstack.results import (
+    baselines,
+    comparability,
+    record,
+    run_id,
+    stopping,
+)
 from hvstack.results.record_data import RunRecord
 from hvstack.sweep import executor, recovery, sweep_store
 from hvstack.sweep.executor import SweepStatus
@@ -67,7 +73,13 @@ class _Running(Command):
         for line in way(status):
             write(f'{line}\n')
         records = compared_with(baseline, status.records, allow)
-        write(report.render(records, 'table', allow=allow))
+        write(
+            report.render(
+                *(records, 'table'),
+                allow=allow,
+                history_records=status.stored_records,
+            )
+        )
         write(report.where_the_rest_is(records))
         failed = status.excluded_labels
         failures = []
@@ -109,7 +121,9 @@ def say_step(
     }
     try:
         rows = sweep_report.build_report(
-            compared_with(baseline, now.records, allow), allow=allow
+            compared_with(baseline, now.records, allow),
+            allow=allow,
+            history_records=now.stored_records,
         ).rows
     except (errors.InputError, errors.NotComparableError) as exc:
         progress.say(' '.join(str(exc).split()))
@@ -158,6 +172,19 @@ class Run(_Running):
         add_space(parser)
         add_size(parser)
         parser.add_argument(
+            '--half-width',
+            type=arguments.number,
+            nargs='?',
+            default=0.0,
+            const=stopping.DEFAULT_HALF_WIDTH,
+            metavar='POINTS',
+            help='Continue with passes until the half width of every interval '
+            'is at most this number of points '
+            f'({stopping.DEFAULT_HALF_WIDTH:g} without a number), instead of '
+            '--runs. Only with the strategy full-factorial (default: a fixed '
+            'number of passes)',
+        )
+        parser.add_argument(
             '--kit',
             type=arguments.path,
             metavar='PATH',
@@ -197,6 +224,7 @@ class Run(_Running):
                 kit=str(parsed_args.kit.resolve()) if parsed_args.kit else '',
                 baseline=parsed_args.baseline,
                 allow=tuple(parsed_args.allow),
+                half_width=parsed_args.half_width,
             ),
             parsed_args.runs,
             parsed_args.size,

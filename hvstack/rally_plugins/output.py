@@ -15,23 +15,28 @@ from hvstack.rally_plugins import slas
 from hvstack.report.sweep_report import Row, SweepReport, build_report
 from hvstack.report.text import format_percent
 from hvstack.results import telemetry
+from hvstack.results.record import load_usable
 from hvstack.results.record_data import RunRecord
 from hvstack.results.stats import Percent
+from hvstack.sweep import sweep_store
 
 
 def build_interim_report(
-    records: Sequence[RunRecord], allow: Collection[str] = ()
+    records: Sequence[RunRecord],
+    allow: Collection[str] = (),
+    history_records: Sequence[RunRecord] = (),
 ) -> SweepReport | None:
     """Return the report of all runs so far; None without a baseline run.
 
     :param records: records of the sweep.
     :param allow: facts that may differ.
+    :param history_records: records of earlier sweeps, for the variance.
     """
     if not any(
         record.kind == 'baseline' and record.valid for record in records
     ):
         return None
-    return build_report(records, allow=allow)
+    return build_report(records, allow=allow, history_records=history_records)
 
 
 def add_skipped(tpcx_hs: Scenario, reason: str) -> None:
@@ -82,7 +87,8 @@ def add_run(
             }
         )
     try:
-        report = build_interim_report(runs, allow)
+        stored_records, _ = load_usable(sweep_store.RECORDS_DIR)
+        report = build_interim_report(runs, allow, stored_records)
     except errors.NotComparableError as exc:
         progress.say(str(exc))
         return
@@ -164,6 +170,8 @@ def _add_percentages(
             *(tpcx_hs, slas.PERCENT, 'percent', percent),
             f'of {count} baseline runs',
         )
+        if row.percent.low is not None:
+            _add_figure(tpcx_hs, slas.LOWER_BOUND, 'percent', row.percent.low)
         if record.kind == 'configuration':
             progress.say(
                 f'so far: {row.label} at '

@@ -12,6 +12,7 @@ from rally.task import sla
 
 #: Titles of the charts of the scenario.
 PERCENT = 'Percent of bare metal, so far'
+LOWER_BOUND = 'Percent of bare metal, lower bound of the interval'
 RATE = 'Rate'
 STEAL = 'Stolen CPU time'
 SKIPPED = 'Skipped'
@@ -88,17 +89,20 @@ class _FigureSLA(sla.SLA):
 
 @sla.configure(name='percent_of_bare_metal')
 class PercentOfBareMetal(_FigureSLA):
-    """Minimum percent of bare metal, over the runs so far."""
+    """Minimum percent of bare metal, over the runs so far.
 
-    TITLE = PERCENT
-    DESCRIPTION = 'Percent of bare metal at least'
+    The lower bound of the 95 % interval must reach it.
+    """
+
+    TITLE = LOWER_BOUND
+    DESCRIPTION = 'Lower bound of percent of bare metal at least'
 
     def value(self) -> float | None:
-        """Return the percentage over all runs."""
+        """Return the lower bound over all runs; None without an interval."""
         return self.figures[-1] if self.figures else None
 
     def holds(self) -> bool:
-        """Return whether the percentage is high enough; no value fails."""
+        """Return whether the bound is high enough; no interval fails."""
         value = self.value()
         if value is None:
             return self.has_skipped

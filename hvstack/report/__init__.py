@@ -14,16 +14,20 @@ def build_results(
     records: Sequence[RunRecord],
     invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
+    history_records: Sequence[RunRecord] = (),
 ) -> dict[str, Any]:
     """Return the report as plain data, for ``results.json``.
 
     :param invalid_records: reasons why further records could not be used.
     :param allow: facts that may differ between runs.
+    :param history_records: records of earlier sweeps, for the variance.
     :raises hvstack.errors.InputError: no records are given.
     :raises hvstack.errors.NotComparableError: runs on bare metal disagree.
     """
     return sweep_report.to_mapping(
-        sweep_report.build_report(records, invalid_records, allow)
+        sweep_report.build_report(
+            records, invalid_records, allow, history_records
+        )
     )
 
 
@@ -32,17 +36,22 @@ def format_table(
     invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
     skipped: int = 0,
+    history_records: Sequence[RunRecord] = (),
 ) -> str:
     """Return the short form of the report for a terminal.
 
     :param invalid_records: reasons why further records could not be used.
     :param allow: facts that may differ between runs.
     :param skipped: number of configurations that are not possible.
+    :param history_records: records of earlier sweeps, for the variance.
     :raises hvstack.errors.InputError: no records are given.
     :raises hvstack.errors.NotComparableError: runs on bare metal disagree.
     """
     return text.format_table(
-        sweep_report.build_report(records, invalid_records, allow), skipped
+        sweep_report.build_report(
+            records, invalid_records, allow, history_records
+        ),
+        skipped,
     )
 
 
@@ -51,17 +60,22 @@ def format_details(
     invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
     remarks: Sequence[str] = (),
+    history_records: Sequence[RunRecord] = (),
 ) -> str:
     """Return the detailed form of the report for a terminal.
 
     :param invalid_records: reasons why further records could not be used.
     :param allow: facts that may differ between runs.
     :param remarks: lines about the course of the sweep.
+    :param history_records: records of earlier sweeps, for the variance.
     :raises hvstack.errors.InputError: no records are given.
     :raises hvstack.errors.NotComparableError: runs on bare metal disagree.
     """
     return text.format_details(
-        sweep_report.build_report(records, invalid_records, allow), remarks
+        sweep_report.build_report(
+            records, invalid_records, allow, history_records
+        ),
+        remarks,
     )
 
 
@@ -71,6 +85,7 @@ def build_page(
     allow: Collection[str] = (),
     records_dir: Path | None = None,
     skipped: Sequence[tuple[str, str]] = (),
+    history_records: Sequence[RunRecord] = (),
 ) -> str:
     """Return the report as a self-contained HTML page.
 
@@ -79,13 +94,16 @@ def build_page(
     :param records_dir: directory with the records and their telemetry.
     :param skipped: name and reason of each configuration that is not
         possible.
+    :param history_records: records of earlier sweeps, for the variance.
     :raises hvstack.errors.InputError: no records are given.
     :raises hvstack.errors.NotComparableError: runs on bare metal disagree.
     """
     # Only a page needs Jinja2.
     from hvstack.report import html
 
-    built = sweep_report.build_report(records, invalid_records, allow)
+    built = sweep_report.build_report(
+        records, invalid_records, allow, history_records
+    )
     return html.build_page(built, records_dir, skipped)
 
 

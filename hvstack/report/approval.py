@@ -94,6 +94,7 @@ def approve(
     profile: HostProfile,
     records: Sequence[RunRecord],
     min_percent: float | None = None,
+    history_records: Sequence[RunRecord] = (),
 ) -> list[Approval]:
     """Return the approvals of all named flavors.
 
@@ -104,6 +105,7 @@ def approve(
     :param records: records of one sweep with its baseline.
     :param min_percent: required percent of bare metal; None uses the value in
         the catalogue.
+    :param history_records: records of earlier sweeps, for the variance.
     :raises hvstack.errors.InputError: a flavor does not meet a condition; no
         flavor is approved.
     :raises hvstack.errors.NotComparableError: the runs on bare metal differ.
@@ -116,7 +118,9 @@ def approve(
             f'min_percent is {required_percent:g}: give a number from 0 to '
             f'{MAX_PERCENT}'
         )
-    report = sweep_report.build_report(records)
+    report = sweep_report.build_report(
+        records, history_records=history_records
+    )
     numbers = {
         entry.flavor.name: index
         for index, entry in enumerate(catalogue.entries)

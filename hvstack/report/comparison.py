@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hvstack.report.sweep_report import Row, SweepReport, to_percent_mapping
-from hvstack.results import comparability, percentages, stats
+from hvstack.results import comparability, percentages, quantiles, stats
 from hvstack.results.record_data import RunRecord
 from hvstack.results.stats import Percent
 
@@ -35,11 +35,14 @@ class ConfigurationDelta:
         """Conclusion about the difference."""
         if self.percent is None:
             return 'not compared'
-        if self.percent.low is None:
-            return 'too few runs for an interval'
-        if stats.is_without_difference(self.percent):
-            return 'no difference'
-        return 'slower' if self.percent.percent < 100 else 'faster'
+        return stats.describe(self.percent)
+
+    @property
+    def kind(self) -> str:
+        """Conclusion without numbers, to count the rows."""
+        if self.percent is None:
+            return self.verdict
+        return stats.classify(self.percent)
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class Comparison:
     @property
     def headline(self) -> str:
         """Summary of the comparison in one sentence."""
-        verdicts = [delta.verdict for delta in self.deltas]
+        verdicts = [delta.kind for delta in self.deltas]
         counts = ', '.join(
             f'{verdicts.count(name)} {name}'
             for name in dict.fromkeys(verdicts)
@@ -122,7 +125,7 @@ def to_mapping(comparison: Comparison) -> dict[str, Any]:
         'headline': comparison.headline,
         'notes': comparison.notes,
         'pooled': asdict(comparison.pooled),
-        'confidence': stats.CONFIDENCE,
+        'confidence': quantiles.CONFIDENCE,
         'rows': [
             {
                 'label': delta.label,

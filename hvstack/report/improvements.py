@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from hvstack.results.stats import DriftCorrectedRates, Percent
+from hvstack.results.stats import CorrectedRates, Percent
 
 
 class ValueStep(Protocol):
@@ -50,7 +50,7 @@ class Gain:
 
 
 def compute_gains(
-    way: Sequence[ValueStep], corrected_rates: DriftCorrectedRates
+    way: Sequence[ValueStep], corrected_rates: CorrectedRates
 ) -> list[Gain]:
     """Return the gain of each measured value, in order.
 

@@ -12,7 +12,9 @@ from hvstack import errors
 from hvstack.model import compute_backends
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
-from hvstack.results import comparability, percentages, stats
+from hvstack.report import variance_notes
+from hvstack.results import comparability, percentages, quantiles, stats
+from hvstack.results.history import collect_history
 from hvstack.results.observations import Observations
 from hvstack.results.record_data import RunRecord
 from hvstack.results.stats import Percent
@@ -127,11 +129,7 @@ class Row:
             return self.status
         if self.configuration == BARE_METAL:
             return 'the reference'
-        if self.percent is None or self.percent.low is None:
-            return 'too few runs for an interval'
-        if stats.is_without_difference(self.percent):
-            return 'no difference'
-        return 'slower' if self.percent.percent < 100 else 'faster'
+        return stats.describe(self.percent)
 
 
 @dataclass(frozen=True)
@@ -183,7 +181,7 @@ class SweepReport:
     rows: list[Row]
     size_bytes: int
     records: list[RunRecord]
-    corrected_rates: stats.DriftCorrectedRates
+    corrected_rates: stats.CorrectedRates
     growth: list[Growth]
     baseline_sweep: str = ''
     drift: stats.Drift | None = None
@@ -269,7 +267,7 @@ class SweepReport:
         )
         tied = self.choice.tied if self.choice else ()
         alike = [row.label for row in self.ranked if row.configuration in tied]
-        if stats.is_without_difference(percent):
+        if stats.contains_100(percent):
             alike.insert(0, 'bare metal')
         if alike:
             text += f'. It cannot be told apart from {", ".join(alike)}'
@@ -393,6 +391,7 @@ class SweepReport:
                 'Not recorded by all runs, so not compared: '
                 f'{", ".join(unknown)}.'
             )
+        lines += variance_notes.list_notes(self.corrected_rates)
         lines += [self._drift_note, *self.choice_note]
         lines += [
             f'Not to be taken: {label}, a run of it failed for good.'
@@ -457,15 +456,11 @@ class SweepReport:
     def _correction(self) -> str:
         if self.drift is None or not self.drift.applied:
             return 'not told from none, nothing is corrected.'
-        if not self.corrected_rates.outside:
-            return 'taken out of all rates that percentages are made of.'
-        uncorrected_labels = ', '.join(
-            parse(name).label for name in self.corrected_rates.outside
-        )
+        if self.corrected_rates.drift is None:
+            return 'not corrected: rows have no pass in common.'
         return (
-            'taken out of rates between runs on bare metal. Not corrected, '
-            'with a run before all or after all of these: '
-            f'{uncorrected_labels}.'
+            'taken out of the rates within each pass; the passes take out '
+            'the rest.'
         )
 
     @property
@@ -514,13 +509,17 @@ def build_report(
     records: Sequence[RunRecord],
     invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
+    history_records: Iterable[RunRecord] = (),
 ) -> SweepReport:
     """Build the report of a sweep.
 
     :param records: records of the sweep.
     :param invalid_records: reasons why further records could not be used.
     :param allow: facts that may differ; the report lists the differences.
-    :raises hvstack.errors.InputError: the sweep has no records.
+    :param history_records: records of any sweeps; the variance of earlier
+        ones counts, too.
+    :raises hvstack.errors.InputError: the sweep has no records, or a record
+        does not contain its cluster and its pass.
     :raises hvstack.errors.NotComparableError: the runs on bare metal differ in
         a fact that must agree.
     """
@@ -552,7 +551,9 @@ def build_report(
         _set_status(row, good[:1], reference_record, allow)
     fair = [row for row in rows if row.status == 'ok']
     sweep_percents = percentages.compute_percents(
-        {row.configuration: row.valid for row in fair}, good
+        {row.configuration: row.valid for row in fair},
+        good,
+        collect_history(history_records, records),
     )
     for row in fair:
         row.percent = sweep_percents.rows.get(row.configuration)
@@ -619,7 +620,7 @@ def to_mapping(report: SweepReport) -> JsonObject:
         'given_up': sorted(report.excluded),
         'allowed': report.allowed,
         'not_recorded': comparability.list_unknown_facts(report.records),
-        'confidence': stats.CONFIDENCE,
+        'confidence': quantiles.CONFIDENCE,
         'rows': [_row_mapping(row) for row in report.rows],
         'growth': [
             {
@@ -773,18 +774,14 @@ def _system_key(record: RunRecord) -> str:
 
 
 def _build_bare_metal_row(
-    baseline: list[RunRecord], corrected_rates: stats.DriftCorrectedRates
+    baseline: list[RunRecord], corrected_rates: stats.CorrectedRates
 ) -> Row:
     good = [record for record in baseline if record.valid]
     bad = [record for record in baseline if not record.valid]
     row = Row(BARE_METAL, 'bare metal', 'ok' if good else 'failed', good, bad)
     row.reasons = list(dict.fromkeys(record.reason for record in bad))
     if good:
-        percent = stats.compute_bare_metal(
-            corrected_rates.rows,
-            corrected_rates.base,
-            corrected_rates.dof_penalty,
-        )
+        percent = corrected_rates.compute_bare_metal()
         row.percent = replace(percent, runs=len(good), baseline_runs=len(good))
     return row
 
@@ -831,7 +828,6 @@ def _drift_mapping(report: SweepReport) -> JsonObject | None:
         'high': high,
         'runs': len(drift.hours),
         'applied': report.corrected_rates.drift is not None,
-        'not_corrected': list(report.corrected_rates.outside),
     }
 
 

@@ -118,10 +118,11 @@ def format_details(report: SweepReport, remarks: Sequence[str] = ()) -> str:
     lines += _wrap(
         f'Seconds are means. The rate is the {report.rate_name}, a geometric '
         'mean. The 95 % confidence intervals use the variance of the '
-        'logarithms of the rates, pooled over all rows '
-        f'({report.pooled.degrees_of_freedom} degrees of freedom). "No '
-        'difference" means that the interval contains 100. For bare metal, '
-        'the interval is that of its own mean.'
+        'logarithms of the rates of clusters around the effects of rows and '
+        f'passes ({report.pooled.degrees_of_freedom} degrees of freedom), and '
+        'hold for all rows together. "No difference" means that the interval '
+        'is between 97 and 103; a wider one that contains 100 is "not told '
+        'apart". For bare metal, the interval is that of its own mean.'
     )
     lines += [
         '',

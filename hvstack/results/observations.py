@@ -285,6 +285,10 @@ class Observations:
     :param cloud: observations of the cloud; empty on bare metal.
     :param hvstack: version of hvstack.
     :param cluster: ID of the cluster; empty in older records.
+    :param pass_number: number of the pass of the sweep, from 0; None in older
+        records.
+    :param position: number of runs before in this pass; None in older
+        records.
     :param workers: number of workers.
     :param worker_hosts: number of hosts with workers.
     :param host_vcpus: number of CPUs of a host, on bare metal only.
@@ -302,6 +306,8 @@ class Observations:
     )
     hvstack: str = ''
     cluster: str = ''
+    pass_number: int | None = field(default=None, metadata=named('pass'))
+    position: int | None = None
     workers: float | None = None
     worker_hosts: float | None = None
     host_vcpus: float | None = None

@@ -8,15 +8,18 @@ value.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
-from hvstack.results import stats
+from hvstack.model.target import BARE_METAL
+from hvstack.results import estimator, stats
+from hvstack.results.estimator import ClusterRate, History
+from hvstack.results.passes import require_location
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_id import ScheduledRun
-from hvstack.results.stats import Drift, DriftCorrectedRates, Percent
+from hvstack.results.stats import CorrectedRates, Drift, Percent
 
 #: Maximum number of attempts of a run. A run that was killed because it ran
 #: out of memory is not repeated: it would be killed again.
@@ -30,68 +33,159 @@ _Run = TypeVar('_Run', bound=ScheduledRun)
 class Percents:
     """Percent of bare metal of a sweep.
 
-    :param corrected_rates: rates, corrected for the drift where possible.
-    :param drift: drift of bare metal, even if it is not corrected; None with
+    :param corrected_rates: rates, corrected for passes and drift.
+    :param drift: drift of bare metal, even if it is not significant; None with
         too few runs.
     :param rows: percentages by configuration; empty without a baseline.
     """
 
-    corrected_rates: DriftCorrectedRates
+    corrected_rates: CorrectedRates
     drift: Drift | None
     rows: dict[str, Percent]
 
 
 def compute_percents(
-    rows: Mapping[str, Sequence[RunRecord]], base: Sequence[RunRecord]
+    rows: Mapping[str, Sequence[RunRecord]],
+    base: Sequence[RunRecord],
+    history: History | None = None,
 ) -> Percents:
     """Compute the percentages of configurations.
 
     :param rows: records of the valid runs by configuration.
     :param base: records of the valid runs on bare metal.
+    :param history: residuals of earlier sweeps; None without them.
+    :raises hvstack.errors.InputError: a record does not contain its cluster
+        and its pass.
     """
-    rates = {name: list_cluster_rates(runs) for name, runs in rows.items()}
-    hours = {name: _list_start_hours(runs) for name, runs in rows.items()}
-    base_rates = list_cluster_rates(base)
-    drift = stats.fit_drift(_list_start_hours(base), base_rates)
-    percents = (
-        stats.compute_percents(rates, base_rates, drift, hours) if base else {}
+    rows = {name: runs for name, runs in rows.items() if runs}
+    corrected_rates, drift = correct_rates(
+        list_clusters({**rows, BARE_METAL: base}), history
     )
     return Percents(
-        stats.correct_drift(rates, base_rates, drift, hours),
+        corrected_rates,
         drift,
         {
             name: replace(
-                percent,
-                runs=len(rows[name]),
+                corrected_rates.compute_ratio(name),
+                runs=len(runs),
                 baseline_runs=len(base),
                 # A performance run is a measured run without correction.
                 performance_ratio=stats.compute_performance_ratio(
-                    [run.rate for run in rows[name]],
-                    [run.rate for run in base],
+                    [run.rate for run in runs], [run.rate for run in base]
                 ),
             )
-            for name, percent in percents.items()
-        },
+            for name, runs in rows.items()
+        }
+        if base
+        else {},
     )
+
+
+def correct_rates(
+    clusters: Sequence[ClusterRate], history: History | None = None
+) -> tuple[CorrectedRates, Drift | None]:
+    """Return the rates of a sweep, corrected for passes and drift.
+
+    A significant drift of bare metal corrects the differences of the start
+    times within a pass; the effects of the passes contain the rest.
+
+    :param clusters: clusters of the sweep.
+    :param history: residuals of earlier sweeps; None without them.
+    :returns: the rates, and the drift of bare metal; None with too few runs.
+    """
+    rows: dict[str, list[float]] = {}
+    for cluster in clusters:
+        rows.setdefault(cluster.row, []).append(math.exp(cluster.log_rate))
+    base = rows.pop(BARE_METAL, [])
+    drift = stats.fit_drift(
+        [cluster.hour for cluster in clusters if cluster.row == BARE_METAL],
+        base,
+    )
+    fit = (
+        estimator.fit_sweep(clusters, BARE_METAL, history)
+        if clusters
+        else None
+    )
+    if fit is None or fit.is_merged or drift is None or not drift.applied:
+        return CorrectedRates(rows, base, fit), drift
+    hours: dict[Hashable, list[float]] = {}
+    for cluster in clusters:
+        hours.setdefault(cluster.pass_id, []).append(cluster.hour)
+    centers = {pass_id: _mean(values) for pass_id, values in hours.items()}
+    corrected_clusters = [
+        replace(
+            cluster,
+            log_rate=cluster.log_rate
+            - drift.slope * (cluster.hour - centers[cluster.pass_id]),
+        )
+        for cluster in clusters
+    ]
+    fit = estimator.fit_sweep(corrected_clusters, BARE_METAL, history)
+    return CorrectedRates(rows, base, fit, drift), drift
+
+
+def fit_rates(
+    rates: Mapping[str, Sequence[float]], base: Sequence[float]
+) -> CorrectedRates:
+    """Return rates that are not part of passes.
+
+    :param rates: rates of the clusters of each configuration.
+    :param base: rates of the clusters on bare metal.
+    :raises hvstack.errors.InputError: a rate is not a positive number.
+    """
+    return correct_rates(
+        [
+            ClusterRate(name, None, log)
+            for name, row in {**rates, BARE_METAL: base}.items()
+            for log in stats.compute_logs(row)
+        ]
+    )[0]
+
+
+def _get_sweep_pass(record: RunRecord) -> Hashable:
+    """Return a pass; those of different sweeps have nothing in common."""
+    return record.sweep, require_location(record).pass_number
+
+
+def list_clusters(
+    rows: Mapping[str, Sequence[RunRecord]],
+    get_pass: Callable[[RunRecord], Hashable] = _get_sweep_pass,
+) -> list[ClusterRate]:
+    """Return the clusters of rows with their log rates.
+
+    :param rows: records of the valid runs by row.
+    :param get_pass: function that returns the pass of a run.
+    :raises hvstack.errors.InputError: a record does not contain its cluster
+        and its pass, or a rate is not a positive number.
+    """
+    return [
+        ClusterRate(
+            name,
+            get_pass(group[0]),
+            _mean(stats.compute_logs([run.rate for run in group])),
+            _mean([_get_start_hour(run) for run in group]),
+        )
+        for name, runs in rows.items()
+        for group in group_by_cluster(runs)
+    ]
 
 
 def group_by_cluster(runs: Iterable[RunRecord]) -> list[list[RunRecord]]:
     """Return the runs of each cluster, in the order of the first runs.
 
-    Records of older releases do not name their cluster: each of them counts
-    as a cluster of its own.
+    :raises hvstack.errors.InputError: a record does not contain its cluster
+        and its pass.
     """
     clusters: dict[str, list[RunRecord]] = {}
     for run in runs:
-        name = run.observations.cluster or run.id
-        clusters.setdefault(name, []).append(run)
+        clusters.setdefault(require_location(run).cluster, []).append(run)
     return list(clusters.values())
 
 
 def list_cluster_rates(runs: Iterable[RunRecord]) -> list[float]:
     """Return the geometric mean of the rates of each cluster."""
     return [
-        math.exp(math.fsum(math.log(run.rate) for run in group) / len(group))
+        math.exp(_mean([math.log(run.rate) for run in group]))
         if len(group) > 1
         else group[0].rate
         for group in group_by_cluster(runs)
@@ -129,13 +223,9 @@ def list_excluded(
     )
 
 
-def _list_start_hours(runs: Iterable[RunRecord]) -> list[float]:
-    """Return the mean start time of the runs of each cluster in hours."""
-    return [
-        math.fsum(
-            datetime.fromisoformat(run.started).timestamp() / 3600
-            for run in group
-        )
-        / len(group)
-        for group in group_by_cluster(runs)
-    ]
+def _get_start_hour(run: RunRecord) -> float:
+    return datetime.fromisoformat(run.started).timestamp() / 3600
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)

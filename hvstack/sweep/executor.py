@@ -2,7 +2,7 @@
 """Execution of a sweep by a strategy, with its records as the only state."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hvstack import errors, host_profiles
@@ -10,7 +10,8 @@ from hvstack.hadoop import os_profiles, sizing
 from hvstack.model.configuration import Configuration
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
-from hvstack.results import percentages, stats
+from hvstack.results import percentages, record, stats, stopping
+from hvstack.results.history import collect_history
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore
 from hvstack.sweep import (
@@ -36,14 +37,16 @@ class SweepStatus:
     :param workloads: the next workloads; none when it is finished.
     :param corrected_rates: rates of all valid runs, as the report has them.
     :param choice: the best configuration so far and what is tied with it.
+    :param stored_records: records of all sweeps, for the variance.
     """
 
     strategy: Strategy
     records: list[RunRecord]
     measured: MeasuredRates
     workloads: list[list[Step]]
-    corrected_rates: stats.DriftCorrectedRates
+    corrected_rates: stats.CorrectedRates
     choice: stats.Choice | None
+    stored_records: list[RunRecord] = field(default_factory=list)
 
     @property
     def excluded_labels(self) -> list[str]:
@@ -86,11 +89,63 @@ def begin_sweep(
     if spec.kit:
         kit.check_kit(Path(spec.kit), size_bytes)
     strategies.create_strategy(spec.strategy, area, runs)
+    if spec.half_width:
+        _check_goal(spec)
     return sweep_store.create_sweep(
         *(area.possible, runs, size_bytes, spec),
         tuning=tuning,
         os_profile=os_profile,
     )
+
+
+def _check_goal(spec: SweepSpec) -> None:
+    """Check that a sweep can reach a half width.
+
+    :raises hvstack.errors.InputError: the half width is not valid, or the
+        sweep does not measure all rows in passes.
+    """
+    reason = ''
+    if not 0 < spec.half_width <= 100:
+        reason = f'{spec.half_width:g} is not between 0 and 100. Use 5'
+    elif spec.strategy != strategies.FullFactorial.name:
+        reason = (
+            f"strategy '{spec.strategy}' limits the number of runs. Use "
+            f'--strategy {strategies.FullFactorial.name}'
+        )
+    elif not spec.measure_baseline:
+        reason = (
+            'the sweep does not measure bare metal. Use --runs for a fixed '
+            'number of passes'
+        )
+    if reason:
+        raise errors.InputError(f'Cannot use --half-width: {reason}.')
+
+
+def _create_strategy(
+    sweep: Sweep,
+    spec: SweepSpec,
+    area: Space,
+    measured: MeasuredRates,
+    corrected_rates: stats.CorrectedRates,
+) -> Strategy:
+    """Return the strategy of a sweep with its number of runs.
+
+    :param sweep: sweep with a strategy.
+    :param spec: specification of the sweep.
+    :param area: search space with its possible configurations.
+    :param measured: runs so far.
+    :param corrected_rates: rates of these runs, as the report has them.
+    """
+    runs = sweep.runs
+    names = [
+        configuration.name
+        for configuration in area.possible
+        if configuration not in measured.excluded
+    ]
+    if spec.half_width and names:
+        goal = stopping.Goal(spec.half_width)
+        runs = goal.count_passes(corrected_rates, names)
+    return strategies.create_strategy(spec.strategy, area, runs)
 
 
 def build_space(spec: SweepSpec, tuning: str) -> Space:
@@ -136,10 +191,8 @@ def load_status(
             f"Cannot read the search space of sweep '{sweep.id}' (host "
             f"profile '{sweep.spec.host}'): {exc}"
         ) from exc
-    strategy = strategies.create_strategy(
-        sweep.spec.strategy,
-        area,
-        sweep.runs,
+    stored_records, _ = record.load_usable(
+        records_dir or sweep_store.RECORDS_DIR
     )
     store = store or sweep_store.open_store(records_dir)
     records = store.load_records(sweep.id)
@@ -149,8 +202,13 @@ def load_status(
         if run_record.valid and run_record.size_bytes == sweep.size_bytes:
             valid.setdefault(run_record.configuration, []).append(run_record)
     corrected_rates = percentages.compute_percents(
-        valid, valid.pop(BARE_METAL, [])
+        valid,
+        valid.pop(BARE_METAL, []),
+        collect_history(stored_records, records),
     ).corrected_rates
+    strategy = _create_strategy(
+        sweep, sweep.spec, area, measured, corrected_rates
+    )
     return SweepStatus(
         strategy,
         records,
@@ -165,6 +223,7 @@ def load_status(
         ),
         corrected_rates,
         strategy.choose(measured, corrected_rates),
+        stored_records,
     )
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from hvstack import errors
 from hvstack.model.configuration import Configuration
 from hvstack.model.target import BareMetal, Target
-from hvstack.results import stats
+from hvstack.results import percentages, stats
 from hvstack.sweep.run_order import count_baselines
 from hvstack.sweep.search_space import Space, format_value
 
@@ -84,18 +84,18 @@ class Strategy(ABC):
     def choose(
         self,
         measured: MeasuredRates,
-        corrected_rates: stats.DriftCorrectedRates | None = None,
+        corrected_rates: stats.CorrectedRates | None = None,
     ) -> stats.Choice | None:
         """Return the best configuration so far and the tied configurations.
 
         :param measured: rates of the runs so far.
-        :param corrected_rates: rates corrected for the drift; None uses the
-            rates of the runs.
+        :param corrected_rates: rates corrected for passes and drift; None
+            uses the rates of the runs.
         """
         by_name = self.space.by_name
         return stats.choose_winner(
             corrected_rates
-            or stats.correct_drift(
+            or percentages.fit_rates(
                 {
                     name: measured.get_rates(configuration)
                     for name, configuration in by_name.items()

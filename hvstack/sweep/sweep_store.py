@@ -51,6 +51,8 @@ class SweepSpec:
     :param baseline: name of recorded runs on bare metal to compare with; empty
         if the sweep measures bare metal.
     :param allow: names of facts that may differ between runs.
+    :param half_width: half width in points that the interval of each row must
+        reach; 0 for a fixed number of runs.
     """
 
     strategy: str
@@ -62,6 +64,7 @@ class SweepSpec:
     kit: str = ''
     baseline: str = ''
     allow: tuple[str, ...] = ()
+    half_width: float = 0.0
 
     @property
     def measure_baseline(self) -> bool:
@@ -277,6 +280,8 @@ def load_sweep(path: Path) -> Sweep:
 def _check_spec(fields: Fields, spec: SweepSpec) -> None:
     fields.identifier('strategy')
     fields.choice('backend', compute_backends.BACKENDS)
+    if 'half_width' in fields:
+        fields.number('half_width', 0, 100)
     for index, name in enumerate(spec.missing_capabilities):
         if name not in CAPABILITIES:
             raise fields.error(

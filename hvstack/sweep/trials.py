@@ -13,14 +13,19 @@ import json
 import re
 import statistics
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from hvstack import errors, jsonfile, paths, processutils, textfile
 from hvstack.model.strict_mapping import Fields, to_dataclass
-from hvstack.model.target import Target, parse_target
+from hvstack.model.target import BARE_METAL, Target, parse_target
 from hvstack.progress import Progress
-from hvstack.results import comparability, percentages, record, stats
+from hvstack.results import (
+    comparability,
+    percentages,
+    record,
+    stats,
+)
 from hvstack.results.percentages import MAX_TRIES
 from hvstack.results.record_data import RunRecord
 from hvstack.results.stats import Percent
@@ -335,17 +340,38 @@ def _build_trial(
         return Trial(trial_number, counts, None, seconds=longest)
     for run_ in (*records_a, *records_b):
         comparability.require_comparable(run_, records_a[0], allow)
-    rates = [percentages.list_cluster_rates(side) for side in sides]
     return Trial(
         trial_number,
         counts,
-        stats.compute_ratio(rates[1], rates[0], stats.pool_variance(rates)),
+        _compare_sides(records_a, records_b),
         tuple(
             comparability.list_allowed_differences(
                 records_b[0], records_a[0], allow
             )
         ),
         longest,
+    )
+
+
+def _compare_sides(
+    records_a: Sequence[RunRecord], records_b: Sequence[RunRecord]
+) -> Percent:
+    """Return the rate of side B in percent of that of side A.
+
+    A pair of runs, one of each side, is a pass. Side A is in the place of
+    bare metal.
+
+    :param records_a: valid runs of side A.
+    :param records_b: valid runs of side B.
+    """
+    clusters = percentages.list_clusters(
+        {BARE_METAL: records_a, 'b': records_b}, get_pass=lambda run: run.index
+    )
+    corrected_rates, _ = percentages.correct_rates(clusters)
+    return replace(
+        corrected_rates.compute_ratio('b'),
+        runs=len(records_b),
+        baseline_runs=len(records_a),
     )
 
 
@@ -380,7 +406,7 @@ def summarize_trials(trials: Sequence[Trial]) -> TrialsSummary:
     ]
     return TrialsSummary(
         len(intervals),
-        sum(stats.is_without_difference(percent) for percent in intervals),
+        sum(stats.contains_100(percent) for percent in intervals),
         statistics.median(widths) if widths else None,
         max((trial.seconds for trial in trials), default=0.0) or None,
     )

@@ -20,7 +20,7 @@ from pathlib import Path
 from hvstack import errors, textfile
 from hvstack.cluster.base import Cluster, Node
 from hvstack.progress import Progress
-from hvstack.results import record, record_data, signing
+from hvstack.results import passes, record, record_data, signing
 from hvstack.results.benchmark import KIT_SIZES, PHASES
 from hvstack.tpcxhs import datacheck, run
 from hvstack.tpcxhs.phases import PHASE_SECONDS
@@ -262,7 +262,10 @@ def _measure_pair(
         first = spec.run_id
         run_id = replace(first, index=first.index + kit_run.run_number - 1)
         run_result = _build_result(whole, kit_run, slower, version)
-        saved = record_data.sign(run_result.to_record(run_id, derived=False))
+        saved = passes.add_location(
+            run_result.to_record(run_id, derived=False), spec.records_dir
+        )
+        saved = record_data.sign(saved)
         record.store(saved, spec.records_dir)
         records.append(saved)
     return records

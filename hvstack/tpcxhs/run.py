@@ -16,6 +16,7 @@ from hvstack.hadoop import daemons, site_files
 from hvstack.progress import Progress
 from hvstack.results import (
     observations,
+    passes,
     record,
     record_data,
     signing,
@@ -153,6 +154,7 @@ def measure(
         run_record = record_data.add_observations(
             run_record, {'telemetry': summary}
         )
+    run_record = passes.add_location(run_record, spec.records_dir)
     run_record = record_data.sign(run_record)
     record.store(run_record, spec.records_dir)
     return run_record

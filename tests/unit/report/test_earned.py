@@ -344,7 +344,7 @@ class Approve(testtools.TestCase):
         }
         again = catalogue.from_mapping(data, str)
         names = [sweep.flavor.name]
-        for record, changed in ((None, False), (sweep.measured[0], True)):
+        for record, changed in ((None, False), (sweep.measured[-1], True)):
             if record is not None:
                 sweep.records.remove(record)
             (approved_flavor,) = approval.approve(

@@ -51,7 +51,11 @@ def run(
         'worker_hosts': 2,
         'scale_model': True,
     }
-    observed = dict(observations or {})
+    observed = {
+        'cluster': f'CID-{sweep}-{configuration}-{index}',
+        'pass': index,
+        'position': 0,
+    } | dict(observations or {})
     if not is_baseline:
         shape = parse(configuration)
         facts |= {'backend': 'lxc', 'nova': '34.0.0'}

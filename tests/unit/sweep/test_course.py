@@ -17,7 +17,7 @@ from hvstack.cli.app import main
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
-from hvstack.results import record
+from hvstack.results import passes, record, record_data
 from hvstack.sweep import executor, forecast, search_space, sweep_store
 from hvstack.sweep.search_space import ParameterValues, Space
 from hvstack.sweep.sweep_store import SweepSpec
@@ -92,6 +92,19 @@ class CourseTest(testtools.TestCase):
                     size=SIZE,
                     reason='its cluster died' if bad else '',
                 )
+                location = passes.locate_run(
+                    sweep_store.load_records(sweep),
+                    run_record.configuration,
+                    SIZE,
+                    run_record.observations.cluster,
+                )
+                run_record = record_data.add_observations(
+                    run_record,
+                    {
+                        'pass': location.pass_number,
+                        'position': location.position,
+                    },
+                )
                 factory.save(run_record, sweep_store.RECORDS_DIR)
 
     def test_run_ends_with_a_winner(self) -> None:
@@ -136,6 +149,42 @@ class CourseTest(testtools.TestCase):
         self.assertNotIn(BARE_METAL, names)
         self.assertEqual([], status.workloads)
         self.assertEqual('', forecast.format_remaining(sweep))
+
+    def test_passes_until_the_intervals_are_narrow(self) -> None:
+        area = search_space.explore_space(
+            search_space.parse_space(['instances=1,2']),
+            host_profiles.load('vsphere6'),
+            'kvm',
+        )
+        spec = replace(
+            sweep_spec(area), strategy='full-factorial', half_width=5.0
+        )
+        sweep = executor.begin_sweep(area, spec, 2, SIZE)
+        self.assertIn(sweep, sweep_store.list_sweeps())
+        # Killed in between, it ends with the same runs.
+        self.remaining_runs = 7
+        self.assertRaises(
+            errors.RunFailedError, executor.run_sweep, sweep, Progress()
+        )
+        self.remaining_runs = 100
+        status = executor.run_sweep(sweep, Progress())
+        # These runs do not scatter, but there is no earlier sweep.
+        self.assertEqual(
+            {8},
+            {len(status.measured.get_rates(c)) for c in area.possible},
+        )
+        for wrong_spec in (
+            replace(spec, strategy='one-at-a-time'),
+            replace(spec, half_width=-1.0),
+            replace(spec, baseline='auto'),
+            replace(spec, backend='qemu'),
+        ):
+            error = self.assertRaises(
+                errors.InputError,
+                executor.begin_sweep,
+                *(area, wrong_spec, 2, SIZE),
+            )
+            self.assertIn('--half-width', str(error))
 
     def test_resume_runs_each_once(self) -> None:
         executor.run_sweep(self.sweep, Progress())
@@ -209,13 +258,12 @@ class CourseTest(testtools.TestCase):
         status, _, err = self.resume()
         self.assertEqual(0, status, err)
         lines = [line.partition('] ')[2] for line in err.splitlines()]
-        first = lines.index(
-            'i1: 100.0 % of bare metal (95 % interval 100.0 to 100.0)'
-        )
+        # One cluster on bare metal and two passes leave nothing to estimate.
+        first = lines.index('i1: 100.0 % of bare metal (no interval)')
         (gain,) = [line for line in lines if 'instances 2' in line]
         self.assertIn('step before: instances 2 +10 % (95 % ', gain)
         (better,) = [line for line in lines if line.startswith('i2: ')]
-        self.assertIn('110.0 % of bare metal', better)
+        self.assertIn('110.0 % of bare metal (95 % interval', better)
         # Each when it is known, and once.
         self.assertLess(first, lines.index(gain))
         self.assertEqual(1, len([o for o in lines if o.startswith('i1: ')]))

@@ -19,7 +19,7 @@ from hvstack.model.configuration import parse
 from hvstack.model.host import HostCaps, HostProfile, NumaCell
 from hvstack.model.target import BARE_METAL
 from hvstack.report import improvements
-from hvstack.results import stats
+from hvstack.results import percentages
 from hvstack.results.record_data import RunRecord
 from hvstack.sweep import forecast, schedule, search_space, strategies
 from hvstack.sweep.search_space import Space
@@ -335,7 +335,7 @@ class StrategyTest(testtools.TestCase):
             [
                 gain.text
                 for gain in improvements.compute_gains(
-                    way, stats.correct_drift(rates, [])
+                    way, percentages.fit_rates(rates, [])
                 )
             ],
         )
@@ -343,15 +343,16 @@ class StrategyTest(testtools.TestCase):
     def test_gains_as_in_the_deck(self) -> None:
         way = [strategies.TriedValue('cpu_ratio', '3', 'b', 'a')]
         (gain,) = improvements.compute_gains(
-            way, stats.correct_drift({'a': [1.0, 1.02], 'b': [0.87, 0.89]}, [])
-        )  # fmt: skip
+            way,
+            percentages.fit_rates({'a': [1.0, 1.02], 'b': [0.87, 0.89]}, []),
+        )
         self.assertEqual('-13 %', gain.text)
         (line,) = improvements.format_gains([gain])
         self.assertIn('cpu_ratio 3', line)
         self.assertIn('95 % interval -', line)
         (line,) = improvements.format_gains(
             improvements.compute_gains(
-                way, stats.correct_drift({'a': [1.0], 'b': [0.998]}, [])
+                way, percentages.fit_rates({'a': [1.0], 'b': [0.998]}, [])
             )
         )
         self.assertIn('+0 %  (95 % interval no interval)', line)
@@ -580,6 +581,7 @@ class PlanCommandTest(testtools.TestCase):
                     seconds,
                     size=SIZE_BYTES,
                     started=f'2026-11-21T05:{minute:02d}:00Z',
+                    observations={'cluster': configuration},
                 ),
                 self.top / 'records',
             )

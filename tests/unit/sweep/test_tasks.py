@@ -375,6 +375,7 @@ class TaskTest(testtools.TestCase):
 def iteration(*skipped: str, **figures: float) -> dict[str, Any]:
     titles = {
         'percent': slas.PERCENT,
+        'low': slas.LOWER_BOUND,
         'rate': slas.RATE,
         'steal': slas.STEAL,
     }
@@ -411,16 +412,18 @@ class SLATest(testtools.TestCase):
         return bool(criterion.success), criterion.details()
 
     def test_percent_is_that_of_all_runs(self) -> None:
-        runs = iteration(percent=70), iteration(percent=85)
+        runs = iteration(percent=90, low=60), iteration(percent=92, low=85)
         good, text = self.judge('percent_of_bare_metal', 80, *runs)
         self.assertTrue(good)
         self.assertIn('85.0 %', text)
+        # The percentage would be high enough, its lower bound is not.
         self.assertFalse(self.judge('percent_of_bare_metal', 90, *runs)[0])
 
     def test_no_percent_is_no_success(self) -> None:
-        good, text = self.judge('percent_of_bare_metal', 80, iteration())
-        self.assertFalse(good)
-        self.assertIn('not available', text)
+        for run in (iteration(), iteration(percent=99)):
+            good, text = self.judge('percent_of_bare_metal', 80, run)
+            self.assertFalse(good)
+            self.assertIn('not available', text)
 
     def test_a_skipped_configuration_does_not_fail(self) -> None:
         good, text = self.judge(

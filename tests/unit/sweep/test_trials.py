@@ -67,6 +67,7 @@ class TrialsTest(testtools.TestCase):
         sweep = task_args['sweep']
         self.sides.append(sweep[-3:])
         first = self.seconds[0 if sweep.endswith('-a') else 1]
+        first_side = sweep.endswith('-a')
         overrides = {} if sweep.endswith('-a') else self.overrides
         for index, size in enumerate(
             workload['sizes'], workload['first_index']
@@ -82,7 +83,10 @@ class TrialsTest(testtools.TestCase):
             record_ = factory.run(
                 workload['configuration'],
                 index,
-                first + self.seconds[2] * index,
+                # Not alike on both sides, or nothing would scatter.
+                first
+                + self.seconds[2]
+                * (index if first_side else (0, 2, 1)[index]),
                 sweep=sweep,
                 size=size,
                 reason='its cluster died' if bad else '',

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pass and position of a run, and the scatter of earlier sweeps."""
+
+import testtools
+
+from hvstack import errors
+from hvstack.model.target import BARE_METAL
+from hvstack.results import percentages, record_data
+from hvstack.results.estimator import History
+from hvstack.results.history import collect_history
+from hvstack.results.passes import (
+    Location,
+    get_location,
+    locate_run,
+    require_location,
+)
+from hvstack.results.record_data import RunRecord
+from tests.unit.results import factory
+
+
+def run_in_order(*names: str, sweep: str = 'quick') -> list[RunRecord]:
+    """Return the runs of a sweep, each on a new cluster."""
+    records: list[RunRecord] = []
+    for index, name in enumerate(names):
+        configuration, _, reason = name.partition(':')
+        run = factory.run(
+            configuration, index, 100, sweep=sweep, reason=reason
+        )
+        location = locate_run(
+            records,
+            run.configuration,
+            run.size_bytes,
+            run.observations.cluster,
+        )
+        records.append(
+            record_data.add_observations(
+                run,
+                {
+                    'pass': location.pass_number,
+                    'position': location.position,
+                },
+            )
+        )
+    return records
+
+
+def list_passes(records: list[RunRecord]) -> list[tuple[int, int]]:
+    """Return the pass and the position of each run."""
+    locations = map(require_location, records)
+    return [
+        (location.pass_number, location.position) for location in locations
+    ]
+
+
+class LocationTest(testtools.TestCase):
+    def test_a_pass_ends_with_the_second_run_of_a_configuration(self) -> None:
+        records = run_in_order(
+            *(BARE_METAL, 'i1', 'i2', BARE_METAL),
+            *('i2', BARE_METAL, 'i1', BARE_METAL),
+        )
+        self.assertEqual(
+            [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 2), (1, 3)],
+            list_passes(records),
+        )
+
+    def test_a_failed_run_is_repeated_in_its_pass(self) -> None:
+        records = run_in_order(
+            BARE_METAL, 'i1:its cluster died', 'i1', 'i2', 'i1'
+        )
+        self.assertEqual(
+            [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0)], list_passes(records)
+        )
+
+    def test_configurations_of_a_later_step(self) -> None:
+        """One-at-a-time measures them long after the first ones."""
+        records = run_in_order('i1', 'i1', 'i2', 'i4', 'i4', 'i2')
+        self.assertEqual(
+            [0, 1, 1, 1, 2, 2], [number for number, _ in list_passes(records)]
+        )
+
+    def test_a_pair_of_the_kit_is_on_one_cluster(self) -> None:
+        first = factory.run('i1', 0, 100, observations={'cluster': 'a'})
+        location = locate_run(
+            [first], first.configuration, first.size_bytes, 'a'
+        )
+        self.assertEqual(Location('a', 0, 1), location)
+
+    def test_other_sizes_have_passes_of_their_own(self) -> None:
+        first = factory.run('i1', 0, 100, size=2 * 10**9)
+        self.assertEqual(
+            Location('b', 0, 0),
+            locate_run([first], first.configuration, 10**9, 'b'),
+        )
+
+
+class OldRecordsTest(testtools.TestCase):
+    def test_they_have_no_interval(self) -> None:
+        for name in ('cluster', 'pass', 'position'):
+            runs = [factory.run('i1', index, 100) for index in range(3)]
+            base = [factory.run(BARE_METAL, index, 90) for index in range(3)]
+            runs[1] = factory.edit(runs[1], f'seen/{name}', ...)
+            self.assertIsNone(get_location(runs[1]))
+            error = self.assertRaises(
+                errors.InputError,
+                percentages.compute_percents,
+                {'i1': runs},
+                base,
+            )
+            self.assertIn(runs[1].id, str(error))
+            self.assertIn('cluster, pass and position', str(error))
+            self.assertNotIn('\n', str(error))
+
+
+class HistoryTest(testtools.TestCase):
+    """Only other sweeps of the same workload on the same hosts count."""
+
+    def build_sweep(self, sweep: str, **facts: object) -> list[RunRecord]:
+        """Return 3 passes of two configurations: 4 degrees of freedom."""
+        versions = {'hvstack': '1'}
+        day = 10 + len(sweep)
+        return [
+            factory.run(
+                name,
+                number,
+                seconds + (number * 7 + seconds) % 3,
+                sweep=sweep,
+                started=f'2026-11-{day}T{number:02d}:{minute:02d}:00Z',
+                observations=versions,
+                **facts,
+            )
+            for number in range(3)
+            for minute, (name, seconds) in enumerate(
+                ((BARE_METAL, 100), ('i1', 110), ('i2', 120))
+            )
+        ]
+
+    def count_degrees(self, *others: list[RunRecord]) -> int:
+        own = self.build_sweep('own')
+        records = [*own, *(record for other in others for record in other)]
+        return collect_history(records, own).total.degrees
+
+    def test_its_own_records_are_not_its_history(self) -> None:
+        own = self.build_sweep('own')
+        self.assertEqual(History(), collect_history(own, own))
+        # Neither under another name, nor as another record of a cluster.
+        copies = self.build_sweep('copied')
+        for index, run in enumerate(own):
+            copies[index] = factory.edit(
+                copies[index], 'seen/cluster', run.observations.cluster
+            )
+        self.assertEqual(History(), collect_history(copies, own))
+
+    def test_each_sweep_counts_once(self) -> None:
+        self.assertEqual(4, self.count_degrees(self.build_sweep('first')))
+        history = collect_history(
+            [*self.build_sweep('first'), *self.build_sweep('second')],
+            self.build_sweep('own'),
+        )
+        self.assertEqual(8, history.total.degrees)
+        self.assertEqual(4, history.guests.degrees)
+        first, second = (
+            collect_history(
+                self.build_sweep(name), self.build_sweep('own')
+            ).total.squares
+            for name in ('first', 'second')
+        )
+        self.assertAlmostEqual(first + second, history.total.squares)
+
+    def test_another_workload_does_not_count(self) -> None:
+        self.assertEqual(
+            0, self.count_degrees(self.build_sweep('first', size=2 * 10**9))
+        )
+        self.assertEqual(
+            0, self.count_degrees(self.build_sweep('first', hadoop='3.5.0'))
+        )
+        self.assertEqual(
+            0,
+            self.count_degrees(self.build_sweep('first', hosts=['hv-host9'])),
+        )
+        for path, value in (('seen/hvstack', '2'), ('replication', 3)):
+            other = [
+                factory.edit(run, path, value)
+                for run in self.build_sweep('first')
+            ]
+            self.assertEqual(0, self.count_degrees(other))
+
+    def test_records_of_older_releases_do_not_count(self) -> None:
+        other = [
+            factory.edit(run, 'seen/pass', ...)
+            for run in self.build_sweep('first')
+        ]
+        self.assertEqual(0, self.count_degrees(other))
+
+    def test_invalid_runs_do_not_count(self) -> None:
+        other = self.build_sweep('first')
+        other[0] = factory.run(
+            BARE_METAL, 0, 9, sweep='first', reason='its cluster died'
+        )
+        self.assertEqual(3, self.count_degrees(other))
+
+    def test_bare_metal_alone_has_no_guests(self) -> None:
+        other = [
+            run for run in self.build_sweep('first') if run.kind == 'baseline'
+        ]
+        own = self.build_sweep('own')
+        self.assertEqual(0, collect_history(other, own).guests.degrees)
