@@ -26,25 +26,26 @@ _MAX_TEXT = 4096
 _CLOUD = (
     cfg.StrOpt(
         'os_cloud',
-        help='Entry of clouds.yaml to use where neither --os-cloud nor '
-        'OS_CLOUD names one.',
+        help='Entry of clouds.yaml that is used if neither --os-cloud '
+        'nor OS_CLOUD names an entry.',
     ),
     cfg.StrOpt(
         'host_profile',
         default='lab-worker',
-        help="Profile of the workers' hosts: a name, or a YAML file.",
+        help="Host profile of the workers' hosts: a name, or a YAML file.",
     ),
     cfg.StrOpt(
         'controller_profile',
-        help="Profile of the controllers' hosts; lab-controller beside "
-        'lab-worker, else the same as host_profile.',
+        help="Host profile of the controllers' hosts (default: "
+        'lab-controller with lab-worker, otherwise the value of '
+        'host_profile).',
     ),
     cfg.StrOpt(
         'backend',
         choices=('kvm', 'lxc', 'qemu'),
-        help="Compute backend of the workers' hosts. Nova's API tells lxc "
-        'from the others, but not kvm from qemu: that is taken for kvm, but '
-        'on the lab.',
+        help="Compute backend of the workers' hosts. The API of Nova "
+        'distinguishes lxc from the others, but not kvm from qemu. '
+        'By default, hvstack assumes kvm, except in the lab.',
     ),
     cfg.StrOpt(
         'image', default='hvstack-hadoop', help='Guest image with Hadoop.'
@@ -52,14 +53,14 @@ _CLOUD = (
     cfg.StrOpt(
         'network',
         default='provider',
-        help='Network of the clusters; this machine must reach it.',
+        help='Network of the clusters. This machine must reach it.',
     ),
     cfg.IntOpt(
         'stack_timeout',
         default=900,
         min=60,
         max=_MAX_SECONDS,
-        help='Seconds that a stack may take to be complete, or deleted.',
+        help='Maximum time until a stack is complete or deleted, in seconds.',
     ),
     cfg.StrOpt(
         'host_key_source',
@@ -68,31 +69,33 @@ _CLOUD = (
             ('heat', "every node sends its key to Heat's CFN API"),
             ('console', "hvstack reads the keys from Nova's console log"),
         ),
-        help='Source of the ssh host keys of the nodes. hvstack connects to '
-        'no node whose key it does not have. Use console where nodes cannot '
-        "reach Heat's CFN API; containers and bare metal may have no console "
-        'log.',
+        help='Source of the ssh host keys of the nodes. hvstack '
+        'connects only to nodes whose key it has. Use console if '
+        'nodes cannot reach the CloudFormation API of Heat; '
+        'containers and bare metal may have no console log.',
     ),
     cfg.BoolOpt(
         'try_trust',
         default=False,
-        help='Create stacks with an application credential, although Keystone '
-        'seems to refuse trusts to it.',
+        help='Create stacks with an application credential, although '
+        'Keystone seems to deny trusts to it.',
     ),
     cfg.IntOpt(
         'max_resources_per_stack',
         default=1000,
         min=-1,
         max=10**6,
-        help="Heat's option of this name, which Heat tells nobody: what it "
-        'would not take is refused before. -1 is no limit.',
+        help='Value of max_resources_per_stack in heat.conf, which the '
+        'Heat API does not expose. hvstack rejects larger stacks '
+        'before it calls Heat. -1 means no limit.',
     ),
     cfg.IntOpt(
         'ready_timeout',
         default=300,
         min=30,
         max=_MAX_SECONDS,
-        help='Seconds until HDFS and YARN must see every worker.',
+        help='Maximum time until all workers have registered with HDFS '
+        'and YARN, in seconds.',
     ),
 )
 
@@ -104,8 +107,7 @@ _HADOOP = (
             *('hvstack', 'vsphere6', 'vsan', 'amd', 'stock'),
             *('amd-3.1.1', 'amd-3.1.3', 'amd-3.1.5', 'amd-3.1.6'),
         ),
-        help="Tuning profile of Hadoop's settings, of guests and of bare "
-        'metal.',
+        help='Tuning profile of Hadoop, for guests and bare metal.',
     ),
     cfg.StrOpt(
         'os_profile',
@@ -114,8 +116,8 @@ _HADOOP = (
             *('vsphere6', 'vsan', 'amd', 'stock'),
             *('amd-2.4.1', 'amd-3.3.1'),
         ),
-        help="Profile of the nodes' operating system. What a node cannot set "
-        'is in the run records.',
+        help='OS profile of the nodes. Run records contain the settings '
+        'that a node cannot apply.',
     ),
 )
 
@@ -124,15 +126,17 @@ _SWEEP = (
         'baseline_hosts',
         default=str(paths.STATE / 'lab' / 'baseline.json'),
         sample_default='/var/lib/hvstack/lab/baseline.json',
-        help='File that names the bare-metal hosts.',
+        help='Inventory file of the bare-metal hosts.',
     ),
     cfg.StrOpt(
         'host_mode_command',
-        help="Shell command that switches the workers' hosts between shared "
-        'and dedicated CPUs; {mode} in it becomes shared or dedicated. It is '
-        'run while no server is on them. Without it, configurations with '
-        'dedicated CPUs are skipped on hosts in shared mode. For the lab, '
-        "'hvstack lab up --host-mode {mode}' by default.",
+        help="Shell command that switches the workers' hosts between "
+        'shared and dedicated CPUs; {mode} in it is replaced by '
+        'shared or dedicated. hvstack runs it while the hosts have '
+        'no servers. Without the command, configurations with '
+        'dedicated CPUs are skipped on hosts in shared mode. The '
+        "default for the lab is 'hvstack lab up --host-mode "
+        "{mode}'.",
     ),
 )
 
@@ -142,8 +146,8 @@ _TELEMETRY = (
         default=5.0,
         min=0,
         max=3600,
-        help="Seconds between samples of the nodes' CPU, disks and network "
-        'during a run; 0 takes none.',
+        help='Seconds between samples of CPU, disk and network use of '
+        'the nodes during a run; 0 disables telemetry.',
     ),
 )
 

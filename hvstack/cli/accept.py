@@ -38,11 +38,11 @@ _COLUMNS = ('Ring', 'Test', 'Verdict', 'Promises', 'Seconds', 'Why')
 
 
 class Accept(Lister):
-    """Prove on a running cloud what its flavors promise.
+    """Check on a running cloud that its flavors keep what they promise.
 
-    Ends with status 0 only where every test passed: what could not be looked
-    at is "not checked", and needs --allow-unchecked. Full report in the
-    workspace: report.html, report.json, report.xml (JUnit).
+    The exit status is 0 only if every test passed. What could not be checked
+    is "not checked", and needs --allow-unchecked. The workspace contains the
+    full report: report.html, report.json, report.xml (JUnit).
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

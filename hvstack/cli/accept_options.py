@@ -34,23 +34,27 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
         '--scope',
         action='append',
         choices=SCOPES,
-        help="rights that tests need: tenant a member's, operator an "
-        "administrator's, host access to compute hosts; may be repeated "
-        '(default: all)',
+        help='Scope of the tests to run: tenant needs the rights of a '
+        'member, operator those of an administrator, host needs '
+        'access to the compute hosts. Can be repeated (default: '
+        'all).',
     )
     parser.add_argument(
-        '--smoke', action='store_true', help='only what starts nothing'
+        '--smoke',
+        action='store_true',
+        help='Run only tests that start no server.',
     )
     parser.add_argument(
         '--destructive',
         action='store_true',
-        help="also what cuts a host's power",
+        help='Also run tests that turn off the power of a host.',
     )
     parser.add_argument(
         '--test',
         default='',
         metavar='REGEX',
-        help='only tests with this in their names, such as test_pins',
+        help='Run only tests whose name matches this regular '
+        'expression, such as test_pins.',
     )
 
 
@@ -61,17 +65,18 @@ def _add_catalogues(parser: argparse.ArgumentParser) -> None:
         type=arguments.catalogue,
         metavar='FILE',
         help='Published catalogue, or the name of a catalogue of the '
-        'package; may be repeated (default, for the lab only: its own).',
+        'package. Can be repeated (default, for the lab only: the '
+        'catalogue of the lab).',
     )
     parser.add_argument(
         '--include-candidates',
         action='store_true',
-        help='flavors without approval are promised too',
+        help='Expect flavors without approval as well.',
     )
     parser.add_argument(
         '--public',
         action='store_true',
-        help='flavors were published for everybody',
+        help='Expect flavors that are public.',
     )
 
 
@@ -80,45 +85,46 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
         '--configuration',
         default='i1',
         metavar='NAME',
-        help='of the cluster that is created (default: i1)',
+        help='Configuration of the cluster that is created (default: i1).',
     )
     parser.add_argument(
         '--stack-request',
         type=arguments.path,
         metavar='FILE',
-        help="stack.json that an administrator's --dry-run wrote, for a "
-        'member, who cannot see hosts',
+        help='File stack.json that --dry-run of an administrator wrote, '
+        'for a member, who cannot list hosts.',
     )
     parser.add_argument(
         '--stack',
         metavar='NAME',
-        help="a cluster that is there, made by 'hvstack cluster create': "
-        'it is looked at instead of a new one',
+        help="Existing cluster that 'hvstack cluster create' created. "
+        'The tests check it instead of a new one.',
     )
     parser.add_argument(
         '--tenant-os-cloud',
         metavar='NAME',
         type=cloud_name,
-        help='entry of clouds.yaml whose project has the --stack '
-        '(default: the same)',
+        help='Name of the cloud in clouds.yaml whose project contains '
+        'the --stack (default: that of --os-cloud).',
     )
     parser.add_argument(
         '--no-hadoop',
         action='store_true',
-        help="the cluster's servers do not run Hadoop",
+        help='Skip the tests of Hadoop, because the servers of the '
+        'cluster do not run it.',
     )
     parser.add_argument(
         '--placement-only',
         action='store_true',
-        help='hosts are fake: only where Nova puts the nodes of '
-        '--configuration is looked at, by flavors of the catalogues; all '
-        'else is not checked',
+        help='Check only on which fake hosts Nova places the nodes of '
+        '--configuration, by the flavors of the catalogues. '
+        'Everything else is not checked.',
     )
     parser.add_argument(
         '--image',
         metavar='IMAGE',
-        help='for servers that only have to start (default: image of '
-        'hvstack.conf)',
+        help='Image for servers that only have to start (default: image '
+        'of hvstack.conf).',
     )
 
 
@@ -128,16 +134,17 @@ def _add_hosts(parser: argparse.ArgumentParser) -> None:
         action='append',
         default=[],
         metavar='TYPE:NAME',
-        help='a promised volume type and its volume_backend_name; may be '
-        'repeated',
+        help='Expected volume type with its volume_backend_name. Can be '
+        'repeated.',
     )
     parser.add_argument(
         '--disk-pinning',
         action='store_true',
-        help='each disk of these types was promised to one node alone',
+        help='Expect that each disk of these volume types belongs to '
+        'one node only.',
     )
     parser.add_argument(
-        '--host-access', choices=ACCESS, help='how to reach hosts'
+        '--host-access', choices=ACCESS, help='Access to the hosts.'
     )
     for option, text in (
         ('--host-command', "program that enters '{host}'"),
@@ -154,8 +161,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         '--accounts',
         type=arguments.path,
         metavar='FILE',
-        help="Tempest's accounts.yaml (default: users are made with the "
-        "administrator's rights)",
+        help='File accounts.yaml of Tempest (default: Tempest creates '
+        'users with the rights of the administrator).',
     )
     parser.add_argument(
         '--concurrency', type=arguments.count, default=1, metavar='N'
@@ -163,30 +170,30 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--allow-unchecked',
         action='store_true',
-        help='status 0 although something could not be looked at',
+        help='Exit with status 0 even if something could not be checked.',
     )
     parser.add_argument(
         '--workspace',
         type=arguments.path,
         metavar='FOLDER',
-        help='for tempest.conf, results and reports',
+        help='Directory for tempest.conf, results and reports.',
     )
     mode_group = parser.add_mutually_exclusive_group()
     mode_group.add_argument(
         '--dry-run',
         action='store_true',
-        help='write tempest.conf and list the tests, run none',
+        help='Write tempest.conf and list the tests, but run none.',
     )
     mode_group.add_argument(
         '--last',
         action='store_true',
-        help="only report the workspace's last run, such as one of "
-        "'tempest run'",
+        help='Only report the last run of the workspace, such as a run '
+        "of 'tempest run'.",
     )
     mode_group.add_argument(
         '--cleanup',
         action='store_true',
-        help='only delete what interrupted tests left',
+        help='Only delete the resources that interrupted tests left.',
     )
 
 

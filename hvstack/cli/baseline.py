@@ -118,16 +118,16 @@ def _add_records(parser: argparse.ArgumentParser) -> None:
         type=arguments.path,
         default=RECORDS,
         metavar='FOLDER',
-        help=f'folder of the run records (default: {RECORDS})',
+        help=f'Directory of the run records (default: {RECORDS}).',
     )
 
 
 class Run(Lister):
-    """Measure bare metal: Hadoop on the hosts themselves, without Nova.
+    """Run the benchmark on bare metal: Hadoop on the hosts, without Nova.
 
-    In the lab, Nova's agents of all hosts are stopped meanwhile, and no
-    guest may run. With --stack the hosts are machines of Ironic's, taken by
-    the same Heat templates as guests. All are given back afterwards, also
+    In the lab, the Nova agents of all hosts are stopped during the runs, and
+    no guest may run. With --stack, the hosts are Ironic nodes, which the same
+    Heat templates create as guests. All hosts are released at the end, also
     after Ctrl-C.
     """
 
@@ -140,30 +140,31 @@ class Run(Lister):
             type=arguments.path,
             default=baseline_hosts.LAB,
             metavar='FILE',
-            help=f'file that names the hosts (default: {baseline_hosts.LAB})',
+            help=f'Inventory of the hosts (default: {baseline_hosts.LAB}).',
         )
         which.add_argument(
             '--stack',
             metavar='FLAVOR',
-            help="take machines of Ironic's with this flavor, as a Heat stack",
+            help='Acquire Ironic nodes with this flavor, as a Heat stack.',
         )
         parser.add_argument(
             '--workers',
             type=arguments.count,
             metavar='N',
-            help='machines for workers, with --stack; the controller takes '
-            'one more',
+            help='Number of Ironic nodes for workers, with --stack. The '
+            'controller uses an additional node.',
         )
         parser.add_argument(
             '--controller-flavor',
             metavar='FLAVOR',
-            help="of the controller's machine, with --stack (default: the "
-            "workers')",
+            help='Flavor of the controller, with --stack (default: the '
+            'flavor of the workers).',
         )
         parser.add_argument(
             '--image',
             metavar='NAME',
-            help="of the machines, with --stack (default: the guests')",
+            help='Image of the Ironic nodes, with --stack (default: the '
+            'image of the guests).',
         )
         add_cloud(parser)
         add_size(parser)
@@ -171,38 +172,40 @@ class Run(Lister):
             '--runs',
             type=arguments.count,
             default=2,
-            help='number of runs (default: 2)',
+            help='Number of runs (default: 2).',
         )
         parser.add_argument(
             '--replication',
             type=arguments.count,
-            help='replicas of input and output (default: 3, or the number '
-            'of worker hosts if that is less)',
+            help='Number of replicas of input and output (default: 3, '
+            'or the number of worker hosts if that is less).',
         )
         parser.add_argument(
-            '--maps', type=arguments.count, help='tasks of HSGen'
+            '--maps', type=arguments.count, help='Number of tasks of HSGen.'
         )
         parser.add_argument(
-            '--reduces', type=arguments.count, help='tasks of HSSort'
+            '--reduces',
+            type=arguments.count,
+            help='Number of tasks of HSSort.',
         )
         hadoop_options.add(parser)
         parser.add_argument(
             '--kit',
             type=arguments.path,
             metavar='PATH',
-            help="folder of TPC's TPCx-HS kit, which does pairs of runs "
-            "(default: Hadoop's TeraSort programs stand in)",
+            help='Directory of the TPCx-HS kit of TPC, which executes '
+            'pairs of runs (default: the substitute workload).',
         )
         parser.add_argument(
             '--dry-run',
             action='store_true',
-            help='Print every command that would run on the hosts, and run '
-            'nothing. Not for --stack',
+            help='Print every command that would run on the hosts, and '
+            'run none. Not available with --stack.',
         )
         parser.add_argument(
             '--sweep',
             metavar='ID',
-            help='sweep that the records belong to (default: a new one)',
+            help='Sweep of the run records (default: a new sweep).',
         )
         return parser
 
@@ -349,7 +352,7 @@ class Run(Lister):
 
 
 class Import(Command):
-    """Take over run records of bare metal that were made elsewhere."""
+    """Import run records of bare metal from another machine."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -359,7 +362,7 @@ class Import(Command):
             'file',
             nargs='+',
             type=arguments.path,
-            help='record of a baseline run',
+            help='File with the record of a baseline run.',
         )
         return parser
 
@@ -403,7 +406,9 @@ class List(Lister):
         parser = super().get_parser(prog_name)
         _add_records(parser)
         add_unsigned(parser)
-        parser.add_argument('--sweep', metavar='ID', help='only of one sweep')
+        parser.add_argument(
+            '--sweep', metavar='ID', help='List the runs of this sweep only.'
+        )
         return parser
 
     def take_action(
@@ -421,13 +426,13 @@ class List(Lister):
 
 
 class Show(ShowOne):
-    """Show one run on bare metal: phases, environment, what was seen."""
+    """Show a run on bare metal: phases, system under test, observations."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         _add_records(parser)
         add_unsigned(parser)
-        parser.add_argument('id', help='of the run, or how it begins')
+        parser.add_argument('id', help='ID of the run, or its beginning.')
         return parser
 
     def take_action(

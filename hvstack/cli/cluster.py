@@ -39,25 +39,27 @@ def add_readiness(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--readiness',
         action='store_true',
-        help='have every node tell Heat when its daemons run, and the stack '
-        "wait for that; nodes must reach Heat's CFN API",
+        help='Let every node report to Heat when its daemons run, and '
+        'let the stack wait for it. Nodes must reach the '
+        'CloudFormation API of Heat.',
     )
 
 
 class _OnCloud(ShowOne):
-    """A command for one cluster of a cloud."""
+    """Base class of the commands for one cluster of a cloud."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Describe name and cloud."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('name', metavar='NAME', help='of the stack')
+        parser.add_argument('name', metavar='NAME', help='Name of the stack.')
         add_cloud(parser)
         parser.add_argument(
             '--tenant-os-cloud',
             metavar='NAME',
             type=cloud_name,
-            help='entry of clouds.yaml whose project gets the stack; flavors '
-            'and ratios are made with --os-cloud (default: the same)',
+            help='Name of the cloud in clouds.yaml whose project gets '
+            'the stack; flavors and ratios are created with '
+            '--os-cloud (default: that of --os-cloud).',
         )
         return parser
 
@@ -77,10 +79,10 @@ class _OnCloud(ShowOne):
 
 
 class Create(_OnCloud):
-    """Create a cluster for a configuration and wait until it is ready.
+    """Create a cluster for a configuration and wait until Hadoop is ready.
 
-    Flavors, ratios and key pair that it needs are made, and are taken back
-    by 'hvstack cluster delete'.
+    The command creates the flavors and the key pair that the cluster needs and
+    sets the allocation ratios; 'hvstack cluster delete' undoes this.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -90,36 +92,40 @@ class Create(_OnCloud):
             '--configuration',
             default='i1',
             metavar='NAME',
-            help='full or short name, such as i2-c2 (default: i1)',
+            help='Full or short name, such as i2-c2 (default: i1).',
         )
         parser.add_argument(
             '--replication',
             type=arguments.count,
             metavar='N',
-            help='replicas of HDFS, on as many hosts (default: 3, or the '
-            'number of worker hosts if that is less)',
+            help='Number of replicas in HDFS, each on another host '
+            '(default: 3, or the number of worker hosts if that is '
+            'less).',
         )
         hadoop_options.add(parser)
         parser.add_argument(
             '--workers',
             type=arguments.count,
             metavar='N',
-            help='in all (default: one in every slot that is left); of '
-            'deployments 3 and 4, those with data',
+            help='Total number of workers (default: one in every '
+            'remaining slot); with deployments 3 and 4, number of '
+            'workers with data.',
         )
         parser.add_argument(
             '--controllers',
             choices=CONTROLLERS,
             default=CONTROLLERS[0],
-            help='one node, or two on different hosts (default: %(default)s)',
+            help='Number of controllers: one node, or two on different '
+            'hosts (default: %(default)s).',
         )
         parser.add_argument(
             '--deployment',
             type=arguments.count,
             choices=range(1, 5),
-            help='of the HVE paper: 1, 2 one worker or several on a host; 3, '
-            '4 one data worker or several beside several compute workers '
-            '(default: 1 or 2, by the configuration)',
+            help='Deployment of the HVE paper: 1 and 2 have one worker '
+            'or several per host; 3 and 4 have one data worker or '
+            'several per host and several compute workers '
+            '(default: 1 or 2, according to the configuration).',
         )
         hadoop_options.add_handlers(parser)
         parser.add_argument(
@@ -132,22 +138,24 @@ class Create(_OnCloud):
         parser.add_argument(
             '--gateway',
             action='store_true',
-            help='a node more for clients, in a slot that no worker has; on '
-            'the lab only where --workers leave one, else the controller '
-            'serves them',
+            help='Create an additional node for clients in a slot '
+            'without a worker. In the lab, this requires that '
+            '--workers leaves a slot; otherwise clients use the '
+            'controller.',
         )
         add_readiness(parser)
         parser.add_argument(
             '--rollback',
             action=argparse.BooleanOptionalAction,
             default=True,
-            help='take everything back where the cluster fails; without it, '
-            "'hvstack cluster delete' does (default: --rollback)",
+            help='Undo all changes if the cluster creation fails. With '
+            "--no-rollback, 'hvstack cluster delete' undoes them "
+            '(default: --rollback).',
         )
         parser.add_argument(
             '--dry-run',
             action='store_true',
-            help='show flavors and sizes, change nothing',
+            help='Show flavors and sizes, and change nothing.',
         )
         return parser
 
@@ -238,7 +246,7 @@ def _set_ratios(
 
 
 class Show(_OnCloud):
-    """Show a cluster's nodes, web interfaces and physical hosts."""
+    """Show the nodes, web interfaces and physical hosts of a cluster."""
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -252,14 +260,14 @@ class Show(_OnCloud):
 
 
 class Delete(_OnCloud):
-    """Delete a cluster with all that was made for it."""
+    """Delete a cluster with everything that was created for it."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
             '--dry-run',
             action='store_true',
-            help='show what would be deleted or put back, change nothing',
+            help='Show what would be deleted or restored, and change nothing.',
         )
         return parser
 
@@ -301,7 +309,7 @@ class Delete(_OnCloud):
 
 
 class List(Lister):
-    """List the clusters that were made here."""
+    """List the clusters that were created on this machine."""
 
     def take_action(
         self, parsed_args: argparse.Namespace

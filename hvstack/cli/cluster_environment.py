@@ -32,11 +32,11 @@ _LEAST = {
 class Environment(Command):
     """Write an environment for heat-templates/hadoop-cluster.yaml.
 
-    It has Hadoop's files, computed from the flavors, and all else that the
-    template asks for. Create the stack with 'openstack stack create -t
-    heat-templates/hadoop-cluster.yaml -e FILE NAME', with files of
-    heat-templates/environments after it. Needs no administrator's rights,
-    and changes nothing.
+    It contains the site files of Hadoop, which are computed from the flavors,
+    and all other parameters of the template. Create the stack with 'openstack
+    stack create -t heat-templates/hadoop-cluster.yaml -e FILE NAME', with
+    files of heat-templates/environments after it. The command needs no rights
+    of an administrator and changes nothing.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -51,53 +51,60 @@ class Environment(Command):
             'file',
             metavar='FILE',
             nargs='?',
-            help='to write (default: standard output)',
+            help='File to write (default: standard output).',
         )
         parser.add_argument(
             '--configuration',
             default='i1',
             metavar='NAME',
-            help='full or short name, such as i2-ceph (default: i1)',
+            help='Full or short name, such as i2-ceph (default: i1).',
         )
         parser.add_argument('--worker-flavor', required=True, metavar='NAME')
         parser.add_argument(
             '--controller-flavor',
             metavar='NAME',
-            help="(default: the workers')",
+            help='Flavor of the controllers (default: that of the workers).',
         )
         parser.add_argument('--key-name', required=True, metavar='NAME')
         parser.add_argument(
             '--hosts',
             **count_kwargs,
             required=True,
-            help='physical hosts that the workers are on',
+            help='Number of physical hosts of the workers.',
         )
         parser.add_argument(
             '--controller-slots',
             **count_kwargs,
             default=0,
-            help='slots of these hosts that all controllers take (default: '
-            '0, they have hosts of their own)',
+            help='Number of slots of these hosts that the controllers '
+            'use (default: 0, because the controllers have '
+            'separate hosts).',
         )
         parser.add_argument(
             '--workers',
             **count_kwargs,
-            help='in all (default: one in every slot that is left)',
+            help='Total number of workers (default: one in every '
+            'remaining slot).',
         )
         parser.add_argument(
-            '--replication', **count_kwargs, help='(default: 3, or the hosts)'
+            '--replication',
+            **count_kwargs,
+            help='Number of replicas in HDFS (default: 3, or the number '
+            'of hosts if that is less).',
         )
         parser.add_argument(
             '--controllers',
             choices=CONTROLLERS,
             default=CONTROLLERS[0],
-            help='one node or two (default: %(default)s)',
+            help='Number of controllers: one node or two (default: '
+            '%(default)s).',
         )
         parser.add_argument(
             '--deployment',
             type=arguments.count,
             choices=range(1, 5),
-            help='of the HVE paper (default: 1 or 2, by the configuration)',
+            help='Deployment of the HVE paper (default: 1 or 2, '
+            'according to the configuration).',
         )
         _add_resources(parser, count_kwargs)
         hadoop_options.add(parser)
@@ -105,7 +112,8 @@ class Environment(Command):
         parser.add_argument(
             '--gateway',
             action='store_true',
-            help='a node more for clients, in a slot of these hosts',
+            help='Create an additional node for clients in a slot of '
+            'these hosts.',
         )
         add_readiness(parser)
         return parser
@@ -176,37 +184,41 @@ def _add_resources(
         '--compute-per-host',
         **count_kwargs,
         default=2,
-        help='compute workers of deployments 3 and 4 (default: 2)',
+        help='Number of compute workers of deployments 3 and 4 (default: 2).',
     )
     parser.add_argument(
-        '--compute-flavor', metavar='NAME', help="(default: the workers')"
+        '--compute-flavor',
+        metavar='NAME',
+        help='Flavor of the compute workers (default: that of the workers).',
     )
     parser.add_argument(
         '--disks',
         **count_kwargs,
         default=1,
-        help='volumes of each worker, if it has any (default: 1); with '
-        'disk pinning a host has instances times as many disks',
+        help='Number of volumes per worker, if workers have volumes '
+        '(default: 1). With disk pinning, a host has this number '
+        'of disks per instance.',
     )
     parser.add_argument(
         '--disk-gb',
         **count_kwargs,
         default=10,
-        help='of each (default: 10)',
+        help='Size of each volume in GB (default: 10).',
     )
     parser.add_argument(
         '--volume-type',
         default='ceph',
         metavar='NAME',
-        help='without disk pinning (default: ceph)',
+        help='Volume type without disk pinning (default: ceph).',
     )
     parser.add_argument(
         '--node-groups',
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="tell Hadoop which nodes share a host, by Nova's hostId; "
-        'without it for bare metal (ironic.yaml), whose machines Nova '
-        'knows as one host (default: --node-groups)',
+        help='Tell Hadoop which nodes share a host, according to hostId '
+        'in Nova. Use --no-node-groups for Ironic nodes '
+        '(ironic.yaml), which Nova reports as one host (default: '
+        '--node-groups).',
     )
     parser.add_argument('--image', metavar='NAME')
     parser.add_argument('--network', metavar='NAME')

@@ -17,12 +17,13 @@ _DRAIN_SECONDS = 3600
 
 
 class Scale(ShowOne):
-    """Change a cluster's number of workers, or replace unhealthy ones.
+    """Change the number of workers of a cluster, or replace unhealthy workers.
 
-    Workers that go are drained first: no block is lost, and no running job
-    ends. After an interruption the same command goes on; the number that
-    was there before takes drained workers back. No rights but those of the
-    stack's project are needed.
+    Workers are decommissioned before they are removed: no block is lost, and
+    no running job ends. After an interruption, run the same command to
+    continue, or run it with the previous number of workers to keep the
+    decommissioned workers. The command needs the rights of the project of the
+    stack only.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -33,28 +34,29 @@ class Scale(ShowOne):
             '--workers',
             type=arguments.count,
             metavar='N',
-            help='how many there should be (default: as many as there are)',
+            help='New number of workers (default: the current number).',
         )
         parser.add_argument(
             '--replace',
             action='append',
             default=[],
             metavar='WORKER',
-            help='take another one instead, beside those that are marked '
-            'unhealthy in Heat; may be repeated',
+            help='Replace this worker, in addition to those that Heat '
+            'marks as unhealthy. Can be repeated.',
         )
         parser.add_argument(
             '--timeout',
             type=arguments.count,
             default=_DRAIN_SECONDS,
             metavar='SECONDS',
-            help='that draining, with jobs still on the workers, may take '
-            f'(default: {_DRAIN_SECONDS})',
+            help='Maximum time of decommissioning while jobs run on the '
+            f'workers, in seconds (default: {_DRAIN_SECONDS}).',
         )
         parser.add_argument(
             '--dry-run',
             action='store_true',
-            help='show what would go and come, change nothing',
+            help='Show which workers would be added and removed, and '
+            'change nothing.',
         )
         return parser
 

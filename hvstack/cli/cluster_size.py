@@ -14,7 +14,7 @@ from hvstack.model.host import CONTROLLER_RULES
 
 
 class Size(ShowOne):
-    """Count the workers beside the controllers on so many hosts."""
+    """Compute the number of workers and controllers on a number of hosts."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -24,17 +24,18 @@ class Size(ShowOne):
             type=arguments.count,
             required=True,
             metavar='N',
-            help='compute hosts in all',
+            help='Total number of compute hosts.',
         )
         parser.add_argument(
             '--controllers',
             choices=CONTROLLER_RULES,
-            help="how controllers are placed (default: the profile's rule)",
+            help='Placement of the controllers (default: the rule of '
+            'the host profile).',
         )
         parser.add_argument(
             '--native',
             action='store_true',
-            help='bare metal: one node a host',
+            help='Compute the size for bare metal: one node per host.',
         )
         return parser
 

@@ -25,14 +25,14 @@ _SHOWN = 12
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
     """Add what names a stack of a tenant's, and lets us into its nodes."""
-    parser.add_argument('name', metavar='NAME', help='of the stack')
+    parser.add_argument('name', metavar='NAME', help='Name of the stack.')
     add_cloud(parser)
     parser.add_argument(
         '--key',
         type=arguments.path,
         metavar='FILE',
-        help="private key of the stack's key pair (default: the one that "
-        "'hvstack cluster create' made)",
+        help='Private key of the key pair of the stack (default: the '
+        "key that 'hvstack cluster create' created).",
     )
 
 
@@ -42,8 +42,9 @@ def add_map(parser: argparse.ArgumentParser) -> None:
         '--map',
         type=arguments.path,
         metavar='FILE',
-        help="YAML that says every node's host, and perhaps rack, instead "
-        'of Nova, such as "worker-0: {host: h7, rack: r1}"',
+        help='YAML file with the host and optionally the rack of every '
+        'node, which replaces the hosts in Nova, such as '
+        '"worker-0: {host: h7, rack: r1}".',
     )
 
 
@@ -87,11 +88,11 @@ def _find_other_nodes(
 
 
 class Topology(Lister):
-    """Show which nodes share a physical host, write it, or check it.
+    """Show, write or check which nodes share a physical host.
 
-    Physical hosts are Nova's hostIds, racks are availability zones where
-    the workers are in more than one, else virtual. No rights but those of
-    the stack's project are needed.
+    Physical hosts are identified by hostId in Nova. Racks are availability
+    zones if the workers are in several zones, and virtual racks otherwise. The
+    command needs the rights of the project of the stack only.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -102,20 +103,22 @@ class Topology(Lister):
         mode_group.add_argument(
             '--refresh',
             action='store_true',
-            help='write it to all nodes and make HDFS and YARN see it, after '
-            'servers moved, were replaced or added',
+            help='Write the topology to all nodes and let HDFS and YARN '
+            'use it, after servers were migrated, replaced or '
+            'added.',
         )
         mode_group.add_argument(
             '--check',
             action='store_true',
-            help='list where tables, HDFS or YARN have something else, and '
-            'blocks with two replicas on one host; status 1 if there are any',
+            help='List the differences of the tables, HDFS and YARN, '
+            'and the blocks with two replicas on one host. The '
+            'exit status is 1 if there are any.',
         )
         parser.add_argument(
             '--dry-run',
             action='store_true',
-            help='with --refresh: list what differs in the tables that would '
-            'be written, change nothing',
+            help='With --refresh: list the differences of the tables '
+            'that would be written, and change nothing.',
         )
         return parser
 

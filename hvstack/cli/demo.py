@@ -27,10 +27,11 @@ _TRIES = 2
 
 
 class Demo(Command):
-    """Bring up the lab and answer: percent of bare metal.
+    """Start the lab and measure configurations in percent of bare metal.
 
-    Ends with a table, results.json and results.html in the current folder.
-    After an interruption it goes on with what is left.
+    The command prints a table and writes results.json and results.html to the
+    current directory. After an interruption, it continues with the remaining
+    runs.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -40,13 +41,14 @@ class Demo(Command):
             '--runs',
             type=arguments.count,
             default=RUNS,
-            help=f'runs of each configuration (default: {RUNS})',
+            help=f'Number of runs of each configuration (default: {RUNS}).',
         )
         parser.add_argument(
             '--configurations',
             default=','.join(CONFIGURATIONS),
             metavar='NAME,...',
-            help=f'which (default: {",".join(CONFIGURATIONS)})',
+            help='Configurations to measure (default: '
+            f'{",".join(CONFIGURATIONS)}).',
         )
         hadoop_options.add(parser)
         return parser

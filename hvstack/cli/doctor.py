@@ -18,11 +18,11 @@ from hvstack.model.flavor import derive_flavor
 
 
 class Doctor(Lister):
-    """Check a cloud for a cluster; change nothing.
+    """Check whether a cloud can run a cluster; change nothing.
 
-    Ends with status 1 where something is at fault, or where a service that
-    had to be asked refused or is missing. What no API shows is "not checked",
-    too, but leaves the status 0.
+    The exit status is 1 if a check fails, or if a service that must be queried
+    is missing or denies access. Properties that no API reports are "not
+    checked"; they do not change the exit status.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -32,26 +32,27 @@ class Doctor(Lister):
             '--configuration',
             default='i1',
             metavar='NAME',
-            help='of the wanted cluster, such as i4-dedicated (default: i1)',
+            help='Configuration of the cluster, such as i4-dedicated '
+            '(default: i1).',
         )
         parser.add_argument(
             '--host',
             metavar='PROFILE',
-            help="profile of the workers' hosts (default: host_profile of "
-            'hvstack.conf)',
+            help="Host profile of the workers' hosts (default: "
+            'host_profile of hvstack.conf).',
         )
         parser.add_argument(
             '--workers',
             type=arguments.count,
             metavar='N',
-            help='of the wanted cluster (default: as many as fit)',
+            help='Number of workers (default: the maximum).',
         )
         parser.add_argument(
             '--volume-type',
             action='append',
             default=[],
             metavar='NAME',
-            help="type of the workers' volumes; may be repeated",
+            help='Volume type of the workers. Can be repeated.',
         )
         return parser
 

@@ -20,8 +20,8 @@ def add_host(parser: argparse.ArgumentParser) -> None:
         '--host',
         required=True,
         metavar='PROFILE',
-        help='host profile: its name (vsphere6, vsan, amd, lab-worker) or '
-        'its YAML file',
+        help='Host profile: its name (vsphere6, vsan, amd, lab-worker) '
+        'or its YAML file.',
     )
 
 
@@ -33,12 +33,13 @@ def add_configuration(parser: argparse.ArgumentParser) -> None:
         '--instances',
         type=arguments.count,
         metavar='N',
-        help='instances a host, all else by default (default: 1)',
+        help='Number of instances per host, with the defaults of all '
+        'other parameters (default: 1).',
     )
     which.add_argument(
         '--configuration',
         metavar='NAME',
-        help='full or short name, such as i4-dedicated-pinned or i2-c2',
+        help='Full or short name, such as i4-dedicated-pinned or i2-c2.',
     )
 
 
@@ -57,7 +58,8 @@ def configuration(parsed_args: argparse.Namespace) -> Configuration:
 class Derive(ShowOne):
     """Derive the flavor of one role from a host profile.
 
-    What equal shares leave of a host is printed as 'rest', never spread.
+    The part of a host that remains after the division into equal shares is
+    printed as 'rest'; no instance gets it.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -67,13 +69,13 @@ class Derive(ShowOne):
             '--role',
             choices=ROLES,
             default='worker',
-            help='what the flavor is for (default: worker)',
+            help='Role of the nodes with the flavor (default: worker).',
         )
         parser.add_argument(
             '--cpu-quota',
             choices=('guest', 'vcpu'),
-            help="cap the guest's CPU time; guest for lxc, vcpu for QEMU, "
-            'as libvirt applies it',
+            help='Limit the CPU time of the guest: guest for lxc, vcpu '
+            'for QEMU, as libvirt applies it.',
         )
         return parser
 

@@ -19,9 +19,9 @@ from hvstack.results import baselines, record
 
 
 class Approve(Command):
-    """Approve flavors that a sweep measured, and write its evidence.
+    """Approve flavors that a sweep measured, and write the evidence.
 
-    All that are named are approved, or none. The user guide lists the
+    The command approves all flavors or none. The user guide lists the
     conditions.
     """
 
@@ -31,24 +31,27 @@ class Approve(Command):
             'catalogue',
             type=arguments.path,
             metavar='FILE',
-            help='catalogue in YAML',
+            help='Catalogue in YAML.',
         )
         parser.add_argument(
             'flavors',
             nargs='*',
             metavar='FLAVOR',
-            help='name of a flavor (default: the worker of the configuration '
-            'that wins the sweep, or of the cheapest one of a tie)',
+            help='Name of a flavor (default: the worker of the '
+            'configuration that wins the sweep, or of the cheapest '
+            'configuration of a tie).',
         )
         parser.add_argument(
-            '--sweep', metavar='ID', help='which sweep (default: the last)'
+            '--sweep',
+            metavar='ID',
+            help='Sweep with the measurements (default: the last sweep).',
         )
         parser.add_argument(
             '--records',
             type=arguments.path,
             default=RECORDS,
             metavar='FOLDER',
-            help=f'folder of the run records (default: {RECORDS})',
+            help=f'Directory of the run records (default: {RECORDS}).',
         )
         add_baseline(parser)
         add_unsigned(parser)
@@ -56,11 +59,12 @@ class Approve(Command):
             '--min-percent',
             type=arguments.number,
             metavar='PERCENT',
-            help="what the interval's lower bound must reach (default: the "
-            "catalogue's min_percent)",
+            help='Minimum of the lower bound of the interval, in '
+            'percent of bare metal (default: min_percent of the '
+            'catalogue).',
         )
         parser.add_argument(
-            '--dry-run', action='store_true', help='change nothing'
+            '--dry-run', action='store_true', help='Change nothing.'
         )
         # Else names behind an option were refused: none is enough as well.
         parser.parse_args = parser.parse_intermixed_args  # type: ignore

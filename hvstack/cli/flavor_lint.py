@@ -23,7 +23,7 @@ class Catalogue(Command):
             'configurations',
             nargs='+',
             metavar='CONFIGURATION',
-            help='such as i2 or i4-dedicated',
+            help='Configuration, such as i2 or i4-dedicated.',
         )
         return parser
 
@@ -38,9 +38,9 @@ class Catalogue(Command):
 
 
 class Lint(Command):
-    """Check a catalogue of flavors before anything is published.
+    """Check a catalogue of flavors before it is published.
 
-    Ends with status 2 if there is an error.
+    The exit status is 2 if there is an error.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -55,14 +55,15 @@ class Lint(Command):
         parser.add_argument(
             '--host',
             metavar='PROFILE',
-            help="host profile (default: what the file names as 'host')",
+            help="Host profile (default: the value of 'host' in the "
+            'catalogue).',
         )
         parser.add_argument(
             '-f',
             '--format',
             choices=lint_output.FORMS,
             default='table',
-            help='form of the findings (default: table)',
+            help='Format of the violations (default: table).',
         )
         return parser
 

@@ -27,7 +27,7 @@ _COLUMNS = ('Flavor', 'Action', 'Field', 'Before', 'After')
 
 
 class _Publishing(Lister):
-    """What publishing and its dry run share."""
+    """Base class of the commands that publish flavors or show the changes."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -42,37 +42,39 @@ class _Publishing(Lister):
             'flavors',
             nargs='*',
             metavar='FLAVOR',
-            help='names of flavors (default: all of the catalogue)',
+            help='Names of flavors (default: all flavors of the catalogue).',
         )
         add_cloud(parser)
         parser.add_argument(
             '--project',
             action='append',
             metavar='NAME',
-            help='name or id of a project that may use them, and no other '
-            'may; may be repeated (default: access stays as it is)',
+            help='Name or ID of a project that may use the flavors, '
+            'exclusively. Can be repeated (default: access does '
+            'not change).',
         )
         parser.add_argument(
-            '--public', action='store_true', help='for every project'
+            '--public', action='store_true', help='Make the flavors public.'
         )
         parser.add_argument(
             '--include-candidates',
             action='store_true',
-            help='also what has not earned its approval',
+            help='Include candidates, which are not approved.',
         )
         parser.add_argument(
             '--records',
             type=arguments.path,
             default=RECORDS,
             metavar='FOLDER',
-            help='folder of the run records that evidence stands on '
-            f'(default: {RECORDS})',
+            help='Directory of the run records that the evidence refers '
+            f'to (default: {RECORDS}).',
         )
         add_unsigned(parser)
         parser.add_argument(
             '--no-lint',
             action='store_true',
-            help='leave the judgement to Nova, which checks spelling only',
+            help='Skip the lint. Nova checks the spelling of extra '
+            'specs only.',
         )
         return parser
 
@@ -119,7 +121,7 @@ class _Publishing(Lister):
 class Diff(_Publishing):
     """Show what 'flavor publish' would change.
 
-    Ends with status 0 if nothing would change, 1 if something would.
+    The exit status is 0 if nothing would change, and 1 otherwise.
     """
 
     def run(self, parsed_args: argparse.Namespace) -> int:
@@ -137,16 +139,19 @@ class Diff(_Publishing):
 
 
 class Publish(_Publishing):
-    """Bring a cloud's flavors to what a catalogue says.
+    """Publish the flavors of a catalogue on a cloud.
 
-    Flavors of the same host profile that the catalogue no longer has are
-    retired: deleted, or hidden and kept while a server uses them.
+    Published flavors of the same host profile that the catalogue no longer
+    contains are retired: they are deleted, or hidden and kept while a server
+    uses them.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            '--dry-run', action='store_true', help='show it, change nothing'
+            '--dry-run',
+            action='store_true',
+            help='Show the changes, and change nothing.',
         )
         return parser
 
@@ -194,20 +199,22 @@ class List(Lister):
 
 
 class Retire(Lister):
-    """Take published flavors back.
+    """Retire published flavors.
 
-    They are deleted, or hidden and kept while a server uses them; what is
-    retired and no longer used is deleted by the next 'publish' or 'retire'.
+    They are deleted, or hidden and kept while a server uses them. The next
+    'publish' or 'retire' deletes retired flavors that no server uses any more.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            'flavors', nargs='+', metavar='FLAVOR', help='name of a flavor'
+            'flavors', nargs='+', metavar='FLAVOR', help='Name of a flavor.'
         )
         add_cloud(parser)
         parser.add_argument(
-            '--dry-run', action='store_true', help='show it, change nothing'
+            '--dry-run',
+            action='store_true',
+            help='Show the changes, and change nothing.',
         )
         return parser
 
@@ -239,13 +246,17 @@ class Retire(Lister):
 class Export(Command):
     """Print the published flavors of a host profile as a catalogue.
 
-    All are candidates: the evidence is where they were approved.
+    All flavors are candidates, because the cloud does not store their
+    evidence.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            '--host', required=True, metavar='PROFILE', help='host profile'
+            '--host',
+            required=True,
+            metavar='PROFILE',
+            help='Host profile of the flavors.',
         )
         add_cloud(parser)
         return parser

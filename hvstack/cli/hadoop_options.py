@@ -14,8 +14,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--os-profile',
         choices=os_profiles.list_names(),
-        help="profile of the nodes' operating system (default: [hadoop] "
-        'os_profile of hvstack.conf, else vsphere6)',
+        help='OS profile of the nodes (default: [hadoop] os_profile of '
+        'hvstack.conf, else vsphere6).',
     )
 
 
@@ -24,8 +24,8 @@ def add_tuning(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--tuning',
         choices=tuning_profiles.list_names(),
-        help="profile of Hadoop's settings (default: [hadoop] tuning of "
-        'hvstack.conf, else hvstack)',
+        help='Tuning profile of Hadoop (default: [hadoop] tuning of '
+        'hvstack.conf, else hvstack).',
     )
 
 
@@ -35,8 +35,9 @@ def add_handlers(parser: argparse.ArgumentParser) -> None:
         '--namenode-handlers',
         type=arguments.count,
         metavar='N',
-        help='dfs.namenode.handler.count; vsphere6 took 1, a way around '
-        "HDFS-7122 (default: the tuning's, else Hadoop's)",
+        help='Value of dfs.namenode.handler.count. vsphere6 used 1 as a '
+        'workaround for HDFS-7122 (default: the value of the '
+        'tuning profile, else that of Hadoop).',
     )
 
 

@@ -29,33 +29,35 @@ _LSBLK = (
 
 
 class Detect(Command):
-    """Print the profile of this machine, or of a cloud's host, as YAML.
+    """Print the profile of this machine, or of a host of a cloud, as YAML.
 
-    What cannot be known is asked for by options.
+    Options supply the values that cannot be detected.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            '--name', help="of the profile (default: the host's name)"
+            '--name',
+            help='Name of the profile (default: the name of the host).',
         )
         parser.add_argument(
             '--disks',
             metavar='DISKS',
-            help="data disks: count and GB such as 20x600, or 'none', or on "
-            'this machine names such as sdb,sdc (default here: disks that '
-            'hold nothing)',
+            help='Data disks: count and size in GB such as 20x600, or '
+            "'none', or names on this machine such as sdb,sdc "
+            '(default for this machine: disks without content).',
         )
         parser.add_argument(
             '--rotational',
             choices=('yes', 'no'),
-            help='whether the data disks spin (default here: what the '
-            'kernel says)',
+            help='Whether the data disks rotate (default for this '
+            'machine: the value of the kernel).',
         )
         parser.add_argument(
             '--from-cloud',
             metavar='HOST',
-            help='name of a hypervisor of a cloud, instead of this machine',
+            help='Name of a hypervisor of a cloud; its profile is '
+            'printed instead of that of this machine.',
         )
         add_cloud(parser)
         for option, subject in (
@@ -67,8 +69,7 @@ class Detect(Command):
                 option,
                 type=arguments.count,
                 metavar='N',
-                help=f'{subject} of a host of the cloud, where no API tells '
-                'them',
+                help=f'{subject} of a host of a cloud, if no API reports it.',
             )
         return parser
 
@@ -155,7 +156,7 @@ def _of_cloud(parsed_args: argparse.Namespace) -> dict[str, Any]:
 
 
 class List(Lister):
-    """List the host profiles that have a name."""
+    """List the host profiles of the package."""
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -177,12 +178,14 @@ class List(Lister):
 
 
 class Show(ShowOne):
-    """Show a host profile, with all that its file leaves to be computed."""
+    """Show a host profile with all computed values."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            'profile', metavar='PROFILE', help='its name or its YAML file'
+            'profile',
+            metavar='PROFILE',
+            help='Name or YAML file of a host profile.',
         )
         return parser
 

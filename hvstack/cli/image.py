@@ -18,7 +18,7 @@ from hvstack.progress import Progress
 
 
 class Build(Command):
-    """Build guest images, if they are missing or out of date."""
+    """Build guest images that are missing or out of date."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -26,31 +26,32 @@ class Build(Command):
             'name',
             nargs='?',
             choices=sorted(recipes.RECIPES),
-            help='image to build (default: all)',
+            help='Image to build (default: all).',
         )
         parser.add_argument(
             '--output',
             action='append',
             choices=sorted(images.OUTPUTS),
-            help='lxc (also for bare metal), qemu (also for kvm) or rootfs '
-            '(a tar); may be repeated (default: lxc)',
+            help='Format: lxc (also for bare metal), qemu (also for '
+            'kvm) or rootfs (a tar file). Can be repeated '
+            '(default: lxc).',
         )
         parser.add_argument(
             '--hadoop-tarball',
             type=arguments.path,
             metavar='PATH',
-            help="a Hadoop release to take instead of Maven Central's jars, "
-            'now and later',
+            help='Hadoop release file to use instead of the jars of '
+            'Maven Central, now and in later builds.',
         )
         parser.add_argument(
             '--maven',
             action='store_true',
-            help="go back to Maven Central's jars",
+            help='Use the jars of Maven Central again.',
         )
         parser.add_argument(
             '--force',
             action='store_true',
-            help='build also what is there',
+            help='Also build images that already exist.',
         )
         return parser
 
@@ -73,15 +74,16 @@ class Build(Command):
 
 
 class Upload(Command):
-    """Put Hadoop's guest image into a cloud's Glance, built if need be."""
+    """Upload the guest image of Hadoop to Glance; build it if necessary."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
             '--output',
             choices=('lxc', 'qemu'),
-            help='qemu is for kvm, too (default: for the hosts of the lab '
-            'there, and qemu for other clouds)',
+            help='Format of the image. qemu is also for kvm (default: '
+            'the formats of the lab hosts for the lab, qemu for '
+            'other clouds).',
         )
         add_cloud(parser)
         parser.add_argument(
@@ -132,7 +134,7 @@ def _upload(
 
 
 class List(Lister):
-    """List the guest images that are built."""
+    """List the guest images that were built."""
 
     def take_action(
         self, parsed_args: argparse.Namespace

@@ -41,7 +41,7 @@ class List(Lister):
 
 
 class Show(Command):
-    """Print the public key of this machine, to be trusted elsewhere.
+    """Print the public key of this machine, so that other machines trust it.
 
     The first call creates the key pair.
     """
@@ -55,15 +55,15 @@ class Show(Command):
 
 
 class Trust(Command):
-    """Trust another machine: what its key signed counts on this one."""
+    """Trust the key of another machine: this one accepts its signatures."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
             'file',
             metavar='FILE',
-            help="File with the line that 'hvstack key show' prints there; - "
-            'reads standard input',
+            help="File with the line that 'hvstack key show' prints on "
+            'the other machine; - reads standard input.',
         )
         return parser
 
@@ -90,10 +90,10 @@ class Trust(Command):
 
 
 class Revoke(Command):
-    """Revoke a key: nothing that it signed counts any more.
+    """Revoke a key: its signatures are no longer accepted.
 
-    If it is the key of this machine, its private key is deleted, and the
-    next run creates another one.
+    If it is the key of this machine, its private key is deleted, and the next
+    run creates another key.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -101,7 +101,7 @@ class Revoke(Command):
         parser.add_argument(
             'fingerprint',
             metavar='FINGERPRINT',
-            help="Fingerprint as 'hvstack key list' shows it",
+            help="Fingerprint that 'hvstack key list' shows.",
         )
         return parser
 

@@ -26,40 +26,41 @@ def _add_hosts(parser: argparse.ArgumentParser) -> None:
         '--hosts',
         type=arguments.count,
         metavar='N',
-        help='lab hosts (default: 3)',
+        help='Number of lab hosts (default: 3).',
     )
     parser.add_argument(
         '--fake-hosts',
         type=arguments.count,
         metavar='N',
-        help='computes without guests, for scheduler tests (default: 0)',
+        help='Number of compute services without guests, for scheduler '
+        'tests (default: 0).',
     )
     parser.add_argument(
         '--compute',
         choices=BACKENDS,
-        help='backend of the hosts; auto takes kvm only if a kernel '
-        'really boots under it, else lxc (default: auto)',
+        help='Compute backend of the hosts. auto selects kvm if a '
+        'kernel boots under it, else lxc (default: auto).',
     )
     parser.add_argument(
         '--host-compute',
         action='append',
         metavar='HOST=BACKEND',
-        help='another backend for one host; may be repeated',
+        help='Compute backend of one host. Can be repeated.',
     )
     parser.add_argument(
         '--dedicated',
         action='append',
         metavar='HOST=CPUS',
-        help='CPUs of a kvm or qemu host for guests that ask for '
-        'dedicated ones, such as hv-host3=1 (hv-host3= for none); the '
-        'others stay shared; may be repeated',
+        help='CPUs of a kvm or qemu host for guests with dedicated '
+        'CPUs, such as hv-host3=1 (hv-host3= for none). The '
+        'remaining CPUs are shared. Can be repeated.',
     )
     parser.add_argument(
         '--host-mode',
         choices=CPU_POLICIES,
-        help="dedicated: all CPUs of the workers' kvm and qemu hosts but "
-        'the first are for guests that ask for dedicated ones; shared: '
-        'none; instead of --dedicated',
+        help='dedicated: all CPUs of the worker hosts with kvm or qemu, '
+        'except the first CPU, are for guests with dedicated CPUs; '
+        'shared: none is. Cannot be combined with --dedicated.',
     )
 
 
@@ -67,21 +68,23 @@ def _add_fake_hosts(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--fake-profile',
         metavar='PROFILE',
-        help='host profile whose sockets, threads, cells, memory, pages '
-        'and disks every fake host reports: its name (vsphere6, vsan, '
-        'amd) or its YAML file (default: 16 CPUs, half of them dedicated)',
+        help='Host profile whose sockets, threads, cells, memory, pages '
+        'and disks every fake host reports: its name (vsphere6, '
+        'vsan, amd) or its YAML file (default: 16 CPUs, half of '
+        'them dedicated).',
     )
     parser.add_argument(
         '--fake-cpu-policy',
         choices=CPU_POLICIES,
-        help="what the CPUs of a profile's fake hosts are for (default: "
-        'dedicated)',
+        help='CPU policy of the fake hosts with a profile (default: '
+        'dedicated).',
     )
     parser.add_argument(
         '--racks',
         type=arguments.count,
         metavar='N',
-        help='availability zones for the workers (default: 0, none)',
+        help='Number of availability zones for the workers (default: 0, '
+        'none).',
     )
 
 
@@ -91,35 +94,35 @@ def _add_services(parser: argparse.ArgumentParser) -> None:
         '--with',
         dest='extra',
         choices=EXTRAS,
-        help='ceph: Ceph with three disks, and Cinder with volume types '
-        'for each of them and for all; needs a kvm or qemu host (default: '
-        'without)',
+        help='ceph: Ceph with three disks, and Cinder with a volume '
+        'type for each disk and one for all disks. Needs a kvm or '
+        'qemu host (default: without).',
     )
     group.add_argument(
         '--without',
         choices=EXTRAS,
-        help='take it away again; its data stays',
+        help='Stop the component. Its data is kept.',
     )
     parser.add_argument(
         '--ceph-copies',
         type=arguments.count,
         metavar='N',
-        help="copies that Ceph keeps of volumes of type 'ceph'; 1 is for "
-        'benchmarks, a lost disk loses data (default: 3)',
+        help="Number of copies of volumes of type 'ceph' in Ceph. 1 is "
+        'for benchmarks: a lost disk loses data (default: 3).',
     )
     parser.add_argument(
         '--untested',
         action='store_true',
         default=None,
-        help='Continue on a release of Debian or Ubuntu that hvstack was '
-        'never tried on (default: refuse).',
+        help='Continue on a release of Debian or Ubuntu on which '
+        'hvstack was not tested (default: reject it).',
     )
 
 
 class Up(Command):
-    """Bring the lab up, go on with an interrupted start, or change it.
+    """Start the lab, resume an interrupted start, or change the lab.
 
-    On a running lab without other options this does nothing.
+    Without other options, the command changes nothing in a running lab.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -212,7 +215,7 @@ def name_holders(progress: Progress) -> None:
 
 
 class Down(Command):
-    """Stop the lab and keep all its data."""
+    """Stop the lab and keep its data."""
 
     @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -223,10 +226,10 @@ class Down(Command):
 
 
 class Destroy(Command):
-    """Remove the lab and all its data.
+    """Remove the lab and its data.
 
-    Run records, keys and the journal of all clouds stay, as do installed
-    packages and their users. The command lists what stays.
+    Run records, keys and the journal of all clouds are kept, and installed
+    packages and their users as well. The command lists them.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -234,13 +237,15 @@ class Destroy(Command):
         parser.add_argument(
             '--keep-cache',
             action='store_true',
-            help="keep guest images and the services' environment",
+            help='Keep the guest images and the virtual environment of '
+            'the services.',
         )
         parser.add_argument(
             '--records',
             action='store_true',
-            help='delete run records, sweeps, keys and the journal too; '
-            'refused while the journal contains changes on another cloud',
+            help='Also delete run records, sweeps, keys and the '
+            'journal. hvstack rejects this while the journal '
+            'contains changes to another cloud.',
         )
         return parser
 
@@ -259,7 +264,7 @@ class Destroy(Command):
 
 
 class Status(Lister):
-    """Show the lab's programs, hosts, backends and memory."""
+    """Show the programs, hosts, compute backends and memory of the lab."""
 
     @extras.required('lab')
     def take_action(
@@ -288,20 +293,20 @@ def _age(seconds: int) -> str:
 
 
 class Env(Command):
-    """Print what a shell needs to use the lab: eval "$(hvstack lab env)"."""
+    """Print the shell variables of the lab: eval "$(hvstack lab env)"."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
             '--member',
             action='store_true',
-            help="the tenant's member instead of the administrator",
+            help='Use the member of the tenant instead of the administrator.',
         )
         parser.add_argument(
             '--variables',
             action='store_true',
-            help='OS_* variables with the password, for programs that do '
-            'not read clouds.yaml',
+            help='Print OS_* variables with the password, for programs '
+            'that do not read clouds.yaml.',
         )
         parser.add_argument(
             '--rally',
@@ -354,7 +359,7 @@ def variables(entry: dict[str, Any]) -> dict[str, str]:
 
 
 class Doctor(Lister):
-    """Check the machine and the lab, change nothing, name remedies."""
+    """Check the machine and the lab, and show remedies; change nothing."""
 
     @extras.required('lab')
     def take_action(

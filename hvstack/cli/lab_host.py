@@ -18,17 +18,19 @@ from hvstack.progress import Progress
 
 
 class _OnHost(Command):
-    """A command that names a host."""
+    """Base class of the commands for one lab host."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Describe the host's name."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('name', metavar='NAME', help='such as hv-host2')
+        parser.add_argument(
+            'name', metavar='NAME', help='Name of the host, such as hv-host2.'
+        )
         return parser
 
 
 class List(Lister):
-    """List the lab's hosts with their backends and caps."""
+    """List the lab hosts with their compute backends and caps."""
 
     @extras.required('lab')
     def take_action(
@@ -44,7 +46,7 @@ class List(Lister):
 
 
 class Off(_OnHost):
-    """Cut a host's power: all in it ends at once, nothing is told."""
+    """Turn off a host: all its processes end at once, without a shutdown."""
 
     @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -55,7 +57,7 @@ class Off(_OnHost):
 
 
 class On(_OnHost):
-    """Power a host on and wait until Nova says it is up."""
+    """Turn on a host and wait until Nova reports it as up."""
 
     @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -66,7 +68,7 @@ class On(_OnHost):
 
 
 class Shell(_OnHost):
-    """Open a shell on a host, inside its cap."""
+    """Open a shell on a host, under its cap."""
 
     @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -101,7 +103,7 @@ def _become(name: str, argv: list[str]) -> None:
 
 
 class Prepare(_OnHost):
-    """Take Nova off a host: bare metal with the guests' file system."""
+    """Remove Nova from a host and boot the guest file system as bare metal."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Describe the image."""
@@ -109,7 +111,8 @@ class Prepare(_OnHost):
         parser.add_argument(
             '--image',
             type=arguments.path,
-            help='ext4 image (default: that of the Hadoop image)',
+            help='Image with an ext4 file system (default: that of the '
+            'Hadoop image).',
         )
         return parser
 
@@ -120,7 +123,7 @@ class Prepare(_OnHost):
 
 
 class Release(_OnHost):
-    """Give a host back to Nova after bare metal."""
+    """Return a bare-metal host to Nova."""
 
     @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:

@@ -17,10 +17,10 @@ _FIELD = 'cpu_cap'
 
 
 class Cap(Command):
-    """Set the worker hosts' caps to a part of what the lab gives them.
+    """Set the caps of the worker hosts to a percentage of their default.
 
-    Hosts whose cap changes start again; their profile, and so the flavors
-    that are derived from it, follow. 100 puts all back.
+    Hosts whose cap changes are restarted. Their host profile and the flavors
+    that are derived from it change accordingly. 100 restores the default.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -29,7 +29,7 @@ class Cap(Command):
             'percent',
             type=arguments.number,
             metavar='PERCENT',
-            help='such as 70',
+            help='Percentage of the default cap, such as 70.',
         )
         return parser
 

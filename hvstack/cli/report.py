@@ -70,10 +70,11 @@ def render(
 
 
 class Report(Command):
-    """Show percent of bare metal, with what it was measured on.
+    """Show the percent of bare metal of a sweep with its provenance.
 
-    Everything is computed from the run records. With two sweeps, such as
-    before and after an upgrade, the second is shown in percent of the first.
+    All figures are computed from the run records. With two sweeps, such as
+    before and after an upgrade, the second sweep is shown in percent of the
+    first.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -82,60 +83,62 @@ class Report(Command):
             'sweeps',
             nargs='*',
             metavar='SWEEP',
-            help='which sweep, or two to compare (default: the last)',
+            help='Sweep to report, or two sweeps to compare (default: '
+            'the last sweep).',
         )
         parser.add_argument(
-            '--sweep', metavar='ID', help='the same as one SWEEP'
+            '--sweep', metavar='ID', help='Sweep to report, like one SWEEP.'
         )
         parser.add_argument(
             '--changed',
             action='append',
             default=[],
             metavar='FIELD',
-            help='what was changed on purpose between two sweeps, such as '
-            'nova or kernel (can be given several times)',
+            help='Fact that was changed on purpose between two sweeps, '
+            'such as nova or kernel. Can be repeated.',
         )
         parser.add_argument(
             '--html',
             type=arguments.path,
             metavar='FILE',
-            help='write the page to a file; short for -f html -o FILE',
+            help='Write the page to a file, like -f html -o FILE.',
         )
         parser.add_argument(
             '-f',
             '--format',
             choices=FORMS,
             default='table',
-            help='form of the answer (default: table)',
+            help='Format of the report (default: table).',
         )
         parser.add_argument(
             '--details',
             action='store_true',
-            help='Print everything that fits a terminal above the table: '
-            'provenance, reasons, seconds of every phase, observations. JSON '
-            'and the page always contain it.',
+            help='Print everything that fits a terminal above the '
+            'table: provenance, reasons, seconds of every phase, '
+            'observations. JSON and the page always contain it.',
         )
         parser.add_argument(
             '-o',
             '--output',
             type=arguments.path,
             metavar='FILE',
-            help='write it to a file (default: standard output)',
+            help='File to write (default: standard output).',
         )
         parser.add_argument(
             '--records',
             type=arguments.path,
             default=RECORDS,
             metavar='FOLDER',
-            help=f'folder of the run records (default: {RECORDS})',
+            help=f'Directory of the run records (default: {RECORDS}).',
         )
         parser.add_argument(
             '--allow',
             action='append',
             default=[],
             metavar='NAME',
-            help='a fact that may differ between runs, such as caps; the '
-            'difference is said beside the figures (can be repeated)',
+            help='Fact that may differ between runs, such as caps. The '
+            'difference is reported with the results. Can be '
+            'repeated.',
         )
         add_baseline(parser)
         add_unsigned(parser)
@@ -265,9 +268,10 @@ def add_baseline(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--baseline',
         metavar='NAME',
-        help='runs on bare metal to compare with, instead of those of the '
-        "sweep: a record's file, the id of a record or a sweep, or "
-        f"'{baselines.AUTO}' for the newest comparable ones",
+        help='Runs on bare metal to compare with, instead of those of '
+        'the sweep: the file of a record, the ID of a record or a '
+        f"sweep, or '{baselines.AUTO}' for the newest comparable "
+        'runs.',
     )
 
 

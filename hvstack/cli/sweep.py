@@ -21,7 +21,7 @@ SIZE_BYTES = 800_000_000
 
 
 class List(Lister):
-    """List sweeps, the last one last."""
+    """List the sweeps, sorted by start time."""
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -70,9 +70,10 @@ def _done(sweep: Sweep) -> str:
 
 
 class Recover(Command):
-    """Undo what dead hvstack processes left on a cloud and its hosts.
+    """Undo the changes that hvstack processes left on a cloud and its hosts.
 
-    Every command that changes a cloud does this first, too.
+    These are the changes of processes that no longer run. Every command that
+    changes a cloud undoes them as well.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -98,7 +99,7 @@ def add_size(parser: argparse.ArgumentParser) -> None:
         '--size',
         type=parse_size,
         default=SIZE_BYTES,
-        help=f'data of a run (default: {SIZE_BYTES // 10**6}MB)',
+        help=f'Size of the data of a run (default: {SIZE_BYTES // 10**6}MB).',
     )
 
 

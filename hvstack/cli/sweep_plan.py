@@ -25,9 +25,9 @@ RECORDS = paths.STATE / 'records'
 
 
 class Plan(Command):
-    """Say what a sweep will measure, what it skips and why, and how long.
+    """Show what a sweep measures, what it skips and how long it takes.
 
-    Nothing is started or changed.
+    The command starts and changes nothing.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -39,7 +39,7 @@ class Plan(Command):
             '--format',
             choices=('table', 'json'),
             default='table',
-            help='form of the plan (default: table)',
+            help='Format of the plan (default: table).',
         )
         add_size(parser)
         add_cloud(
@@ -52,22 +52,22 @@ class Plan(Command):
             '--run-seconds',
             type=arguments.number,
             metavar='S',
-            help='how long a run takes (default: from recorded runs of this '
-            'size)',
+            help='Expected duration of a run in seconds (default: that '
+            'of recorded runs of this size).',
         )
         parser.add_argument(
             '--setup-seconds',
             type=arguments.number,
             metavar='S',
-            help='how long it takes to set a cluster up and to take it away '
-            '(default: from recorded runs)',
+            help='Expected time to create and delete a cluster, in '
+            'seconds (default: that of recorded runs).',
         )
         parser.add_argument(
             '--records',
             type=arguments.path,
             default=RECORDS,
             metavar='FOLDER',
-            help=f'folder of the run records (default: {RECORDS})',
+            help=f'Directory of the run records (default: {RECORDS}).',
         )
         return parser
 
@@ -139,52 +139,54 @@ def add_space(parser: argparse.ArgumentParser) -> None:
         required=True,
         metavar='PROFILE',
         type=host_profiles.absolute,
-        help="profile of the workers' hosts: its name (lab-worker) or its "
-        'YAML file',
+        help="Host profile of the workers' hosts: its name (lab-worker) "
+        'or its YAML file.',
     )
     parser.add_argument(
         '--backend',
         required=True,
         choices=compute_backends.BACKENDS,
-        help='compute backend of these hosts',
+        help='Compute backend of these hosts.',
     )
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument(
         '--values',
         nargs='+',
         metavar='PARAMETER=V,V',
-        help='what to go over, such as instances=1,2,4 cpu_ratio=1,2',
+        help='Parameters to sweep, such as instances=1,2,4 cpu_ratio=1,2.',
     )
     which.add_argument(
         '--space',
         type=arguments.path,
         metavar='FILE',
-        help="YAML file with 'values' by parameter, and perhaps 'start'",
+        help="YAML file with 'values' per parameter, and optionally 'start'.",
     )
     parser.add_argument(
         '--start',
         metavar='NAME',
-        help='configuration to start with (default: the first values; the '
-        "deck's storage, Ceph with one copy, where the cloud has that)",
+        help='Start configuration (default: the first values; if the '
+        'cloud has a volume type for it, the storage of the Dell '
+        'presentation, Ceph with one copy).',
     )
     parser.add_argument(
         '--missing-capability',
         nargs='+',
         default=[],
         choices=tuple(CAPABILITIES),
-        help='what this cloud lacks',
+        help='Capabilities that this cloud does not have.',
     )
     parser.add_argument(
         '--strategy',
         choices=tuple(STRATEGIES),
         default='one-at-a-time',
-        help='how to go through it (default: one-at-a-time)',
+        help='Strategy that selects the configurations (default: '
+        'one-at-a-time).',
     )
     parser.add_argument(
         '--runs',
         type=arguments.count,
         default=2,
-        help='runs of each configuration (default: 2)',
+        help='Number of runs of each configuration (default: 2).',
     )
 
 

@@ -160,10 +160,10 @@ def compared_with(
 
 
 class Run(_Running):
-    """Go through a space of configurations and name the best one.
+    """Search a space of configurations for the best one.
 
-    Every run leaves a record: after an interruption 'sweep resume' goes on.
-    Ends with status 6 if a configuration failed for good.
+    Every run leaves a record. After an interruption, 'sweep resume' continues
+    the sweep. The exit status is 6 if a configuration failed permanently.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -188,8 +188,8 @@ class Run(_Running):
             '--kit',
             type=arguments.path,
             metavar='PATH',
-            help="folder of TPC's TPCx-HS kit, which does pairs of runs "
-            "(default: Hadoop's TeraSort programs stand in)",
+            help='Directory of the TPCx-HS kit of TPC, which executes '
+            'pairs of runs (default: the substitute workload).',
         )
         add_cloud(parser)
         hadoop_options.add(parser)
@@ -239,7 +239,7 @@ class Run(_Running):
 
 
 class Resume(_Running):
-    """Go on with a sweep; valid runs are never repeated."""
+    """Resume a sweep; valid runs are never repeated."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Describe sweep and cloud."""
@@ -248,7 +248,7 @@ class Resume(_Running):
             'sweep',
             nargs='?',
             metavar='ID',
-            help='which (default: the last unfinished one)',
+            help='ID of the sweep (default: the last unfinished sweep).',
         )
         add_cloud(parser)
         add_compared(parser, 'default: as the sweep was begun')
@@ -277,16 +277,16 @@ def add_compared(parser: argparse.ArgumentParser, note: str) -> None:
         '--baseline',
         default='',
         metavar='NAME',
-        help='compare with recorded runs on bare metal: the file or the id of '
-        f'a record, the id of a sweep, or auto; {note}',
+        help='Compare with recorded runs on bare metal: the file or the '
+        f'ID of a record, the ID of a sweep, or auto. {note}',
     )
     parser.add_argument(
         '--allow',
         action='append',
         default=[],
         metavar='NAME',
-        help='a fact that may differ between runs, such as caps; the '
-        'difference is said beside the figures (can be repeated)',
+        help='Fact that may differ between runs, such as caps. The '
+        'difference is reported with the results. Can be repeated.',
     )
 
 
@@ -305,12 +305,12 @@ def check_compared(parsed_args: argparse.Namespace) -> None:
 
 
 class Show(ShowOne):
-    """Show where a sweep by a strategy stands."""
+    """Show the progress of a sweep with a strategy."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Describe the sweep."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('sweep', metavar='ID', help='which')
+        parser.add_argument('sweep', metavar='ID', help='ID of the sweep.')
         return parser
 
     def take_action(

@@ -19,57 +19,59 @@ from hvstack.sweep import recovery, trials
 
 
 class Run(Command):
-    """Measure one side against the other, several times.
+    """Compare two sides several times.
 
-    Without B both sides are the same: the interval should hold 100 %. With
-    an ID it goes on with trials of another sitting; their runs are kept.
+    Without B, both sides are the same, and the interval should contain 100 %.
+    With an ID, the command continues these trials and keeps their runs.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            'id', nargs='?', metavar='ID', help='go on with these trials'
+            'id', nargs='?', metavar='ID', help='Continue these trials.'
         )
         for side in ('a', 'b'):
             parser.add_argument(
                 f'--{side}',
                 metavar='NAME',
-                help=f'configuration of side {side.upper()}, or {BARE_METAL} '
-                f'(default: {"i1" if side == "a" else "the same"})',
+                help=f'Configuration of side {side.upper()}, or '
+                f'{BARE_METAL} (default: '
+                f'{"i1" if side == "a" else "the same"}).',
             )
             parser.add_argument(
                 f'--before-{side}',
                 default='',
                 metavar='COMMAND',
-                help='shell command before the runs of this side, such as '
-                "one that changes the hosts' caps",
+                help='Shell command before the runs of this side, such '
+                'as one that changes the caps of the hosts.',
             )
         parser.add_argument(
             '--after',
             default='',
             metavar='COMMAND',
-            help='shell command at the end of each sitting, also of one that '
-            'fails or is interrupted, such as one that takes caps back; with '
-            'an ID, instead of the one that was given before',
+            help='Shell command at the end of each invocation, even if '
+            'it fails or is interrupted, such as one that restores '
+            'the caps. With an ID, it replaces the earlier '
+            'command.',
         )
         parser.add_argument(
             '--trials',
             type=arguments.count,
             default=5,
-            help='how many (default: 5)',
+            help='Number of trials (default: 5).',
         )
         parser.add_argument(
             '--runs',
             type=arguments.count,
             default=3,
-            help='runs of each side of each trial (default: 3)',
+            help='Number of runs of each side of each trial (default: 3).',
         )
         add_size(parser)
         parser.add_argument(
             '--max-trials',
             type=arguments.count,
             metavar='N',
-            help='end after so many trials of this sitting',
+            help='Maximum number of trials of this invocation.',
         )
         add_cloud(parser)
         return parser
@@ -112,18 +114,18 @@ class Run(Command):
 
 
 class Show(Lister):
-    """Show each trial's percentage, and how often it holds 100 %."""
+    """Show the percentage of each trial and whether it contains 100 %."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument('id', metavar='ID', help='which trials')
+        parser.add_argument('id', metavar='ID', help='ID of the trials.')
         parser.add_argument(
             '--allow',
             action='append',
             default=[],
             metavar='NAME',
-            help='a fact in which the sides may differ, such as caps (can be '
-            'repeated)',
+            help='Fact that may differ between the sides, such as caps. '
+            'Can be repeated.',
         )
         return parser
 

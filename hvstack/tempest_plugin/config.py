@@ -11,119 +11,141 @@ OPTIONS = (
     cfg.ListOpt(
         'catalogues',
         default=[],
-        help='Files with the flavors that were promised. All catalogues '
-        'that are published on the cloud: other flavors of their name space '
-        'are faults.',
+        help='Catalogue files with the expected flavors. List all '
+        'catalogues that are published on the cloud: other flavors '
+        'of their name space are errors.',
     ),
     cfg.BoolOpt(
         'include_candidates',
         default=False,
-        help='Flavors without approval are promised too.',
+        help='Expect flavors without approval as well.',
     ),
     cfg.BoolOpt(
-        'public', default=False, help='Flavors were published for everybody.'
+        'public', default=False, help='Expect flavors that are public.'
     ),
     cfg.StrOpt(
         'image',
-        help='Id of an image for servers that only have to start (default: '
-        '[compute] image_ref).',
+        help='ID of an image for servers that only have to start '
+        '(default: [compute] image_ref).',
     ),
-    cfg.StrOpt('network', help='Id of the network for volumes and stacks.'),
+    cfg.StrOpt('network', help='ID of the network for volumes and stacks.'),
     cfg.DictOpt(
         'volume_backends',
         default={},
-        help='Volume types that were promised, each with the '
-        'volume_backend_name of its disks: disk-slot-1:slot1,...',
+        help='Expected volume types, each with the volume_backend_name '
+        'of its disks: disk-slot-1:slot1,...',
     ),
     cfg.BoolOpt(
         'disk_pinning',
         default=False,
-        help='Each disk of these types was promised to one node alone.',
+        help='Expect that each disk of these volume types belongs to '
+        'one node only.',
     ),
     cfg.StrOpt(
         'stack',
-        help="Name of a cluster that is there, in the test user's project "
-        '(with a test accounts file): it is looked at instead of a new one.',
+        help='Name of an existing cluster in the project of the test '
+        'user (with a file of test accounts). The tests check it '
+        'instead of a new cluster.',
     ),
-    cfg.StrOpt('stack_key', help='Its private key.'),
+    cfg.StrOpt('stack_key', help='Private key of the existing cluster.'),
     cfg.StrOpt(
         'stack_request',
-        help="File with the body of Heat's request for a cluster, as 'hvstack "
-        "accept' writes it: template, files, parameters.",
+        help='File with the body of the request to Heat for a cluster, '
+        "which 'hvstack accept' writes: template, files, "
+        'parameters.',
     ),
     cfg.StrOpt(
         'no_cluster',
-        help='Why there is no such file; stands in the report.',
+        help='Reason why this file does not exist, for the report.',
     ),
     cfg.IntOpt(
         'workers_per_host',
         default=1,
-        help='I, the workers of that cluster on one host.',
+        help='Number of instances (I): workers of this cluster on one host.',
     ),
     cfg.BoolOpt(
         'controllers_beside_workers',
         default=False,
-        help='Controllers take slots of hosts that have workers, too.',
+        help='Controllers use slots of hosts with workers.',
     ),
     cfg.StrOpt(
         'configuration',
-        help="Full name of the configuration whose worker's flavor is started "
-        'where only one is; any promised one if that is not.',
+        help='Full name of the configuration whose worker flavor is '
+        'started by tests that start one server. The default is '
+        'any expected flavor.',
     ),
     cfg.BoolOpt(
         'full_cluster',
         default=False,
-        help='That cluster takes every slot of its hosts: one worker more '
-        'must be refused.',
+        help='This cluster uses every slot of its hosts, so an '
+        'additional worker must be rejected.',
     ),
     cfg.BoolOpt(
         'guests',
         default=True,
-        help='Servers really start. False where hosts are fake: what needs a '
-        'guest that answers is not checked.',
+        help='Servers run guests. False if hosts are fake: tests that '
+        'need a guest do not run.',
     ),
     cfg.BoolOpt(
         'hadoop',
         default=True,
-        help="Hadoop really runs in the stack's servers. False where hosts "
+        help='Hadoop runs in the servers of the stack. False if hosts '
         'are fake, or images have no Hadoop.',
     ),
     cfg.BoolOpt(
         'shared_kernel',
         default=False,
-        help="The stack's servers are containers on this machine's kernel.",
+        help='Servers of the stack are containers on the kernel of this '
+        'machine.',
     ),
-    cfg.IntOpt('replication', default=2, min=1, help='Of that cluster.'),
+    cfg.IntOpt(
+        'replication',
+        default=2,
+        min=1,
+        help='Number of HDFS replicas of this cluster.',
+    ),
     cfg.StrOpt(
         'benchmark_size',
         default='20MB',
-        help='Data of the small benchmark run.',
+        help='Size of the data of the small benchmark run in bytes.',
     ),
     cfg.IntOpt(
-        'stack_timeout', default=900, help='Seconds for a stack to change.'
+        'stack_timeout',
+        default=900,
+        help='Maximum time for a change of a stack in seconds.',
     ),
     cfg.IntOpt(
-        'ready_timeout', default=300, help='Seconds for HDFS and YARN.'
+        'ready_timeout',
+        default=300,
+        help='Maximum time for HDFS and YARN in seconds.',
     ),
-    cfg.IntOpt('server_timeout', default=300, help='Seconds for a server.'),
+    cfg.IntOpt(
+        'server_timeout',
+        default=300,
+        help='Maximum time for a server in seconds.',
+    ),
     cfg.StrOpt(
         'host_access',
         default='none',
         choices=ACCESS,
-        help='How compute hosts can be reached: not at all, they are this '
-        'machine, by a command, by ssh as root.',
+        help='Access to compute hosts: none, local (tests run on the '
+        'host), command, or ssh as root.',
     ),
     cfg.StrOpt(
         'host_command',
         default='hvstack lab host exec {host} --',
         help='Command that runs a program on the host {host}.',
     ),
-    cfg.StrOpt('host_ssh_key', help='Private key for the hosts.'),
-    cfg.StrOpt('libvirt_uri', default='qemu:///system', help='Of the hosts.'),
+    cfg.StrOpt('host_ssh_key', help='Private key of root on the hosts.'),
     cfg.StrOpt(
-        'power_off_command', help='Command that cuts the power of {host}.'
+        'libvirt_uri',
+        default='qemu:///system',
+        help='URI of libvirt on the hosts.',
     ),
     cfg.StrOpt(
-        'power_on_command', help='Command that powers {host} on again.'
+        'power_off_command', help='Command that turns off the power of {host}.'
+    ),
+    cfg.StrOpt(
+        'power_on_command', help='Command that turns on the power of {host}.'
     ),
 )
