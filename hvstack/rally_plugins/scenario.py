@@ -52,7 +52,7 @@ class WorkloadValidator(validators.Validator):
 class TPCxHS(scenario.OpenStackScenario):
     """Run the TPCx-HS-derived benchmark on the workload's cluster."""
 
-    def run(
+    def run(  # noqa: PLR0913, the arguments of a Rally task
         self,
         sweep: str,
         configuration: str,
