@@ -4,15 +4,23 @@
 A chart that cannot be drawn contains the reason; no value is interpolated.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
-
-from markupsafe import escape
 
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.target import BARE_METAL
-from hvstack.report import paper_figures
+from hvstack.report import paper_figures, phase_charts
+from hvstack.report.chart_base import (
+    COLOURS,
+    Chart,
+    bare_metal_line,
+    build_error_bars,
+    build_paper_trace,
+    build_row_trace,
+    build_rows_layout,
+    escape_text,
+    vsphere6_row,
+)
 from hvstack.report.comparison import Comparison
 from hvstack.report.sweep_report import Row, SweepReport
 from hvstack.report.text import (
@@ -23,33 +31,7 @@ from hvstack.report.text import (
     format_percent,
 )
 from hvstack.results.record_data import RunRecord
-from hvstack.results.stats import Percent
 
-#: Palette of Okabe and Ito for color-blind readers, ordered so that the
-#: colors also differ as grey; without yellow, which is not visible on white.
-COLOURS = (
-    '#0072B2',
-    '#D55E00',
-    '#009E73',
-    '#CC79A7',
-    '#56B4E9',
-    '#E69F00',
-)
-#: Color of published figures: black hollow diamonds, visible on bars.
-PAPER = '#000000'
-#: Height in pixels of a row of a chart, and of the axes.
-_ROW, _AXES = 34, 130
-#: Configurations in the chart of phases.
-_MAX_BARS = 8
-
-#: Program or phase of a paper by phase of a run.
-_PHASES = {
-    'HSGen': 'TeraGen',
-    'HSSort': 'TeraSort',
-    'map-shuffle': 'map-shuffle',
-    'reduce-merge': 'reduce-merge',
-    'HSValidate': 'TeraValidate',
-}
 _PARAMETERS = {
     'instances': 'Instances per host (I)',
     'cpu_ratio': 'CPU ratio (C)',
@@ -58,48 +40,6 @@ _PARAMETERS = {
     'cpu_policy': 'CPU policy',
     'disk_pinning': 'Disk pinning',
 }
-#: Names of the locality levels that records contain for single tasks.
-_LOCALITY = {
-    'node': 'data-local',
-    'node_group': 'node-group-local (the same physical host)',
-    'rack': 'rack-local',
-    'off_rack': 'off-rack',
-}
-#: YARN counts node groups as racks, and all other tasks in one counter.
-_LOCALITY_COUNTERS = (
-    'DATA_LOCAL_MAPS',
-    'RACK_LOCAL_MAPS',
-    'OTHER_LOCAL_MAPS',
-)
-
-
-@dataclass(frozen=True)
-class Chart:
-    """Chart with its table.
-
-    :param name: word that is unique in the page.
-    :param title: title of the chart.
-    :param caption: instructions for reading the chart.
-    :param traces: traces in Plotly's format; empty if nothing is drawn.
-    :param layout: additions to the layout in Plotly's format.
-    :param head: column titles of the table.
-    :param rows: rows of the table.
-    :param missing: items that are not drawn, with the reasons.
-    """
-
-    name: str
-    title: str
-    caption: str
-    traces: list[dict[str, Any]] = field(default_factory=list)
-    layout: dict[str, Any] = field(default_factory=dict)
-    head: tuple[str, ...] = ()
-    rows: list[Any] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
-
-    @property
-    def has_content(self) -> bool:
-        """Whether the chart has traces or rows."""
-        return bool(self.traces or self.rows)
 
 
 def build_charts(report: SweepReport) -> list[Chart]:
@@ -109,8 +49,8 @@ def build_charts(report: SweepReport) -> list[Chart]:
         _build_search_path_chart(report),
         _build_gains_chart(report),
         *(_build_parameter_chart(report, name) for name in _PARAMETERS),
-        _build_phases_chart(report),
-        _build_locality_chart(report),
+        phase_charts.build_phases_chart(report),
+        phase_charts.build_locality_chart(report),
     ]
 
 
@@ -155,92 +95,6 @@ def build_comparison_charts(comparison: Comparison) -> list[Chart]:
     return [chart]
 
 
-def escape_text(text: object) -> str:
-    """Return text that Plotly does not interpret as HTML."""
-    return str(escape(str(text)))
-
-
-def build_error_bars(percents: Iterable[Percent | None]) -> dict[str, Any]:
-    """Return error bars for Plotly; None for a row without an interval."""
-    up: list[float | None] = []
-    down: list[float | None] = []
-    for percent in percents:
-        if percent is None or percent.low is None or percent.high is None:
-            up.append(None)
-            down.append(None)
-        else:
-            up.append(percent.high - percent.percent)
-            down.append(percent.percent - percent.low)
-    return {
-        'type': 'data',
-        'symmetric': False,
-        'array': up,
-        'arrayminus': down,
-        'thickness': 1.5,
-    }
-
-
-def build_row_trace(
-    name: str,
-    labels: Sequence[str],
-    percents: Sequence[Percent],
-) -> dict[str, Any]:
-    """Return a trace with one point and its interval for each row."""
-    return {
-        'type': 'scatter',
-        'mode': 'markers',
-        'name': name,
-        'x': [percent.percent for percent in percents],
-        'y': [escape_text(label) for label in labels],
-        'error_x': build_error_bars(percents),
-        'marker': {'size': 10, 'color': COLOURS[0]},
-        'hovertemplate': '%{y}: %{x:.1f} %<extra></extra>',
-    }
-
-
-def build_rows_layout(title: str, count: int) -> dict[str, Any]:
-    """Return the layout of a chart with a row for each configuration."""
-    return {
-        'height': _AXES + _ROW * max(count, 2),
-        'xaxis': {'title': {'text': title}, 'zeroline': False},
-        'yaxis': {
-            'autorange': 'reversed',
-            'type': 'category',
-            'automargin': True,
-        },
-        'shapes': [_bare_metal_line('x')],
-    }
-
-
-def _bare_metal_line(axis: str) -> dict[str, Any]:
-    """Return a dashed line at 100 percent, orthogonal to an axis."""
-    other = 'y' if axis == 'x' else 'x'
-    return {
-        'type': 'line',
-        f'{axis}0': 100,
-        f'{axis}1': 100,
-        f'{other}0': 0,
-        f'{other}1': 1,
-        f'{other}ref': 'paper',
-        'line': {'dash': 'dash', 'width': 1.5, 'color': '#b3261e'},
-    }
-
-
-def _build_paper_trace(name: str, **coordinates: Any) -> dict[str, Any]:
-    """Return a trace that is marked as not measured by hvstack."""
-    return {
-        'type': 'scatter',
-        'mode': 'markers',
-        'name': f'Paper, not measured: {name}',
-        'marker': {
-            'symbol': 'diamond-open',
-            'size': 12,
-            'color': PAPER,
-            'line': {'width': 2},
-        },
-    } | coordinates
-
-
 def _plotted_rows(report: SweepReport) -> list[Row]:
     return [row for row in report.rows if row.percent]
 
@@ -255,19 +109,6 @@ def _unplotted_rows(report: SweepReport) -> list[str]:
     ]
 
 
-def _vsphere6_row(configuration: str) -> str | None:
-    """Return the vsphere6 row of a configuration; None if I is not alone."""
-    if configuration == BARE_METAL:
-        return None
-    parsed_configuration = parse(configuration)
-    if parsed_configuration != Configuration(
-        instances=parsed_configuration.instances
-    ):
-        return None
-    plural = '' if parsed_configuration.instances == 1 else 's'
-    return f'{parsed_configuration.instances} VM{plural}'
-
-
 def _build_percent_chart(report: SweepReport) -> Chart:
     plotted_rows = _plotted_rows(report)
     table = paper_figures.load_figures().find_table('vsphere6', 'Table 2')
@@ -275,7 +116,7 @@ def _build_percent_chart(report: SweepReport) -> Chart:
     paper_percents = {
         row.label: papers[vms]
         for row in plotted_rows
-        if (vms := _vsphere6_row(row.configuration)) in papers and vms
+        if (vms := vsphere6_row(row.configuration)) in papers and vms
     }
     chart = Chart(
         'percent',
@@ -318,7 +159,7 @@ def _build_percent_chart(report: SweepReport) -> Chart:
     )
     if paper_percents:
         chart.traces.append(
-            _build_paper_trace(
+            build_paper_trace(
                 'vsphere6',
                 x=list(paper_percents.values()),
                 y=[escape_text(label) for label in paper_percents],
@@ -382,7 +223,7 @@ def _build_search_path_chart(report: SweepReport) -> Chart:
                 'error_y': build_error_bars(row.percent for row in rows),
                 'marker': {'size': 9, 'color': COLOURS[1]},
             },
-            _build_paper_trace(
+            build_paper_trace(
                 'dell',
                 x=[f'dell: {step}' for step in chain],
                 y=list(chain.values()),
@@ -391,7 +232,7 @@ def _build_search_path_chart(report: SweepReport) -> Chart:
     )
     chart.layout.update(
         _build_columns_layout('Percent of bare metal')
-        | {'shapes': [_bare_metal_line('y')]}
+        | {'shapes': [bare_metal_line('y')]}
     )
     return chart
 
@@ -460,7 +301,7 @@ def _build_gains_chart(report: SweepReport) -> Chart:
             build_row_trace(
                 'Measured', pairs, [percent for _, percent in measured_gains]
             ),
-            _build_paper_trace(
+            build_paper_trace(
                 'dell',
                 x=[value for _, value in papers],
                 y=[escape_text(label) for label, _ in papers],
@@ -581,32 +422,41 @@ def _build_parameter_chart(report: SweepReport, name: str) -> Chart:
             )
         )
     if name == 'instances':
-        papers = (
-            paper_figures.load_figures()
-            .find_table('vsphere6', 'Table 2')
-            .compute_percents()
-        )
-        paper_percents = {
-            vms.split()[0]: percent
-            for vms, percent in papers.items()
-            if vms.split()[0] in texts
-        }
-        if paper_percents:
-            chart.traces.append(
-                _build_paper_trace(
-                    'vsphere6',
-                    x=list(paper_percents),
-                    y=list(paper_percents.values()),
-                )
-            )
+        chart.traces.extend(_list_paper_traces(texts))
     chart.layout.update(_build_columns_layout('Percent of bare metal'))
-    chart.layout['shapes'] = [_bare_metal_line('y')]
+    chart.layout['shapes'] = [bare_metal_line('y')]
     chart.layout['xaxis'] |= {
         'title': {'text': title},
         'categoryorder': 'array',
         'categoryarray': texts,
     }
     return chart
+
+
+def _list_paper_traces(values: list[str]) -> list[dict[str, Any]]:
+    """Return the published percentages by instances per host (vsphere6).
+
+    :param values: numbers of instances that the chart has.
+    """
+    papers = (
+        paper_figures.load_figures()
+        .find_table('vsphere6', 'Table 2')
+        .compute_percents()
+    )
+    paper_percents = {
+        vms.split()[0]: percent
+        for vms, percent in papers.items()
+        if vms.split()[0] in values
+    }
+    if not paper_percents:
+        return []
+    return [
+        build_paper_trace(
+            'vsphere6',
+            x=list(paper_percents),
+            y=list(paper_percents.values()),
+        )
+    ]
 
 
 def _name_series(configuration: Configuration, name: str) -> str:
@@ -618,212 +468,3 @@ def _name_series(configuration: Configuration, name: str) -> str:
 
 
 _MARKS = ('circle', 'square', 'triangle-up', 'cross', 'x', 'star', 'hexagon')
-
-
-def _compute_phase_means(row: Row) -> dict[str, float]:
-    """Return mean seconds by phase; the two parts of HSSort follow it."""
-    means: dict[str, float] = {}
-    for phase, seconds in row.seconds.items():
-        means[phase] = seconds
-        if phase != 'HSSort':
-            continue
-        for name, key in (
-            ('map-shuffle', 'map_shuffle_seconds'),
-            ('reduce-merge', 'reduce_merge_seconds'),
-        ):
-            part_seconds = [
-                seconds
-                for run in row.valid
-                for run_phase in run.phases
-                if run_phase.name == phase
-                and (seconds := getattr(run_phase.job, key))
-            ]
-            if len(part_seconds) == len(row.valid):
-                means[name] = sum(part_seconds) / len(part_seconds)
-    return means
-
-
-def _build_phases_chart(report: SweepReport) -> Chart:
-    """Return ratios of times to bare metal, as figure 2 of vsphere6."""
-    chart = Chart(
-        'phases',
-        'Phases against bare metal',
-        "Mean seconds over bare metal's; lower is better. map-shuffle and "
-        "reduce-merge are the two parts of HSSort's job. Hollow diamonds: "
-        'vsphere6, figure 2 (from Table 2, best run), where the instances '
-        'per host are the same.',
-        head=(
-            'Configuration',
-            'Phase',
-            'Seconds',
-            'Bare metal, s',
-            'Ratio',
-            'vsphere6 (not measured here)',
-        ),
-    )
-    base = report.bare_metal
-    if base is None or not report.ranked:
-        chart.missing.append('no configuration has a percentage')
-        return chart
-    base_means = _compute_phase_means(base)
-    table = paper_figures.load_figures().find_table('vsphere6', 'Table 2')
-    paper_x: list[list[str]] = [[], []]
-    paper_y: list[float] = []
-    names = list(base_means)
-    if 'map-shuffle' not in names:
-        chart.missing.append(
-            'map-shuffle and reduce-merge: bare metal has runs without them'
-        )
-    plotted_rows = report.ranked[:_MAX_BARS]
-    if len(report.ranked) > _MAX_BARS:
-        chart.missing.append(
-            f'drawn are the best {_MAX_BARS} configurations; the table has all'
-        )
-    for index, row in enumerate(report.ranked):
-        means = _compute_phase_means(row)
-        vms = _vsphere6_row(row.configuration)
-        papers = (
-            table.compute_phase_ratios(vms)
-            if vms in table.rows and vms
-            else {}
-        )
-        ratios: list[float | None] = []
-        for name in names:
-            value = means.get(name)
-            ratio = (
-                value / base_means[name]
-                if value and base_means[name]
-                else None
-            )
-            ratios.append(ratio)
-            paper = papers.get(_PHASES.get(name, ''))
-            if paper and row in plotted_rows:
-                paper_x[0].append(name)
-                paper_x[1].append(escape_text(row.label))
-                paper_y.append(paper)
-            chart.rows.append(
-                (
-                    row.label,
-                    name,
-                    format_number(value),
-                    format_number(base_means[name]),
-                    format_number(ratio, 2),
-                    format_number(paper, 2),
-                )
-            )
-        if row not in plotted_rows:
-            continue
-        chart.traces.append(
-            {
-                'type': 'bar',
-                'name': escape_text(row.label),
-                'y': [
-                    list(names),
-                    [escape_text(row.label)] * len(names),
-                ],
-                'x': ratios,
-                'orientation': 'h',
-                'marker': {
-                    'color': COLOURS[index % len(COLOURS)],
-                    'opacity': 0.75,
-                },
-                'hovertemplate': '%{y}: %{x:.2f}<extra></extra>',
-            }
-        )
-    if paper_y:
-        chart.traces.append(
-            _build_paper_trace('vsphere6, figure 2', y=paper_x, x=paper_y)
-        )
-    chart.layout.update(
-        {
-            'height': _AXES + 22 * len(names) * len(plotted_rows),
-            'barmode': 'overlay',
-            'bargap': 0.15,
-            'xaxis': {'title': {'text': 'Ratio of seconds'}},
-            'yaxis': {
-                'type': 'multicategory',
-                'autorange': 'reversed',
-                'automargin': True,
-            },
-            'shapes': [_bare_metal_line('x') | {'x0': 1, 'x1': 1}],
-        }
-    )
-    return chart
-
-
-def _count_locality(row: Row) -> list[int]:
-    """Count the map tasks of a row by the locality of their data.
-
-    The numbers come from single tasks, or from the counters of the job if the
-    records contain no single tasks.
-    """
-    jobs = [
-        phase.job
-        for run in row.valid
-        for phase in run.phases
-        if phase.name == 'HSSort'
-    ]
-    if jobs and all(job.locality for job in jobs):
-        return [
-            sum(job.locality.get(name, 0) for job in jobs)
-            for name in _LOCALITY
-        ]
-    return [
-        sum(run.counters('HSSort').get(name, 0) for run in row.valid)
-        for name in _LOCALITY_COUNTERS
-    ]
-
-
-def _build_locality_chart(report: SweepReport) -> Chart:
-    """Return the locality of the map tasks of HSSort."""
-    chart = Chart(
-        'locality',
-        "Locality of HSSort's map tasks",
-        'Percent of the map tasks of all valid runs: where each ran, beside '
-        "the places of its data's replicas.",
-        head=('Configuration', *_LOCALITY.values()),
-    )
-    counts_by_label: dict[str, list[int]] = {}
-    for row in report.rows:
-        counts = _count_locality(row)
-        if not sum(counts):
-            chart.missing.append(
-                f'{row.label}: no valid run has counters of locality'
-            )
-            continue
-        if len(counts) < len(_LOCALITY):
-            chart.missing.append(
-                f'{row.label}: runs without single tasks; off-rack is not '
-                "told from another host of the rack (YARN's counters)"
-            )
-            counts = [*counts[:2], 0, counts[2]]
-        counts_by_label[row.label] = counts
-    for index, name in enumerate(_LOCALITY.values()):
-        chart.traces.append(
-            {
-                'type': 'bar',
-                'orientation': 'h',
-                'name': escape_text(name),
-                'y': [escape_text(label) for label in counts_by_label],
-                'x': [
-                    100 * counts[index] / sum(counts)
-                    for counts in counts_by_label.values()
-                ],
-                'marker': {
-                    'color': COLOURS[index],
-                    'pattern': {'shape': ('', '/', '.', 'x')[index]},
-                },
-                'hovertemplate': '%{y}: %{x:.1f} %<extra></extra>',
-            }
-        )
-    if not counts_by_label:
-        chart.traces.clear()
-        return chart
-    chart.rows.extend(
-        (label, *map(str, counts)) for label, counts in counts_by_label.items()
-    )
-    chart.layout.update(
-        build_rows_layout('Percent of map tasks', len(counts_by_label))
-        | {'barmode': 'stack', 'shapes': []}
-    )
-    return chart

@@ -26,7 +26,7 @@ from hvstack.report import (
     paper_figures,
     telemetry_charts,
 )
-from hvstack.report.charts import Chart
+from hvstack.report.chart_base import Chart
 from hvstack.report.comparison import Comparison
 from hvstack.report.sweep_report import (
     PHASES,

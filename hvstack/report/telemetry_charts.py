@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hvstack import errors
-from hvstack.report.charts import (
+from hvstack.report.chart_base import (
     COLOURS,
     Chart,
     build_rows_layout,

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A chart as plain data for Plotly, and what charts have in common."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from markupsafe import escape
+
+from hvstack.model.configuration import Configuration, parse
+from hvstack.model.target import BARE_METAL
+from hvstack.results.stats import Percent
+
+#: Palette of Okabe and Ito for color-blind readers, ordered so that the
+#: colors also differ as grey; without yellow, which is not visible on white.
+COLOURS = (
+    '#0072B2',
+    '#D55E00',
+    '#009E73',
+    '#CC79A7',
+    '#56B4E9',
+    '#E69F00',
+)
+#: Color of published figures: black hollow diamonds, visible on bars.
+PAPER = '#000000'
+#: Height in pixels of a row of a chart, and of the axes.
+_ROW, AXES = 34, 130
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Chart with its table.
+
+    :param name: word that is unique in the page.
+    :param title: title of the chart.
+    :param caption: instructions for reading the chart.
+    :param traces: traces in Plotly's format; empty if nothing is drawn.
+    :param layout: additions to the layout in Plotly's format.
+    :param head: column titles of the table.
+    :param rows: rows of the table.
+    :param missing: items that are not drawn, with the reasons.
+    """
+
+    name: str
+    title: str
+    caption: str
+    traces: list[dict[str, Any]] = field(default_factory=list)
+    layout: dict[str, Any] = field(default_factory=dict)
+    head: tuple[str, ...] = ()
+    rows: list[Any] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+    @property
+    def has_content(self) -> bool:
+        """Whether the chart has traces or rows."""
+        return bool(self.traces or self.rows)
+
+
+def escape_text(text: object) -> str:
+    """Return text that Plotly does not interpret as HTML."""
+    return str(escape(str(text)))
+
+
+def build_error_bars(percents: Iterable[Percent | None]) -> dict[str, Any]:
+    """Return error bars for Plotly; None for a row without an interval."""
+    up: list[float | None] = []
+    down: list[float | None] = []
+    for percent in percents:
+        if percent is None or percent.low is None or percent.high is None:
+            up.append(None)
+            down.append(None)
+        else:
+            up.append(percent.high - percent.percent)
+            down.append(percent.percent - percent.low)
+    return {
+        'type': 'data',
+        'symmetric': False,
+        'array': up,
+        'arrayminus': down,
+        'thickness': 1.5,
+    }
+
+
+def build_row_trace(
+    name: str,
+    labels: Sequence[str],
+    percents: Sequence[Percent],
+) -> dict[str, Any]:
+    """Return a trace with one point and its interval for each row."""
+    return {
+        'type': 'scatter',
+        'mode': 'markers',
+        'name': name,
+        'x': [percent.percent for percent in percents],
+        'y': [escape_text(label) for label in labels],
+        'error_x': build_error_bars(percents),
+        'marker': {'size': 10, 'color': COLOURS[0]},
+        'hovertemplate': '%{y}: %{x:.1f} %<extra></extra>',
+    }
+
+
+def build_rows_layout(title: str, count: int) -> dict[str, Any]:
+    """Return the layout of a chart with a row for each configuration."""
+    return {
+        'height': AXES + _ROW * max(count, 2),
+        'xaxis': {'title': {'text': title}, 'zeroline': False},
+        'yaxis': {
+            'autorange': 'reversed',
+            'type': 'category',
+            'automargin': True,
+        },
+        'shapes': [bare_metal_line('x')],
+    }
+
+
+def bare_metal_line(axis: str) -> dict[str, Any]:
+    """Return a dashed line at 100 percent, orthogonal to an axis."""
+    other = 'y' if axis == 'x' else 'x'
+    return {
+        'type': 'line',
+        f'{axis}0': 100,
+        f'{axis}1': 100,
+        f'{other}0': 0,
+        f'{other}1': 1,
+        f'{other}ref': 'paper',
+        'line': {'dash': 'dash', 'width': 1.5, 'color': '#b3261e'},
+    }
+
+
+def build_paper_trace(name: str, **coordinates: Any) -> dict[str, Any]:
+    """Return a trace that is marked as not measured by hvstack."""
+    return {
+        'type': 'scatter',
+        'mode': 'markers',
+        'name': f'Paper, not measured: {name}',
+        'marker': {
+            'symbol': 'diamond-open',
+            'size': 12,
+            'color': PAPER,
+            'line': {'width': 2},
+        },
+    } | coordinates
+
+
+def vsphere6_row(configuration: str) -> str | None:
+    """Return the vsphere6 row of a configuration; None if I is not alone."""
+    if configuration == BARE_METAL:
+        return None
+    parsed_configuration = parse(configuration)
+    if parsed_configuration != Configuration(
+        instances=parsed_configuration.instances
+    ):
+        return None
+    plural = '' if parsed_configuration.instances == 1 else 's'
+    return f'{parsed_configuration.instances} VM{plural}'
