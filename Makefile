@@ -49,5 +49,5 @@ docs: ; @$(bootstrap) && exec $(bin)/python tools/builddocs.py
 clean:
 	rm -rf .venv .tox .stestr .mypy_cache .ruff_cache .hypothesis build dist \
 		doc/build *.egg-info AUTHORS ChangeLog
-	find hvstack tests tools benchmarks -name __pycache__ -prune \
+	find hvstack tests tools benchmarks doc -name __pycache__ -prune \
 		-exec rm -rf {} +
