@@ -26,8 +26,9 @@ EMULATORS: dict[str, type[emulator.Emulator]] = {
 }
 #: Stages that only QEMU's machines have.
 _CAPS = ('caps-systemd', 'caps-files')
-#: Memory of a machine with two lab hosts, and of one that only has cgroups.
-LAB_MIB = 12_416
+#: Memory of a machine with two lab hosts that can run Hadoop, and of one that
+#: only has cgroups. A machine uses less than a third of it.
+LAB_MIB = 16_384
 CAPS_MIB = 3072
 _PYTHON = f'cd {disk.CLONE} && .venv/bin/python'
 _HVSTACK = f'cd {disk.CLONE} && .venv/bin/hvstack'
