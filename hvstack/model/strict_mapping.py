@@ -34,7 +34,7 @@ class Fields:
     :param data: mapping.
     :param source: file name, or a function that returns file and line of a
         dotted field name.
-    :param allowed_fields: names of the allowed fields.
+    :param allowed_fields: names of the allowed fields; None allows all.
     :param prefix: dotted name of the mapping; empty at the top.
     :raises hvstack.errors.InputError: the data is not a mapping, or has an
         unknown field.
@@ -44,7 +44,7 @@ class Fields:
         self,
         data: Any,
         source: str | SourceLocation,
-        allowed_fields: Collection[str],
+        allowed_fields: Collection[str] | None,
         prefix: str = '',
     ) -> None:
         self._source = source
@@ -52,6 +52,8 @@ class Fields:
         if not isinstance(data, Mapping):
             raise self.error('', f'is {_describe_type(data)}, give a mapping')
         self._data = data
+        if allowed_fields is None:
+            return
         for key in data:
             if key not in allowed_fields:
                 raise self.error(

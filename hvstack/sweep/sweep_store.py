@@ -250,7 +250,7 @@ def load_sweep(path: Path) -> Sweep:
     """
     document = jsonfile.load(path)
     source_location = document.source_location()
-    fields = Fields(document.data, source_location, list(document.data))
+    fields = Fields(document.data, source_location, None)
     if 'schema' not in fields:
         raise OldMarkerError(
             f'Cannot continue the sweep of {path}: an older release of '
@@ -272,7 +272,7 @@ def load_sweep(path: Path) -> Sweep:
     fields.identifier('os_profile')
     if sweep.spec is not None:
         content = document.data['spec']
-        spec_fields = Fields(content, source_location, list(content), 'spec')
+        spec_fields = Fields(content, source_location, None, 'spec')
         _check_spec(spec_fields, sweep.spec)
     return sweep
 

@@ -56,7 +56,7 @@ def parse_event(line: str) -> Event | None:
     """Return the event of a line; None for a line that is not an event."""
     try:
         data = json.loads(line)
-        fields = Fields(data, VARIABLE, list(data))
+        fields = Fields(data, VARIABLE, None)
         kind = _KINDS[fields.choice('event', _KINDS)]
         return to_dataclass(kind, data, VARIABLE, ignored=('event',))
     except (ValueError, TypeError, RecursionError, errors.InputError):

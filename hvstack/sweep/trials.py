@@ -143,7 +143,7 @@ def load_trials(name: str) -> Trials:
     document = jsonfile.load(path)
     source_location = document.source_location()
     loaded = to_dataclass(Trials, document.data, source_location)
-    fields = Fields(document.data, source_location, list(document.data))
+    fields = Fields(document.data, source_location, None)
     if loaded.id != path.stem:
         raise fields.error('id', "is not the file's name. Restore the file")
     fields.integer('trials', 1, _MAX_TRIALS)

@@ -325,6 +325,16 @@ class StateTest(testtools.TestCase):
             self.assertIn(f"'{field}", str(error))
             self.assertIn(f'{path}:', str(error))
 
+    def test_marker_that_is_not_a_mapping(self) -> None:
+        sweep = sweep_store.create_sweep([parse('i1')], 2, 1000)
+        path = self.top / 'sweeps_dir' / f'{sweep.id}.json'
+        for content in ('null', 'true', '7', '[]', '"text"'):
+            path.write_text(content, 'utf-8')
+            error = self.assertRaises(
+                errors.InputError, sweep_store.load_sweep, path
+            )
+            self.assertIn(str(path), str(error))
+
     def test_an_older_marker(self) -> None:
         """An unfinished sweep is refused, a finished one stops nothing."""
         sweep = sweep_store.create_sweep([parse('i1')], 2, 1000)
