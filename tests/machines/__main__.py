@@ -91,6 +91,7 @@ class Machine:
         """Boot with systemd and enough memory for a lab."""
         self.emulator.boot(LAB_MIB)
         disk.copy_sources(self.emulator.ssh('')[:-1])
+        self.emulator.run(f'{_PYTHON} -m tests.machines.claim', _HOUR)
 
     def caps_with_systemd(self) -> None:
         """Measure caps where lab hosts are units of systemd."""

@@ -27,20 +27,24 @@ _TREES = ('/etc', '/opt', '/run', '/srv', '/tmp', '/usr', '/var')
 
 
 def check_files(expected: str) -> list[str]:
-    """Print all files of hvstack; return those that should not exist."""
+    """Print the topmost files of hvstack and its records.
+
+    :returns: the files that should not exist.
+    """
     unexpected = []
     for tree in _TREES:
-        text = processutils.run(['find', tree, '-xdev']).stdout
-        for path in text.splitlines():
-            if not after.OURS.search(path):
-                continue
+        argv = ('find', tree, '-xdev', '-regextype', 'posix-extended')
+        names = ('-regex', r'.*/(hv-[^/]*|[^/]*hvstack[^/]*)', '-prune')
+        for path in processutils.run([*argv, *names, '-print']).stdout.split():
             print(path)
-            is_record = path == str(paths.STATE) or (
-                path.startswith(f'{paths.STATE}/')
-                and Path(path).relative_to(paths.STATE).parts[0] in RECORDS
-            )
-            if expected == 'nothing' or not is_record:
+            if path != str(paths.STATE) or expected == 'nothing':
                 unexpected.append(path)
+    if paths.STATE.exists():
+        for entry in sorted(paths.STATE.iterdir()):
+            count = sum(1 for _ in entry.rglob('*'))
+            print(f'{entry}: {count} files' if count else entry)
+            if entry.name not in RECORDS:
+                unexpected.append(str(entry))
     return unexpected
 
 
