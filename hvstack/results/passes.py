@@ -9,12 +9,12 @@ same for all strategies, and also after an interruption.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import metadata
-from pathlib import Path
 
 from hvstack import errors
 from hvstack.model.target import BARE_METAL
-from hvstack.results import record, record_data
+from hvstack.results import record_data
 from hvstack.results.record_data import RunRecord
+from hvstack.results.run_store import RunStore
 
 
 @dataclass(frozen=True)
@@ -97,16 +97,15 @@ def locate_run(
     )
 
 
-def add_location(new_record: RunRecord, records_dir: Path) -> RunRecord:
+def add_location(new_record: RunRecord, store: RunStore) -> RunRecord:
     """Return a record with its pass, its position and hvstack's version.
 
     :param new_record: record of a run that ended, not signed yet; it contains
         its cluster.
-    :param records_dir: directory of the run records.
+    :param store: store of the run records.
     """
-    stored_records, _ = record.load_usable(records_dir)
     location = locate_run(
-        [run for run in stored_records if run.sweep == new_record.sweep],
+        store.load_usable(new_record.sweep),
         new_record.configuration,
         new_record.size_bytes,
         new_record.observations.cluster,

@@ -91,6 +91,9 @@ class RunStore(Protocol):
     def load_records(self, sweep: str) -> list[RunRecord]:
         """Read and check all records of a sweep, sorted by start time."""
 
+    def load_usable(self, sweep: str | None = None) -> list[RunRecord]:
+        """Read and check records, and leave out those that are not usable."""
+
 
 class FileRunStore:
     """Records in a directory, a file for each run.
@@ -124,7 +127,9 @@ class FileRunStore:
         """
         signed = record_data.sign(run_record)
         record.store(signed, self.records_dir)
-        self._update_index()
+        # The record is stored; the next reader reports what is not valid.
+        with contextlib.suppress(errors.InputError):
+            self._update_index()
         return signed
 
     def list_runs(self, sweep: str) -> list[IndexedRun]:
@@ -162,6 +167,24 @@ class FileRunStore:
             self._load(path, entry.identity)
             for path, entry in self._list_entries(sweep).items()
         ]
+        return sorted(records, key=lambda item: (item.started, item.index))
+
+    def load_usable(self, sweep: str | None = None) -> list[RunRecord]:
+        """Read and check records, sorted by start time.
+
+        A record that is not usable is left out. One that this object has
+        checked before is read again only if its file has changed.
+
+        :param sweep: name of the sweep; None uses all sweeps.
+        :raises hvstack.errors.InputError: a list of keys or ``hvstack.conf``
+            is not valid.
+        """
+        entries, _ = self._update_index()
+        records = []
+        for path, entry in entries.items():
+            if sweep in (None, entry.run.sweep):
+                with contextlib.suppress(errors.InputError):
+                    records.append(self._load(path, entry.identity))
         return sorted(records, key=lambda item: (item.started, item.index))
 
     def _load(self, path: Path, identity: tuple[int, ...]) -> RunRecord:

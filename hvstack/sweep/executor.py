@@ -10,7 +10,7 @@ from hvstack.hadoop import os_profiles, sizing
 from hvstack.model.configuration import Configuration
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
-from hvstack.results import percentages, record, stats, stopping
+from hvstack.results import percentages, stats, stopping
 from hvstack.results.history import collect_history
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore
@@ -191,10 +191,8 @@ def load_status(
             f"Cannot read the search space of sweep '{sweep.id}' (host "
             f"profile '{sweep.spec.host}'): {exc}"
         ) from exc
-    stored_records, _ = record.load_usable(
-        records_dir or sweep_store.RECORDS_DIR
-    )
     store = store or sweep_store.open_store(records_dir)
+    stored_records = store.load_usable()
     records = store.load_records(sweep.id)
     measured = schedule.collect_rates(records, sweep.size_bytes)
     valid: dict[str, list[RunRecord]] = {}

@@ -20,8 +20,9 @@ from pathlib import Path
 from hvstack import errors, textfile
 from hvstack.cluster.base import Cluster, Node
 from hvstack.progress import Progress
-from hvstack.results import passes, record, record_data, signing
+from hvstack.results import passes, record_data, signing
 from hvstack.results.benchmark import KIT_SIZES, PHASES
+from hvstack.results.run_store import FileRunStore
 from hvstack.tpcxhs import datacheck, run
 from hvstack.tpcxhs.phases import PHASE_SECONDS
 from hvstack.tpcxhs.result import RunResult, RunSpec
@@ -255,6 +256,7 @@ def _measure_pair(
     kit_runs[1] = _check_output(cluster, workload, kit_runs[1])
     slower = _performance_run_number(kit_runs)
     version = textfile.read(path / 'VERSION.txt').strip()[:40]
+    store = FileRunStore(spec.records_dir)
     records = []
     for kit_run in kit_runs:
         if kit_run.run_number not in spec.run_numbers:
@@ -262,12 +264,8 @@ def _measure_pair(
         first = spec.run_id
         run_id = replace(first, index=first.index + kit_run.run_number - 1)
         run_result = _build_result(whole, kit_run, slower, version)
-        saved = passes.add_location(
-            run_result.to_record(run_id, derived=False), spec.records_dir
-        )
-        saved = record_data.sign(saved)
-        record.store(saved, spec.records_dir)
-        records.append(saved)
+        new_record = run_result.to_record(run_id, derived=False)
+        records.append(store.append(passes.add_location(new_record, store)))
     return records
 
 

@@ -17,11 +17,11 @@ from hvstack.progress import Progress
 from hvstack.results import (
     observations,
     passes,
-    record,
     record_data,
     signing,
     telemetry,
 )
+from hvstack.results.run_store import FileRunStore
 from hvstack.tpcxhs import preparation
 from hvstack.tpcxhs.phases import PHASE_SECONDS, PhaseRunner
 from hvstack.tpcxhs.result import RunResult, RunSpec, format_now
@@ -154,10 +154,8 @@ def measure(
         run_record = record_data.add_observations(
             run_record, {'telemetry': summary}
         )
-    run_record = passes.add_location(run_record, spec.records_dir)
-    run_record = record_data.sign(run_record)
-    record.store(run_record, spec.records_dir)
-    return run_record
+    store = FileRunStore(spec.records_dir)
+    return store.append(passes.add_location(run_record, store))
 
 
 def warm_up(cluster: Cluster, workload: Workload) -> None:

@@ -111,6 +111,18 @@ class StoreTest(testtools.TestCase):
         self.assertRaises(errors.InputError, self.list_runs)
         self.assertEqual([path.name], self.reads)
 
+    def test_usable_records_are_read_once(self) -> None:
+        first, second = self.append(0), self.append(1)
+        store = self.store
+        self.assertEqual([first, second], store.load_usable())
+        count = store.read_count
+        self.assertEqual([first, second], store.load_usable('quick'))
+        self.assertEqual([], store.load_usable('other'))
+        self.assertEqual(count, store.read_count)
+        path = self.path(second)
+        path.write_text(path.read_text().replace('"maps": 6', '"maps": 7'))
+        self.assertEqual([first], store.load_usable())
+
     def test_repeated_run_is_refused(self) -> None:
         self.append(0)
         other = factory.run(BARE_METAL, 0, 100, started='2026-11-21T05:00:00Z')
