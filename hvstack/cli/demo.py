@@ -2,6 +2,8 @@
 """``hvstack demo``: from nothing to percent of bare metal."""
 
 import argparse
+import functools
+from collections.abc import Sequence
 from pathlib import Path
 
 from cliff.command import Command
@@ -10,9 +12,12 @@ from hvstack import errors, extras, paths
 from hvstack.cli import arguments, hadoop_options, image, report
 from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
+from hvstack.hadoop.sizing import size_node
 from hvstack.lab import clouds_yaml, lifecycle
+from hvstack.lab.hosts import sizes
 from hvstack.lab.settings import LabSettings
 from hvstack.model.configuration import Configuration, parse
+from hvstack.model.flavor import derive_flavor
 from hvstack.progress import Progress
 from hvstack.results.record import load_usable
 from hvstack.results.record_data import RunRecord
@@ -66,7 +71,12 @@ class Demo(Command):
         profiles = hadoop_options.chosen(parsed_args)
         progress = Progress(_STAGES)
         with progress.stage('the lab'):
-            lifecycle.up(_check_hosts, Progress())
+            lifecycle.up(
+                functools.partial(
+                    _check_machine, configurations, profiles['tuning']
+                ),
+                Progress(),
+            )
         with progress.stage('guest image'):
             image.ensure(progress)
         with progress.stage('Rally'):
@@ -89,10 +99,20 @@ class Demo(Command):
         _judge(sweep)
 
 
-def _check_hosts(lab_settings: LabSettings) -> LabSettings:
-    """Return the settings of the lab unchanged.
+def _check_machine(
+    configurations: Sequence[Configuration],
+    tuning: str,
+    lab_settings: LabSettings,
+) -> LabSettings:
+    """Return the settings of the lab unchanged, before it starts.
 
-    :raises hvstack.errors.InputError: the lab has no host for workers.
+    :param configurations: configurations that the demo measures.
+    :param tuning: tuning profile of their workers.
+    :param lab_settings: settings of the lab.
+    :raises hvstack.errors.InputError: the lab has no host for workers, or its
+        hosts on this machine are too small for a configuration.
+    :raises hvstack.errors.MissingPrerequisiteError: the machine is too small
+        for the hosts.
     """
     if lab_settings.hosts < 2:
         raise errors.InputError(
@@ -100,6 +120,20 @@ def _check_hosts(lab_settings: LabSettings) -> LabSettings:
             "for its controllers and one for workers. Run 'hvstack lab up "
             "--hosts 2' first."
         )
+    worker_host = sizes.profile(sizes.plan(lab_settings)[-1])
+    for configuration in configurations:
+        try:
+            worker = derive_flavor(worker_host, configuration, 'worker')
+            size_node(worker.vcpus, worker.ram, tuning=tuning)
+        except errors.InputError as exc:
+            raise errors.InputError(
+                f'Cannot run the demo ({lab_settings.hosts} hosts on a '
+                f'machine with {sizes.machine_mib() / 1024:.1f} GiB of '
+                'memory): '
+                f'{configuration.label}: {str(exc).rstrip(".")}. In the lab, '
+                'larger workers need a machine with more memory, fewer hosts '
+                "('hvstack lab up --hosts 2') or other --configurations."
+            ) from exc
     return lab_settings
 
 
