@@ -7,12 +7,20 @@ directory contains its inode number, which the copy does not have, so that
 """
 
 import shutil
+from pathlib import Path
 
 from hvstack import paths
+from tests.machines import disk
 
 
 def main() -> None:
-    """Move the cache into a directory that hvstack created."""
+    """Move the cache into a directory that hvstack created.
+
+    Outside a machine that the tests built, the directory may be another
+    program's: nothing is moved there.
+    """
+    if Path(__file__).resolve().parents[2] != Path(disk.CLONE):
+        raise SystemExit('Cannot move the cache: run this in a test machine.')
     if paths.is_owned(paths.CACHE) or not paths.CACHE.exists():
         return
     copy = paths.CACHE.with_name('hvstack-copy')
