@@ -10,7 +10,7 @@ from hvstack.lab.settings import LabSettings
 from hvstack.model.configuration import parse
 
 
-class MachineTest(testtools.TestCase):
+class HostsTest(testtools.TestCase):
     """The demo is refused before anything is installed."""
 
     def check(self, hosts: int, gib: float, *names: str) -> LabSettings:
