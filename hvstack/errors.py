@@ -39,7 +39,7 @@ class CommandError(HVStackError):
         self.returncode = returncode
         self.tail = tail
         super().__init__(
-            f"'{' '.join(argv)[:200]}' ended with status {returncode}: "
+            f"'{' '.join(argv)[:200]}' exited with status {returncode}: "
             f'{tail.strip() or "it printed nothing"}'
         )
 

@@ -97,7 +97,7 @@ def load(name: str) -> HostProfile:
     if name in paths_by_name:
         return read(paths_by_name[name])[name]
     raise errors.InputError(
-        f"host profile '{name}' is unknown: take one of "
+        f"host profile '{name}' is unknown: choose one of "
         f'{", ".join(paths_by_name) or "none"}, or the path of a YAML file'
     )
 

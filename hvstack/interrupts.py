@@ -18,7 +18,7 @@ def deferred(
 ) -> Iterator[None]:
     """Finish a block before Ctrl-C, SIGTERM or SIGHUP takes effect.
 
-    Each signal prints a line that says what is going on. Blocks may be
+    Each signal prints a line that says what happens. Blocks may be
     nested: the outermost one raises. Signals reach only the main thread, so
     that in another thread this does nothing. An ignored signal stays ignored.
 

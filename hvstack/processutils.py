@@ -221,7 +221,7 @@ def wait_for(
         if clock() > end:
             reason = (get_reason() if get_reason else '') or last
             raise errors.DeadlineExceededError(
-                f'waited {time.monotonic() - start:.0f} s in vain for '
-                f'{description}' + (f': {reason}' if reason else '')
+                f'timed out after {time.monotonic() - start:.0f} s waiting '
+                f'for {description}' + (f': {reason}' if reason else '')
             )
         time.sleep(interval)

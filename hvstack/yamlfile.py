@@ -15,9 +15,9 @@ import yaml
 
 from hvstack import errors, textfile
 
-#: Larger than any file of ours; more is a mistake.
+#: Larger than any file of hvstack; more is a mistake.
 MOST_BYTES = 1_000_000
-#: Deeper than any file of ours.
+#: Deeper than any file of hvstack.
 MOST_DEPTH = 20
 #: A text, because PyYAML has CSafeLoader only with libyaml.
 _Loader: TypeAlias = 'type[yaml.SafeLoader] | type[yaml.CSafeLoader]'
@@ -280,7 +280,7 @@ def _walk(
             if text in seen:
                 full_name = ' '.join(_join(name, text).split())
                 raise errors.InputError(
-                    f"{path}:{line}: '{full_name}' comes twice, remove one"
+                    f"{path}:{line}: '{full_name}' is duplicated, remove one"
                 )
             seen.add(text)
             lines[_join(name, text)] = line

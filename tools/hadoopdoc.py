@@ -94,7 +94,7 @@ def document() -> str:
 
 
 def renewed(text: str) -> str:
-    """Return a document with its generated part written anew."""
+    """Return a document with its generated part written again."""
     before, _, remainder = text.partition(BEGIN)
     after = remainder.partition(END)[2]
     return f'{before}{BEGIN}{document()}{END}{after}'

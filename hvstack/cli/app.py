@@ -78,7 +78,7 @@ class HVStack(App):
             logging.getLogger(name).setLevel(logging.WARNING)
 
     def run_subcommand(self, argv: list[str]) -> int:
-        """Run one command; an error of ours is one line and a status."""
+        """Run one command; an error of hvstack is one line and a status."""
         self.failure: BaseException | None = None
         try:
             status = int(super().run_subcommand(argv) or 0)

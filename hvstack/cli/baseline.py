@@ -236,7 +236,7 @@ class Run(Lister):
         )
         run_records: list[record_data.RunRecord] = []
         with sweep_store.lock_measurements(), source as cluster:
-            progress.say('sort a little once')
+            progress.say('run a warm-up job')
             run.warm_up(cluster, run_workload)
             while len(run_records) < parsed_args.runs:
                 progress.say(
@@ -282,7 +282,7 @@ class Run(Lister):
     ) -> tuple[AbstractContextManager[Cluster], Workload]:
         """Return what takes bare metal and gives it back, and what to sort.
 
-        What dead processes had taken is given back first.
+        What dead processes had taken is released first.
         """
         if args.stack:
             return self._machines(args, progress)
@@ -293,7 +293,7 @@ class Run(Lister):
                     'come from --hosts'
                 )
         for name in acquired_hosts.recover():
-            progress.say(f'{name}: given back, a dead process had taken it')
+            progress.say(f'{name}: released, a dead process had taken it')
         cluster = bare_metal.BareHosts.from_file(
             args.hosts,
             replication=args.replication,
@@ -318,7 +318,7 @@ class Run(Lister):
         options = conf.load().cloud
         conn = connection.connect(args.os_cloud)
         for line in recovery.recover([conn]):
-            progress.say(f'put back what a dead process left: {line}')
+            progress.say(f'restored what a dead process left: {line}')
         profiles = hadoop_options.chosen(args)
         machine_plan = planner.plan_machines(
             conn,

@@ -192,7 +192,7 @@ class Create(_OnCloud):
         name = parsed_args.name
         if journal.owned(_owner(name)):
             raise errors.InputError(
-                f"a cluster '{name}' is there already: 'hvstack cluster "
+                f"a cluster '{name}' already exists: 'hvstack cluster "
                 f"delete {name}' removes it"
             )
         recovery.recover([admin, tenant])
@@ -300,9 +300,9 @@ class Delete(_OnCloud):
             lines = undo.undo(journal_entries, [admin, tenant], Progress())
         if foreign_entries:
             raise errors.CloudError(
-                f'{len(foreign_entries)} things of it are in another cloud or '
-                'project: give the --os-cloud and --tenant-os-cloud it was '
-                'made with'
+                f'{len(foreign_entries)} of its resources are in another '
+                'cloud or project: give the --os-cloud and --tenant-os-cloud '
+                'it was made with'
             )
         title = 'would delete' if parsed_args.dry_run else 'deleted'
         return (title,), ('\n'.join(lines),)

@@ -188,6 +188,6 @@ class Topology(Lister):
             self.app.stderr.write(
                 f'hvstack: {self.mismatch_count} things are not as they '
                 "should be; 'hvstack cluster topology --refresh' writes "
-                'tables anew, blocks are moved by HDFS itself\n'
+                'tables again, blocks are moved by HDFS itself\n'
             )
         return status or int(self.mismatch_count > 0)

@@ -146,7 +146,7 @@ def _sweep(sweep: Sweep, again: bool, progress: Progress) -> None:
     progress.say(
         f'sweep {sweep.id}: '
         + (
-            f'going on, {len(pending_steps)} runs left'
+            f'continuing, {len(pending_steps)} runs left'
             if again
             else f'{len(pending_steps)} runs'
         )
@@ -173,7 +173,7 @@ def _sweep(sweep: Sweep, again: bool, progress: Progress) -> None:
     finally:
         conn = connection.connect(clouds_yaml.ADMIN_CLOUD)
         for line in recovery.recover([conn]):
-            progress.say(f'put back: {line}')
+            progress.say(f'restored: {line}')
 
 
 def out_of_memory(run_record: RunRecord) -> bool:
@@ -184,7 +184,7 @@ def out_of_memory(run_record: RunRecord) -> bool:
 def _repeatable(sweep: Sweep) -> bool:
     """Tell whether a run is left that has a chance.
 
-    One that was killed for want of memory would be killed again.
+    One that was OOM-killed would be killed again.
     """
     for step in sweep_store.list_pending(sweep.id, sweep.list_steps()):
         _, failed = sweep_store.find_records(sweep.id, step)

@@ -46,7 +46,7 @@ def add_configuration(parser: argparse.ArgumentParser) -> None:
 def configuration(parsed_args: argparse.Namespace) -> Configuration:
     """Return the configuration that the options name.
 
-    :raises hvstack.errors.InputError: it makes no sense.
+    :raises hvstack.errors.InputError: it is not valid.
     """
     if parsed_args.configuration is not None:
         return parse(parsed_args.configuration)

@@ -230,8 +230,8 @@ class Retire(Lister):
                 or not catalogue_publisher.is_managed(flavors_by_name[name])
             ):
                 raise errors.InputError(
-                    f"flavor '{name}' is none that hvstack published: take "
-                    "one of 'hvstack flavor list'"
+                    f"flavor '{name}' is none that hvstack published: "
+                    "choose one of 'hvstack flavor list'"
                 )
         jobs = [
             catalogue_publisher.retirement(conn, flavors_by_name[name])

@@ -135,7 +135,7 @@ def _of_cloud(parsed_args: argparse.Namespace) -> dict[str, Any]:
     provider = placement.providers(conn).get(host)
     if provider is None:
         raise errors.InputError(
-            f"Placement has no host '{host}': take one of 'openstack "
+            f"Placement has no host '{host}': choose one of 'openstack "
             "hypervisor list'"
         )
     inventories = placement.inventories(conn, provider)['inventories']

@@ -205,7 +205,7 @@ def _pairs(
 
 def name_holders(progress: Progress) -> None:
     """Say which processes will miss the lab: what they measure is lost."""
-    # A file that is none of ours is no reason to keep a lab.
+    # A file that is not an hvstack file is no reason to keep a lab.
     with contextlib.suppress(errors.InputError, OSError, ValueError):
         for pid in sorted(journal.holders() | acquired_hosts.holders()):
             progress.say(

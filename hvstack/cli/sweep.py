@@ -85,7 +85,7 @@ class Recover(Command):
         """Undo, newest first, and say what."""
         conn = connection.connect(parsed_args.os_cloud)
         for line in recovery.recover([conn]):
-            self.app.stdout.write(f'put back: {line}\n')
+            self.app.stdout.write(f'restored: {line}\n')
         for entry in journal.entries():
             owner = entry.owner or f'process {entry.pid}'
             self.app.stdout.write(

@@ -200,7 +200,7 @@ def chosen_space(
     :param conn: an administrator's, of the cloud that is asked what it lacks.
     :param notify: takes a line about what the cloud answered.
     :returns: the space, and what the cloud lacks.
-    :raises hvstack.errors.InputError: it makes no sense.
+    :raises hvstack.errors.InputError: it is not valid.
     """
     if parsed_args.space is not None:
         if parsed_args.start is not None:

@@ -32,7 +32,7 @@ from hvstack.sweep.sweep_store import Sweep, SweepSpec
 
 
 class _Running(Command):
-    """What starting a sweep and going on with it share."""
+    """What starting a sweep and continuing with it share."""
 
     def go(
         self,
@@ -55,7 +55,7 @@ class _Running(Command):
         conn = connection.connect(cloud)
         # Such as the lease of a sweep that was killed.
         for line in recovery.recover([conn]):
-            progress.say(f'put back: {line}')
+            progress.say(f'restored: {line}')
         with lease.held(conn, progress):
             try:
                 with progress.stage('sweep'):
@@ -68,7 +68,7 @@ class _Running(Command):
                     )
             finally:
                 for line in recovery.recover([conn]):
-                    progress.say(f'put back: {line}')
+                    progress.say(f'restored: {line}')
         write = self.app.stdout.write
         for line in way(status):
             write(f'{line}\n')
@@ -208,7 +208,7 @@ class Run(_Running):
             credentials.check(conn, conf.load().cloud)
             # Hosts that a dead process took from Nova must be back.
             for line in recovery.recover([conn]):
-                progress.say(f'put back: {line}')
+                progress.say(f'restored: {line}')
             area, missing = chosen_space(parsed_args, conn, progress.say)
         for skip in area.skipped:
             progress.say(f'skipped: {skip.name}: {skip.reason}')
@@ -350,7 +350,7 @@ class Show(ShowOne):
             ),
             'Best so far': ''.join(best[:1]),
             'Tied with it': ', '.join(best[1:]),
-            'The way there': '\n'.join(way(status)),
+            'Search path': '\n'.join(way(status)),
         }
         return tuple(fields), tuple(fields.values())
 

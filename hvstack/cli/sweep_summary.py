@@ -36,7 +36,7 @@ class SweepSummary:
         ]
         lines += [f'not readable: {reason}' for reason in self.unreadable]
         if self.way:
-            lines += ['', 'The way there, gain over the step before:']
+            lines += ['', 'Search path, gain over the step before:']
             lines += [f'  {line}' for line in self.way]
         return lines
 

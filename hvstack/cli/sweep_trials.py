@@ -78,7 +78,7 @@ class Run(Command):
 
     @extras.required('rally')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Begin or go on."""
+        """Begin or continue."""
         if parsed_args.max_trials is not None and parsed_args.max_trials < 1:
             raise errors.InputError('--max-trials: give 1 or more')
         if parsed_args.id:
@@ -101,7 +101,7 @@ class Run(Command):
         conn = connection.connect(cloud)
         # Such as the lease of a sweep that was killed.
         for line in recovery.recover([conn]):
-            progress.say(f'put back: {line}')
+            progress.say(f'restored: {line}')
         with lease.held(conn, progress):
             try:
                 trials.run_trials(
@@ -109,7 +109,7 @@ class Run(Command):
                 )
             finally:
                 for line in recovery.recover([conn]):
-                    progress.say(f'put back: {line}')
+                    progress.say(f'restored: {line}')
         self.app.stdout.write(f'{stored_trials.id}\n')
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocation ratios in Placement: set for a sweep, and put back.
+"""Allocation ratios in Placement: set for a sweep, and restored.
 
 Nova leaves them alone as long as ``cpu_allocation_ratio`` and
 ``ram_allocation_ratio`` are unset in the compute service's ``nova.conf``;

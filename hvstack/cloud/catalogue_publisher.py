@@ -259,7 +259,7 @@ def apply(
 
     :param done: called with the name of each flavor that is as it should be.
     :raises hvstack.errors.CloudError: one could not be made. The others
-        were; the next call goes on with what is left.
+        were; the next call continues with what is left.
     """
 
     def run(job: Job) -> Exception | None:

@@ -31,7 +31,7 @@ FAILURES = (
 
 @contextmanager
 def refused(failure: str) -> Iterator[None]:
-    """Turn a service's error into one of ours.
+    """Turn a service's error into an exception of hvstack.
 
     :param failure: what was tried, such as ``"flavor 'x' cannot be made"``.
     :raises hvstack.errors.CloudError: a request failed in the block.
@@ -169,5 +169,5 @@ def access(conn: Connection) -> Any:
     :raises hvstack.errors.CloudError: it refused.
     """
     auth: Any = conn.session.auth
-    with refused('the token cannot be looked at'):
+    with refused('the token cannot be inspected'):
         return auth.get_access(conn.session)

@@ -14,12 +14,12 @@ OK, NOTE, FAULT, UNCHECKED = 'ok', 'note', 'fault', 'not checked'
 class Diagnosis:
     """What a check saw.
 
-    :param check: what was looked at.
+    :param check: what was inspected.
     :param state: ``ok``, ``note``, ``fault`` or ``not checked``.
     :param detail: what was seen.
     :param remedy: what to do; empty where all is well.
     :param nova_conf: lines to set, with their section.
-    :param refused: it could be looked at, but a service refused or is missing.
+    :param refused: it could be inspected, but a service refused or is missing.
     """
 
     check: str
@@ -37,7 +37,7 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class CloudNeeds:
-    """The cluster that a cloud is looked at for.
+    """The cluster that a cloud is inspected for.
 
     :param profile: of the workers' hosts.
     :param nodes: flavor and number of each role, the workers first.

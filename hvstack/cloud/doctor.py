@@ -69,7 +69,7 @@ def unseen(check: str, exc: errors.HVStackError) -> Diagnosis:
 def _get(
     service: Any, path: str, subject: str, **query: Any
 ) -> dict[str, Any]:
-    with refused(f'{subject} cannot be looked at'):
+    with refused(f'{subject} cannot be inspected'):
         content: dict[str, Any] = service.get(
             path, raise_exc=True, **query
         ).json()
@@ -119,7 +119,7 @@ def _microversions(
         ('compute', conn.compute, COMPUTE_API, 'checked extra specs'),
         ('placement', conn.placement, _PLACEMENT_API, 'traits in queries'),
     ):
-        with refused(f'API of {name} cannot be looked at'):
+        with refused(f'API of {name} cannot be inspected'):
             data = adapter.get_endpoint_data()
         newest = tuple(getattr(data, 'max_microversion', None) or (0, 0))
         required = '.'.join(map(str, min_version))

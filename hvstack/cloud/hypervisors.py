@@ -52,7 +52,7 @@ def cpu_info(conn: Connection, host: str) -> dict[str, Any]:
     :raises hvstack.errors.CloudError: Nova refused, or has no such host.
     """
     with refused(
-        f"hypervisor '{host}' cannot be looked at, take an administrator's "
+        f"hypervisor '{host}' cannot be inspected, take an administrator's "
         'role (policy os_compute_api:os-hypervisors:list-detail)'
     ):
         content = conn.compute.get(
@@ -65,8 +65,8 @@ def cpu_info(conn: Connection, host: str) -> dict[str, Any]:
         if item['hypervisor_hostname'] == host:
             return dict(item.get('cpu_info') or {})
     raise errors.CloudError(
-        f"Nova has no hypervisor '{host}': take one of 'openstack hypervisor "
-        "list'"
+        f"Nova has no hypervisor '{host}': choose one of 'openstack "
+        "hypervisor list'"
     )
 
 

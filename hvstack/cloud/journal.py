@@ -160,7 +160,7 @@ def hand_over(journal_entries: Iterable[JournalEntry], owner: str) -> None:
 def entries() -> list[JournalEntry]:
     """Return all entries, oldest first.
 
-    :raises hvstack.errors.InputError: a file there is none of ours.
+    :raises hvstack.errors.InputError: a file there is not an hvstack file.
     """
     if not FOLDER.is_dir():
         return []

@@ -39,7 +39,7 @@ def create(conn: Connection, name: str) -> Path:
         )
     if exists:
         raise errors.InputError(
-            f"a key pair '{name}' is there already: take another name, or "
+            f"a key pair '{name}' already exists: take another name, or "
             f"'openstack keypair delete {name}' if nobody needs it"
         )
     paths.make_directory(FOLDER)

@@ -193,7 +193,7 @@ def held(conn: Connection, progress: Progress | None = None) -> Iterator[None]:
 
 
 def check(conn: Connection) -> None:
-    """Refuse to go on without the lease that this process acquired.
+    """Refuse to continue without the lease that this process acquired.
 
     :raises hvstack.errors.BusyError: another process may have it by now.
     """
@@ -204,9 +204,9 @@ def check(conn: Connection) -> None:
         os.environ.get(VARIABLE) and not _is_inherited(conn)
     ):
         raise errors.BusyError(
-            'Cannot go on changing the cloud: this process could not renew '
-            f'its lease ({NAME} in Placement) in time, and another one may '
-            'have it. Run the command again.'
+            'Cannot continue to change the cloud: this process could not '
+            f'renew its lease ({NAME} in Placement) in time, and another '
+            'process may have it. Run the command again.'
         )
 
 

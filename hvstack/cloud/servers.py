@@ -38,7 +38,7 @@ def flavor(conn: Connection, server: str) -> dict[str, Any]:
     :param server: its id.
     :raises hvstack.errors.CloudError: Nova refused.
     """
-    with refused(f'server {server} cannot be looked at'):
+    with refused(f'server {server} cannot be inspected'):
         server_flavor = conn.compute.get_server(server).flavor
     return {
         'name': server_flavor.name,

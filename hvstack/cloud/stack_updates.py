@@ -68,7 +68,7 @@ def settled(
     return stacks.wait_until(
         look,
         is_idle,
-        failure=f"stack '{name}' cannot be looked at",
+        failure=f"stack '{name}' cannot be inspected",
         timeout=timeout,
         late=lambda stack: (
             f"stack '{name}' was still {stack.status} after {timeout:.0f} s: "
@@ -170,7 +170,7 @@ def _wait_for_update(conn: Connection, before: Any) -> None:
     stacks.wait_until(
         lambda: conn.orchestration.get_stack(before.id),
         lambda stack: bool(stack.updated_at != before.updated_at),
-        failure='the stack cannot be looked at',
+        failure='the stack cannot be inspected',
         timeout=_BEGIN_SECONDS,
         late=lambda _: (
             f"Heat did not begin the update of stack '{before.name}' in "

@@ -60,7 +60,7 @@ def create(
     with refused(f"stack '{name}' cannot be looked up"):
         if conn.orchestration.find_stack(name, ignore_missing=True):
             raise errors.InputError(
-                f"a stack '{name}' is there already: take another name, or "
+                f"a stack '{name}' already exists: take another name, or "
                 f"'hvstack cluster delete {name}'"
             )
     # If the answer with the ID is lost, the tag shows whose stack it is.
@@ -121,7 +121,7 @@ def wait(
     stack = wait_until(
         look,
         is_complete,
-        failure='the stack cannot be looked at',
+        failure='the stack cannot be inspected',
         timeout=timeout,
         late=lambda stack: (
             f"stack '{stack.name}' was not complete after {timeout:.0f} s: "
@@ -194,7 +194,7 @@ def outputs(conn: Connection, name: str) -> dict[str, Any]:
     :raises hvstack.errors.CloudError: there is none of that name, or it is
         not complete.
     """
-    with refused(f"stack '{name}' cannot be looked at"):
+    with refused(f"stack '{name}' cannot be inspected"):
         listed_stack = conn.orchestration.find_stack(name, ignore_missing=True)
         stack = (
             conn.orchestration.get_stack(listed_stack.id)
@@ -211,7 +211,7 @@ def outputs(conn: Connection, name: str) -> dict[str, Any]:
 
 @contextmanager
 def _limits(failure: str) -> Iterator[None]:
-    """Turn Heat's error into one of ours, with what to raise."""
+    """Turn Heat's error into an exception of hvstack, with what to raise."""
     try:
         with refused(failure):
             yield

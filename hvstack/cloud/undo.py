@@ -65,7 +65,7 @@ def undo(
             lines.append(name)
     if failed:
         raise errors.CloudError(
-            f'not put back ({"; ".join(failed)}): the next hvstack command '
+            f'not restored ({"; ".join(failed)}): the next hvstack command '
             'tries again'
         )
     return lines

@@ -35,7 +35,7 @@ def recover() -> list[str]:
     Where a process has hosts, it did so before it took them.
 
     :returns: names of these hosts.
-    :raises hvstack.errors.HVStackError: one cannot be given back; the next
+    :raises hvstack.errors.HVStackError: one cannot be released; the next
         start tries again.
     """
     deadline = time.monotonic() + RELEASE_SECONDS
@@ -65,7 +65,7 @@ def recover_locked() -> list[str]:
             reason = str(getattr(exc, 'tail', '') or exc)
             raise errors.HVStackError(
                 f'{", ".join(action.name for action in releases)} cannot be '
-                f'given back after bare metal: {" ".join(reason.split())}; '
+                f'released after bare metal: {" ".join(reason.split())}; '
                 'the next start tries again; if they are gone for good, '
                 f'delete {mark.path}'
             ) from exc

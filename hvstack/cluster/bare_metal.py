@@ -171,7 +171,7 @@ class BareHosts(ClusterNodes):
 
         :raises hvstack.errors.BusyError: another process has them.
         :raises hvstack.errors.HVStackError: it could not; the hosts are
-            given back.
+            released.
         """
         self._take_lock()
         try:
@@ -209,7 +209,7 @@ class BareHosts(ClusterNodes):
     def release(self) -> None:
         """End Hadoop and give the hosts back.
 
-        :raises hvstack.errors.CommandError: a host cannot be given back.
+        :raises hvstack.errors.CommandError: a host cannot be released.
         """
         self._say('bare metal: give the hosts back')
         with interrupts.deferred(

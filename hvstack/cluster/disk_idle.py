@@ -38,7 +38,7 @@ def wait_until_idle(
     :param max_seconds: seconds to wait.
     :param interval: seconds between two looks.
     :returns: which node still writes and how much; nothing if none does.
-    :raises hvstack.errors.HVStackError: a node cannot be looked at.
+    :raises hvstack.errors.HVStackError: a node cannot be inspected.
     """
     begin = since = last = time.monotonic()
     before = _written(nodes)

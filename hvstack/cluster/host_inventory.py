@@ -209,7 +209,7 @@ def inventory(path: Path) -> list[Host]:
     is_open = top.choice('firewall', ('members', 'none'), 'members') == 'none'
     items = top.raw('hosts')
     if not isinstance(items, list):
-        raise top.error('hosts', 'is no list, give name, role and address')
+        raise top.error('hosts', 'is not a list, give name, role and address')
     return [
         _host(
             Fields(

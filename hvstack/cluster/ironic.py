@@ -49,7 +49,7 @@ _MEMORY_OFF = 0.1
 
 @dataclass
 class MachineCluster(StackCluster):
-    """A cluster of bare-metal machines that is a Heat stack of ours."""
+    """A cluster of bare-metal machines that is a Heat stack of hvstack."""
 
     def environment(self) -> dict[str, Any]:
         """Return what must agree between comparable runs.

@@ -69,7 +69,7 @@ def cores(text: str) -> float:
 
 
 def oom_lines(nodes: Sequence[Node]) -> set[str]:
-    """Return the kernel's lines about killing for want of memory.
+    """Return the kernel's lines about the OOM killer.
 
     Nodes of one machine see the same kernel's log. A node whose log cannot
     be read adds none.
@@ -79,7 +79,7 @@ def oom_lines(nodes: Sequence[Node]) -> set[str]:
 
 
 def oom(log: str) -> set[str]:
-    """Pick the lines about killing for want of memory."""
+    """Pick the lines about the OOM killer."""
     return {line for line in log.splitlines() if _OOM.search(line)}
 
 

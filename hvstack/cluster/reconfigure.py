@@ -17,7 +17,7 @@ def reconfigure(
     replication: int,
     tuning: str,
 ) -> None:
-    """Write site files anew on every node and start all daemons again.
+    """Write site files again on every node and start all daemons again.
 
     HDFS keeps what it holds. The nodes' operating system stays as it was set
     up, and so do places in the topology.

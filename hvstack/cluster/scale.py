@@ -129,7 +129,7 @@ def plan(
     for name in replace:
         if name not in names:
             raise errors.InputError(
-                f"there is no worker '{name}': take one of "
+                f"there is no worker '{name}': choose one of "
                 f'{", ".join(sorted(names))}'
             )
     staying = list(workers)
@@ -241,7 +241,7 @@ def refuse(
         free = _free(conn, flavor, per_host, nodes)
         if free is not None and added > free:
             raise errors.InputError(
-                f'{added} more workers cannot be: the hosts that are up have '
+                f'Cannot add {added} workers: the hosts that are up have '
                 f'{free} slots left, take up to {change.before + free} '
                 'workers, or more hosts'
             )

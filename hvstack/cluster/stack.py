@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster that is a Heat stack of ours."""
+"""A cluster that is a Heat stack of hvstack."""
 
 import shutil
 import tempfile
@@ -19,7 +19,7 @@ from hvstack.results.comparability import HOST_FACTS
 
 @dataclass
 class StackCluster(ClusterNodes):
-    """A cluster that is a Heat stack of ours.
+    """A cluster that is a Heat stack of hvstack.
 
     A context manager only for its ssh connections: the stack stays.
 

@@ -3,7 +3,7 @@
 
 HDFS and YARN look a node up in ``topology.table`` of their own node, once
 for each address. A DataNode that is not in it is refused and asks again, a
-NodeManager comes into ``/default-rack`` until it registers anew; a node that
+NodeManager comes into ``/default-rack`` until it registers again; a node that
 has moved is seen by a NameNode and a ResourceManager that start again
 (Hadoop 3.4: DatanodeManager, RackResolver, ScriptBasedMapping).
 """
@@ -276,7 +276,7 @@ def refresh(
     """Write a topology to all nodes, and make HDFS and YARN see it.
 
     New DataNodes come in as soon as the table has them. NodeManagers that
-    came too early register anew. Where a node has moved, NameNode and
+    came too early register again. Where a node has moved, NameNode and
     ResourceManager start again, which no job would survive.
 
     :param others: nodes of the cluster beside its controller and workers.
@@ -314,7 +314,7 @@ def refresh(
     if moved:
         _restart_controllers(cluster, moved, notify)
     elif unplaced:
-        notify(f'topology: {len(unplaced)} NodeManagers register anew')
+        notify(f'topology: {len(unplaced)} NodeManagers register again')
         for node in reachable.workers:
             if node.name in unplaced:
                 _restart(node, 'nodemanager')

@@ -37,10 +37,10 @@ def workers(
     if slots < 1:
         raise errors.InputError(
             f'{hosts} hosts of {configuration.instances} slots leave none '
-            'for workers beside the controllers: take more hosts'
+            'for workers next to the controllers: use more hosts'
         )
     raise errors.InputError(
-        f'{count} workers cannot be: {hosts} hosts of '
+        f'Cannot place {count} workers: {hosts} hosts of '
         f'{configuration.instances} slots leave {slots} for workers, take 1 '
         f'to {slots}, or more hosts or instances'
     )
@@ -55,7 +55,7 @@ def replication(replicas: int, hosts: int, node_groups: bool = True) -> None:
     if replicas >= 1 and (replicas <= hosts or not node_groups):
         return
     raise errors.InputError(
-        f'replication {replicas} cannot be: no two replicas share one of the '
+        f'Cannot use replication {replicas}: no two replicas share one of the '
         f'{hosts} hosts that carry workers, take 1 to {hosts}'
     )
 
@@ -72,7 +72,7 @@ def controllers(arrangement: str, hosts: int, profile: HostProfile) -> None:
         return
     trait = profile.traits.get('controller')
     raise errors.InputError(
-        f'separate controllers cannot be: they need 2 hosts, and {hosts} of '
+        f'Cannot use separate controllers: they need 2 hosts, and {hosts} of '
         f"'{profile.name}'{f' (trait {trait})' if trait else ''} is up: take "
         'combined ones, or more hosts'
     )

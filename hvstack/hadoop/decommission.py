@@ -148,7 +148,7 @@ def drain(
         timeout=timeout,
         interval=_INTERVAL_SECONDS,
         get_reason=lambda: (
-            f'still {", ".join(last)}; the same command goes on'
+            f'still {", ".join(last)}; the same command continues'
         ),
     )
     info = daemon_http.get_namenode_bean(cluster.gateway, 'NameNodeInfo')

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that must not outlive the command that runs them.
 
-A database migration or an installation that goes on after its parent was
+A database migration or an installation that continues after its parent was
 killed would meet the next one.
 """
 

@@ -170,8 +170,8 @@ def wait(name: str, condition: Callable[[], bool], seconds: int) -> None:
     :param name: the program.
     :param condition: tells whether it does.
     :param seconds: how long to wait.
-    :raises hvstack.errors.CommandError: it was started again and again in
-        vain; with its log's last lines and path.
+    :raises hvstack.errors.CommandError: it did not start after several
+        tries; with its log's last lines and path.
     :raises hvstack.errors.DeadlineExceededError: the same for one that hangs.
     """
 

@@ -31,7 +31,7 @@ from hvstack.lab.settings import LabSettings
 class LabDiagnosis:
     """What a check saw.
 
-    :param check: what was looked at.
+    :param check: what was inspected.
     :param state: ``ok``, ``note`` or ``fault``.
     :param detail: what was seen.
     :param remedy: what to do; empty where all is well.

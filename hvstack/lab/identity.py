@@ -94,7 +94,7 @@ def connect(project: str = 'admin', user: str = 'admin') -> Any:
 def fill(cloud: Any) -> None:
     """Make users, roles, services, endpoints and the stack domain.
 
-    What is there already stays; a password that is another is set anew.
+    What already exists stays; a password that is another is set again.
     """
     identity = cloud.identity
     domain = identity.find_domain('Default', ignore_missing=False)

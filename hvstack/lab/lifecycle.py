@@ -97,7 +97,7 @@ def up(
 
     :param change: makes the new settings from those of before.
     :raises hvstack.errors.HVStackError: a stage failed; running it again
-        goes on there.
+        continues there.
     """
     if os.geteuid() == 0:
         other = owner()
@@ -210,7 +210,7 @@ def _stop(progress: Progress) -> None:
         try:
             hosts.down(lab_settings)
         except errors.HVStackError as exc:
-            # The control plane must not go on running because of it.
+            # The control plane must not continue running because of it.
             failed = exc
     with progress.stage('stopping the control plane'):
         control_plane.stop()
@@ -246,7 +246,7 @@ def destroy(
             try:
                 _stop(progress)
             except errors.HVStackError as exc:
-                progress.say(f'going on: {exc}')
+                progress.say(f'continuing: {exc}')
             settings_before = settings.load() or LabSettings()
             with progress.stage('removing what hosts left'):
                 hosts.destroy(settings_before)
@@ -255,7 +255,7 @@ def destroy(
             try:
                 remains.forget_lab()
             except errors.InputError as exc:
-                progress.say(f'going on: {exc}')
+                progress.say(f'continuing: {exc}')
             lines = _remove(settings.LAB)
             names = {path.name for path in remains.state_entries()}
             if records or names == {paths.STAMP}:

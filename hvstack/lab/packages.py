@@ -214,7 +214,7 @@ def _wait_for_dpkg(argv: list[str]) -> None:
 def nothing_starts() -> Iterator[None]:
     """Keep packages' scripts from starting services meanwhile.
 
-    A policy of the user's is left as it is, put aside and put back. The
+    A policy of the user's is left as it is, put aside and restored. The
     policy names this process: if it is killed, or the power fails, the
     policy has no effect any more, and services of the machine start.
     """
@@ -235,7 +235,7 @@ def nothing_starts() -> Iterator[None]:
 
 
 def restore_policy() -> None:
-    """Put back what :func:`nothing_starts` put aside, also after a crash."""
+    """Restore what :func:`nothing_starts` put aside, also after a crash."""
     if _is_own():
         if _aside().exists():
             _aside().replace(_POLICY)

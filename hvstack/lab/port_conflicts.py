@@ -90,7 +90,7 @@ def conflicts(
 
 
 def check(*, ceph: bool = False) -> None:
-    """Refuse to go on if a foreign program has a port that is needed.
+    """Refuse to continue if a foreign program has a port that is needed.
 
     :param ceph: with Ceph's and Cinder's.
     :raises hvstack.errors.BusyError: with its name and pid.

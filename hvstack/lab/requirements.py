@@ -70,7 +70,7 @@ def check_switch() -> None:
 
 
 def check_disk() -> None:
-    """Refuse to go on where the disk is nearly full.
+    """Refuse to continue where the disk is nearly full.
 
     :raises hvstack.errors.MissingPrerequisiteError: with the folder and sizes.
     """

@@ -44,7 +44,7 @@ class LabSettings:
     :param ceph: Ceph and Cinder beside the rest.
     :param ceph_copies: copies of each object that the volumes of type
         ``ceph`` have; 1 is for benchmarks.
-    :param untested: go on with what was never tried on such a machine.
+    :param untested: continue with what was never tried on such a machine.
     :param options: settings of single parts, such as sizes of hosts; each
         part checks its own.
     """
@@ -84,7 +84,7 @@ class LabSettings:
             if backend not in BACKENDS:
                 raise errors.InputError(
                     f"{name}: unknown compute backend '{backend}', "
-                    f'take one of {", ".join(BACKENDS)}'
+                    f'choose one of {", ".join(BACKENDS)}'
                 )
         for name in sorted(set(self.host_compute) - names):
             raise errors.InputError(

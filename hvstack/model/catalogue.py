@@ -114,7 +114,7 @@ def from_mapping(data: Any, source_location: SourceLocation) -> Catalogue:
     fields = Fields(data, source_location, ('host', 'min_percent', 'flavors'))
     flavors = fields.raw('flavors')
     if not isinstance(flavors, list):
-        raise fields.error('flavors', 'is no list, give a list of flavors')
+        raise fields.error('flavors', 'is not a list, give a list of flavors')
     entries = tuple(
         _parse_entry(item, source_location, f'flavors.{index}')
         for index, item in enumerate(flavors)
@@ -123,7 +123,7 @@ def from_mapping(data: Any, source_location: SourceLocation) -> Catalogue:
     for index, entry in enumerate(entries):
         if entry.flavor.name in names:
             raise fields.error(
-                f'flavors.{index}.name', 'comes twice, give another name'
+                f'flavors.{index}.name', 'is duplicated, give another name'
             )
         names.add(entry.flavor.name)
     return Catalogue(

@@ -62,7 +62,7 @@ def compute_cluster_size(
     rule = controllers or profile.controllers_rule
     if rule not in CONTROLLER_RULES:
         raise errors.InputError(
-            f"controllers is '{rule}': take one of "
+            f"controllers is '{rule}': choose one of "
             f'{", ".join(CONTROLLER_RULES)}'
         )
     if native:

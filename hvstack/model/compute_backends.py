@@ -69,7 +69,7 @@ def unsupported_parameter(
     """
     if backend not in _UNSUPPORTED:
         raise errors.InputError(
-            f"compute backend is '{backend}': take one of "
+            f"compute backend is '{backend}': choose one of "
             f'{", ".join(BACKENDS)}'
         )
     for parameter, value, reason in _UNSUPPORTED[backend]:

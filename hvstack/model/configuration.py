@@ -51,12 +51,12 @@ class Configuration:
                 )
         if self.storage not in STORAGES:
             raise errors.InputError(
-                f"storage is '{self.storage}': take one of "
+                f"storage is '{self.storage}': choose one of "
                 f'{", ".join(STORAGES)}'
             )
         if self.cpu_policy not in CPU_POLICIES:
             raise errors.InputError(
-                f"cpu_policy is '{self.cpu_policy}': take one of "
+                f"cpu_policy is '{self.cpu_policy}': choose one of "
                 f'{", ".join(CPU_POLICIES)}'
             )
         if self.cpu_policy == 'dedicated' and (

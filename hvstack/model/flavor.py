@@ -119,7 +119,7 @@ def derive_flavor(
     """
     if role not in ROLES:
         raise errors.InputError(
-            f"role is '{role}': take one of {', '.join(ROLES)}"
+            f"role is '{role}': choose one of {', '.join(ROLES)}"
         )
     if role == 'worker':
         share = compute_share(profile, configuration)

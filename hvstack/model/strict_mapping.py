@@ -58,7 +58,7 @@ class Fields:
             if key not in allowed_fields:
                 raise self.error(
                     str(key),
-                    f'is unknown, take one of {", ".join(allowed_fields)}',
+                    f'is unknown, choose one of {", ".join(allowed_fields)}',
                 )
 
     def name(self, field: str) -> str:
@@ -205,7 +205,8 @@ class Fields:
         if not isinstance(value, str) or value not in values:
             raise self.error(
                 field,
-                f'is {_format_value(value)}, take one of {", ".join(values)}',
+                f'is {_format_value(value)}, choose one of '
+                f'{", ".join(values)}',
             )
         return str(value)
 

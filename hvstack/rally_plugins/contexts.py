@@ -263,7 +263,7 @@ class ClusterContext(_Context):
         _warm_up(task, self.args, plan.spec.configuration.label)
 
     def reuse(self, task: TaskState, changed: bool) -> None:
-        """Start Hadoop with other settings, sort a little once."""
+        """Start Hadoop with other settings, run a warm-up job."""
         if not changed:
             return
         plan = _require_plan(task)
@@ -320,7 +320,7 @@ class BaselineContext(_Context):
         _warm_up(task, self.args, 'bare metal')
 
     def reuse(self, task: TaskState, changed: bool) -> None:
-        """Start Hadoop with other settings, sort a little once.
+        """Start Hadoop with other settings, run a warm-up job.
 
         Nova does not have the hosts now, so the configuration was checked when
         the hosts were acquired.

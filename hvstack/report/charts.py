@@ -177,7 +177,7 @@ def _build_search_path_chart(report: SweepReport) -> Chart:
     chain = paper_figures.load_figures().compute_dell_chain()
     chart = Chart(
         'way',
-        'The way there',
+        'Search path',
         'Line: the best percentage so far, in the order in which '
         'configurations were first run. Points: each configuration. Hollow '
         "diamonds: dell's last steps, from its 94 % of bare metal back by "

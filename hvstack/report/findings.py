@@ -14,7 +14,7 @@ from hvstack.results.record_data import RunRecord
 MAX_SPILL_RATIO = 1.01
 #: Bytes may differ by this part from what must have been written or sent.
 MAX_BYTES_DEVIATION = 0.10
-#: A node is slow whose tasks go on at less than this part of the median of
+#: A node is slow whose tasks continue at less than this part of the median of
 #: the other workers', in HSGen and in HSSort.
 MIN_NODE_SPEED_RATIO = 2 / 3
 #: A disk is slow that moves less than this part of the median of all disks
@@ -57,7 +57,7 @@ SOURCES = {
     '"Network Throughput": twice the data set',
     'disk not measured': 'the memory of the hosts; vsphere6 sorts 30 TB on '
     '8 TiB of memory for this',
-    'killed for want of memory': 'none',
+    'OOM-killed': 'none',
     'a container was killed': 'none',
     'task attempts failed': 'none',
 }
@@ -492,7 +492,7 @@ def _check_disk_bytes(record: RunRecord) -> Iterator[str]:
 def _check_network_bytes(record: RunRecord) -> Iterator[str]:
     """Hold what workers received against the replicas on other nodes.
 
-    In HSGen alone: in reduce-merge the last shuffle may still go on.
+    In HSGen alone: in reduce-merge the last shuffle may still continue.
     """
     expected = record.size_bytes * (record.replication - 1)
     phase = _get_telemetry_summary(record).phases.get('HSGen', {})
@@ -519,7 +519,7 @@ _CHECKS = (
     ('uneven reducers', _check_reducers),
     ('a phase waited for one task', _check_last_tasks),
     ('memory swapped', _check_swap),
-    ('killed for want of memory', _check_killed),
+    ('OOM-killed', _check_killed),
     ('a container was killed', _check_containers),
     ('task attempts failed', _check_attempts),
 )

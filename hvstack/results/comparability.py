@@ -180,7 +180,7 @@ def check_fact_names(
     for name in names:
         if name not in fact_names:
             raise errors.InputError(
-                f"--allow '{name}': no such fact, take one of "
+                f"--allow '{name}': no such fact, choose one of "
                 f'{", ".join(sorted(fact_names))}'
             )
     return names

@@ -54,7 +54,7 @@ def store(record: RunRecord, records_dir: Path) -> Path:
     except OSError as exc:
         raise errors.MissingPrerequisiteError(
             f'{path}: the run record cannot be written ({exc.strerror}): make '
-            'room there, then go on; the run is done again'
+            'room there, then continue; the run is done again'
         ) from exc
     return path
 

@@ -15,7 +15,7 @@ def save_skip(records: Path, sweep: str, name: str, reason: str) -> None:
 
     :param records: folder of the run records.
     :param name: of the configuration, for a person.
-    :raises hvstack.errors.InputError: what is there is none of ours.
+    :raises hvstack.errors.InputError: what is there is not an hvstack file.
     :raises hvstack.errors.MissingPrerequisiteError: no room, no rights.
     """
     # A reason may quote what a program or a service printed.
@@ -36,7 +36,7 @@ def save_skip(records: Path, sweep: str, name: str, reason: str) -> None:
 def load_skips(records: Path, sweep: str) -> dict[str, str]:
     """Return the reasons by configuration.
 
-    :raises hvstack.errors.InputError: what is there is none of ours.
+    :raises hvstack.errors.InputError: what is there is not an hvstack file.
     """
     path = _build_path(records, sweep)
     try:

@@ -181,7 +181,7 @@ def load_status(
     """
     if sweep.spec is None:
         raise errors.InputError(
-            f"sweep '{sweep.id}' has no strategy: 'hvstack demo' goes on "
+            f"sweep '{sweep.id}' has no strategy: 'hvstack demo' continues "
             'with it'
         )
     try:
@@ -277,6 +277,6 @@ def run_sweep(
             on_step(status, now)
         if len(now.records) == len(status.records):
             raise errors.RunFailedError(
-                f"sweep '{sweep.id}' stands still: Rally left no record, its "
-                f"log says why; then 'hvstack sweep resume {sweep.id}'"
+                f"sweep '{sweep.id}' made no progress: Rally left no record, "
+                f"its log says why; then 'hvstack sweep resume {sweep.id}'"
             )

@@ -163,7 +163,7 @@ def load_space(path: Path) -> Space:
             continue
         items = fields.raw(name)
         if not isinstance(items, list):
-            raise fields.error(name, 'is no list, write it as [1, 2]')
+            raise fields.error(name, 'is not a list, write it as [1, 2]')
         texts_by_name[name] = [str(item).lower() for item in items]
     start = top.text('start') if top.has('start') else None
     try:
@@ -196,7 +196,7 @@ def parse_space(assignments: Sequence[str], start: str | None = None) -> Space:
             )
         if name in texts_by_name:
             raise errors.InputError(
-                f'--values {name}: comes twice, give all its values at once'
+                f'--values {name}: is duplicated, give all its values at once'
             )
         texts_by_name[name] = values.split(',')
     return _build_space(texts_by_name, start, lambda _: '--values')

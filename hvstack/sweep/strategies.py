@@ -344,7 +344,7 @@ def create_strategy(name: str, space: Space, runs: int) -> Strategy:
     """
     if name not in STRATEGIES:
         raise errors.InputError(
-            f"strategy is '{name}': take one of {', '.join(STRATEGIES)}"
+            f"strategy is '{name}': choose one of {', '.join(STRATEGIES)}"
         )
     return STRATEGIES[name](space, runs)
 

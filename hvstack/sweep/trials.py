@@ -138,7 +138,7 @@ def load_trials(name: str) -> Trials:
             sorted(marker.stem for marker in TRIALS_DIR.glob('*.json'))
         )
         raise errors.InputError(
-            f"trials '{name}': there are none, take one of {names or 'none'}"
+            f"trials '{name}': there are none, choose one of {names or 'none'}"
         )
     document = jsonfile.load(path)
     source_location = document.source_location()

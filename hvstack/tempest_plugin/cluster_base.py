@@ -377,7 +377,7 @@ def check_servers_exist(
     if missing := sorted(set(names) - set(existing)):
         raise errors.CloudError(
             f"the stack's servers {', '.join(missing)} are not in its project "
-            "any more: see 'openstack stack check', and create it anew"
+            "any more: see 'openstack stack check', and create it again"
         )
 
 
@@ -390,6 +390,6 @@ class OwnClusterTest(ClusterTest):
         super().skip_checks()
         if CONF.hvstack.stack:
             raise cls.skipException(
-                'not checked: a cluster that is there is looked at, not '
+                'not checked: a cluster that is there is inspected, not '
                 'changed: leave [hvstack] stack unset'
             )

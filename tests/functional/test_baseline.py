@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bare metal in the lab: inside the caps, without Nova, given back."""
+"""Bare metal in the lab: inside the caps, without Nova, released."""
 
 import json
 import os

@@ -65,7 +65,7 @@ class DestroyTest(HostsTest):
         self.assertEqual(files, sorted(self.state.rglob('*')))
 
         done = self.hvstack('sweep', 'recover', '--os-cloud', cloud)
-        self.assertEqual(f'put back: flavor {name}\n', done.stdout, done)
+        self.assertEqual(f'restored: flavor {name}\n', done.stdout, done)
         self.assertIsNone(self.cloud.compute.find_flavor(name))
 
         done = self.hvstack(*destroy, '--records')

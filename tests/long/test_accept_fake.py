@@ -67,7 +67,7 @@ class FakeTest(AcceptTest):
                 if verdict == 'passed'
             },
         )
-        # What needs a guest was not looked at, and the verdict says so.
+        # What needs a guest was not inspected, and the verdict says so.
         self.assertEqual('not checked', report['verdict'])
         for name in ('topology', 'node_groups', 'replicas', 'small_run'):
             self.assertEqual('not checked', verdicts[f'StackTest.test_{name}'])

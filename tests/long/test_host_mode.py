@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""The lab's hosts are switched to dedicated CPUs, and put back. It is up.
+r"""The lab's hosts are switched to dedicated CPUs, and restored. It is up.
 
     HVSTACK_LAB=1 OS_CLOUD=hvstack-lab \
         stestr --test-path ./tests/long run --serial test_host_mode

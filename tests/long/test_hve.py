@@ -24,7 +24,7 @@ BLOCKS = 3 * FILES
 #: Pairs of hosts, drawn at random beside the one that lost data without HVE.
 PAIRS = 2
 #: A copy whose target has lost its power is tried again after 300 s
-#: (dfs.namenode.reconstruction.pending.timeout-sec), looked at every 300 s:
+#: (dfs.namenode.reconstruction.pending.timeout-sec), inspected every 300 s:
 #: a host of the pair, if HDFS noticed the other one first.
 COPY_SECONDS = 700
 #: What the NameNode says of copies.

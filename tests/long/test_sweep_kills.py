@@ -344,7 +344,7 @@ class SweepKillsTest(SweepCase):
         if done.returncode:
             self.problem(f'recover: {done.returncode} {done.stderr[-500:]}')
         return [
-            line.removeprefix('put back: ')
+            line.removeprefix('restored: ')
             for line in done.stdout.splitlines()
         ]
 

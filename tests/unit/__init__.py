@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unit tests: nothing of the machine's own is looked at, nor a lab on it."""
+"""Unit tests: nothing of the machine's own is inspected, nor a lab on it."""
 
 import atexit
 import os

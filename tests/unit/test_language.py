@@ -19,6 +19,26 @@ OVERRIDES = {
     # Nova
     *('get_available_resource', 'update_provider_tree'),
 }
+#: Phrases of the style guide's table that texts for users do not contain.
+#: The others of that table are left: they have uses that are correct, or are
+#: still in texts.
+PHRASES = (
+    *('take one of', 'is there already', 'comes twice', 'is no list'),
+    *('sort a little once', 'the way there', 'ended with status'),
+    *('stands still', 'for want of memory', 'goes on', 'going on'),
+    *('given back', 'looked at', 'anew', 'dell deck', 'power cut', 'put back'),
+    *('puts back', 'make no sense', 'makes no sense', 'beside the figures'),
+    *('in vain', 'cannot be:', 'of ours', 'a node more'),
+    *('said beside', 'what to go over', 'one room per task', 'sitting'),
+    *('the last one last', 'things of it', 'ends with status'),
+)
+#: Texts that users read, which are not Python modules.
+TEXTS = (
+    *('README.md', 'CONTRIBUTING.rst', 'HACKING.rst', 'doc/source/**/*.md'),
+    *('releasenotes/notes/*.yaml', 'hvstack/share/**/*.sh'),
+    *('hvstack/share/**/*.yaml', 'hvstack/share/**/*.j2'),
+    *('hvstack/report/*.j2', 'hvstack/lab/images/files/**/*'),
+)
 #: Words that add nothing to the name of a function.
 FILLER = {
     *('a', 'all', 'an', 'and', 'as', 'by', 'each', 'for', 'from', 'in', 'is'),
@@ -108,6 +128,51 @@ def split_words(text: str) -> set[str]:
     """Return the words of a text or name in lower case, in the singular."""
     parts = re.findall(r'[A-Z]?[a-z]+|[A-Z]+', text)
     return {word.lower() for word in parts} - FILLER
+
+
+def list_phrases(path: Path, text: str) -> list[str]:
+    """Return the places of phrases that texts do not contain."""
+    pattern = '|'.join(
+        r'\s+'.join(map(re.escape, phrase.split())) for phrase in PHRASES
+    )
+    return [
+        f'{path}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]}'
+        for match in re.finditer(
+            rf'(?<![\w-])(?:{pattern})(?![\w-])', text, re.IGNORECASE
+        )
+    ]
+
+
+class PhrasesTest(testtools.TestCase):
+    """Phrases of the style guide's table are in no text for users."""
+
+    def test_modules(self) -> None:
+        """Also docstrings and comments, and strings of several lines."""
+        phrases = []
+        for path, tree in parse_modules('hvstack/**/*').items():
+            phrases += list_phrases(path, (TOP / path).read_text('utf-8'))
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Constant) and isinstance(
+                    node.value, str
+                ):
+                    phrases += list_phrases(path, node.value)
+        self.assertEqual([], phrases)
+
+    def test_other_texts(self) -> None:
+        phrases = []
+        for pattern in TEXTS:
+            paths = [
+                path
+                for path in TOP.glob(pattern)
+                if path.is_file() and path != STYLE
+            ]
+            self.assertNotEqual([], paths, pattern)
+            for path in paths:
+                phrases += list_phrases(
+                    path.relative_to(TOP),
+                    path.read_bytes().decode('utf-8', 'replace'),
+                )
+        self.assertEqual([], phrases)
 
 
 class NamesTest(testtools.TestCase):

@@ -55,7 +55,7 @@ class Load(Files):
 
     def test_duplicate_key(self) -> None:
         text = self.refused('a: 1\nb:\n  c: 1\n  c: 2\n')
-        self.assertTrue(text.startswith("/a.yaml:4: 'b.c' comes twice"))
+        self.assertTrue(text.startswith("/a.yaml:4: 'b.c' is duplicated"))
 
     def test_aliases_cannot_blow_up(self) -> None:
         lines = ['a0: &a0 [x, x]']

@@ -83,7 +83,7 @@ def up(lab_settings: LabSettings, progress: Progress) -> None:
     """Bring the lab's hosts to what is wanted.
 
     Hosts too many go, unless they have servers; changed ones are started
-    anew, unless they have servers.
+    again, unless they have servers.
 
     :raises hvstack.errors.BusyError: servers are in the way; they are named.
     :raises hvstack.errors.DeadlineExceededError: a host does not come up.
@@ -94,7 +94,7 @@ def up(lab_settings: LabSettings, progress: Progress) -> None:
     for size in hosts:
         if host.is_bare(size.name) and host.is_abandoned(size.name):
             progress.say(
-                f'{size.name} was left without Nova: starting it anew'
+                f'{size.name} was left without Nova: starting it again'
             )
             host.shut_down(size.name)
     backend.warn(hosts, progress)
@@ -297,6 +297,6 @@ def find(name: str) -> HostSize:
         if size.name == name:
             return size
     raise errors.InputError(
-        f"there is no lab host '{name}': take one of "
+        f"there is no lab host '{name}': choose one of "
         f'{", ".join(size.name for size in hosts)}'
     )

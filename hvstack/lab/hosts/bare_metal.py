@@ -47,7 +47,7 @@ def prepare(name: str, image: Path | None = None) -> None:
             )
         image = built.outputs['lxc']
     # Whoever asked is the parent of this program: hosts of one that is gone
-    # are given back at the next 'lab up'.
+    # are released at the next 'lab up'.
     pid_files.write(host.bare_record(name), os.getppid())
     host.supervisorctl(name, 'stop', 'all')
     host_dir = host.directory(name)

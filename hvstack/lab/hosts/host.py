@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One lab host: namespaces, network and agents, from power-on to power cut.
+"""One lab host: namespaces, network and agents, from power-on to power-off.
 
 A host is a set of namespaces (mount, UTS, IPC, PID, network, cgroup) with a
 PID 1 of its own under a cgroup that caps everything in it. As all paths in

@@ -60,7 +60,7 @@ def build(
     for output in outputs:
         if output not in store.OUTPUTS:
             raise errors.InputError(
-                f"there is no output '{output}', take one of "
+                f"there is no output '{output}', choose one of "
                 f'{", ".join(store.OUTPUTS)}'
             )
     if recipe.hadoop:

@@ -46,8 +46,8 @@ def upload(
     """Have a guest image in Glance, and return its id.
 
     Of hvstack's images with that name, those of another build are removed
-    once the new one is there; servers that run from them go on. An upload
-    that was interrupted is begun anew.
+    once the new one is there; servers that run from them continue. An upload
+    that was interrupted is begun again.
 
     :param conn: a connection; by Glance's default policy, only an
         administrator's may create a public image.

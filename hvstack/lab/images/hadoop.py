@@ -14,7 +14,7 @@ from pathlib import Path
 from hvstack import errors, paths, processutils, textfile
 from hvstack.lab.images import recipes, rootfs
 
-#: SHA-256 of every jar, as sha256sum prints it. Made anew with the pom.
+#: SHA-256 of every jar, as sha256sum prints it. Made again with the pom.
 DIGESTS = Path(__file__).with_name('jars.sha256')
 #: Folders of a release that hold jars.
 JARS = re.compile(

@@ -130,7 +130,7 @@ def recipe(name: str) -> Recipe:
         return RECIPES[name]
     except KeyError:
         raise errors.InputError(
-            f"there is no guest image '{name}', take one of "
+            f"there is no guest image '{name}', choose one of "
             f'{", ".join(sorted(RECIPES))}'
         ) from None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No verdict speaks for flavors that were not looked at."""
+"""No verdict speaks for flavors that were not inspected."""
 
 import json
 import unittest

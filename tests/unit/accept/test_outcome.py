@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was not looked at is never passed, and the report says all of it."""
+"""What was not inspected is never passed, and the report says all of it."""
 
 import io
 import json
@@ -99,7 +99,7 @@ class ReadTest(testtools.TestCase):
         text = (
             'Traceback (most recent call last):\n'
             '  File "a.py", line 1, in test\n    self.look()\n'
-            "hvstack.errors.CommandError: 'virsh' ended with status 1: "
+            "hvstack.errors.CommandError: 'virsh' exited with status 1: "
             'error: failed\nerror: no connection\n'
         )
         (test_result,) = (
@@ -108,7 +108,7 @@ class ReadTest(testtools.TestCase):
             .read()
         )
         self.assertEqual(
-            "'virsh' ended with status 1: error: failed error: no connection",
+            "'virsh' exited with status 1: error: failed error: no connection",
             test_result.reason,
         )
 

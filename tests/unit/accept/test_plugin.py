@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A missing option is named in one line, and nothing is looked at."""
+"""A missing option is named in one line, and nothing is inspected."""
 
 import unittest
 from typing import Any

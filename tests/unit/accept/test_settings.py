@@ -523,7 +523,7 @@ class HostLookTest(testtools.TestCase):
         self.assertFalse(directory.exists())
 
     def test_all_guests(self) -> None:
-        # The second ends before it is looked at.
+        # The second ends before it is inspected.
         directory = self.program(
             'virsh',
             """case "$*" in

@@ -123,7 +123,7 @@ class CreateTest(OnHostsTest):
     def test_refusals(self) -> None:
         for hosts, part, *args in (
             (1, 'they need 2 hosts', '--controllers', 'separate'),
-            (8, '9 workers cannot be', '--workers', '9'),
+            (8, 'Cannot place 9 workers', '--workers', '9'),
             (8, 'replication 8', '--replication', '8'),
             (8, 'deployment 3 needs 2', '--deployment', '3'),
             (8, '--namenode-handlers is 0', '--namenode-handlers', '0'),
@@ -239,7 +239,7 @@ class MadeTest(OnHostsTest):
         """Nothing of it is touched."""
         entry = journal.note('stack', {'name': 'mine'}, 'here')
         journal.hand_over([entry], 'cluster mine')
-        self.assertIn("a cluster 'mine' is there already", self.failed())
+        self.assertIn("a cluster 'mine' already exists", self.failed())
         (remaining_entry,) = journal.entries()
         self.assertEqual('cluster mine', remaining_entry.owner)
         self.assertEqual(0, self.stack_creations.call_count)
@@ -250,7 +250,7 @@ class MadeTest(OnHostsTest):
         )
         message = self.failed()
         self.assertIn('no such image', message)
-        self.assertIn('not put back (flavor hv-vsphere6-controller', message)
+        self.assertIn('not restored (flavor hv-vsphere6-controller', message)
         self.assertEqual(
             {'flavor'},
             {journal_entry.kind for journal_entry in journal.entries()},
@@ -289,7 +289,7 @@ class AfterTest(ClusterTest):
     def test_in_another_cloud(self) -> None:
         self.note_flavor('elsewhere')
         message = self.refused('delete', 'mine')
-        self.assertIn('1 things of it are in another cloud', message)
+        self.assertIn('1 of its resources are in another cloud', message)
         self.assertIn('--tenant-os-cloud', message)
         self.assertEqual(1, len(journal.entries()))
 
@@ -310,7 +310,7 @@ class AfterTest(ClusterTest):
         self.assertEqual(2, len(journal.entries()))
         self.note_flavor('elsewhere')
         message = self.refused('delete', 'mine', '--dry-run')
-        self.assertIn('1 things of it are in another cloud', message)
+        self.assertIn('1 of its resources are in another cloud', message)
 
     def test_delete_says_what_it_does(self) -> None:
         self.useFixture(
@@ -559,7 +559,7 @@ class EnvironmentTest(ClusterTest):
                 yaml.safe_load(out)['parameters']['hdfs_site'],
             )
             message = self.refused(*args, '--replication', str(replicas + 1))
-            self.assertIn(f'replication {replicas + 1} cannot be', message)
+            self.assertIn(f'Cannot use replication {replicas + 1}', message)
 
     def test_volume_types(self) -> None:
         """Each of them must be there."""
@@ -582,7 +582,7 @@ class EnvironmentTest(ClusterTest):
 
     def test_refusals(self) -> None:
         for part, *args in (
-            ('31 workers cannot be', '--hosts', '8', '--workers', '31'),
+            ('Cannot place 31 workers', '--hosts', '8', '--workers', '31'),
             ('replication 4', '--hosts', '3', '--replication', '4'),
             ("no flavor 'no'", '--hosts', '3', '--worker-flavor', 'no'),
             ('--hosts is 0: give 1', '--hosts', '0'),

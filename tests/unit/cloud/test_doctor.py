@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cloud is looked at before anything is made on it."""
+"""A cloud is inspected before anything is made on it."""
 
 import re
 from typing import Any

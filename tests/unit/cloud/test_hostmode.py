@@ -68,7 +68,7 @@ class HostModeTest(testtools.TestCase):
         )
         (entry,) = journal.own()
         self.assertEqual('shared', entry.data['before'])
-        # What is so already is not switched, and not put back.
+        # What is so already is not switched, and not restored.
         self.assertFalse(self.switch('dedicated'))
         self.assertEqual(['host_mode dedicated'], undo.undo_own([self.conn]))
         self.assertEqual('shared', self.file.read_text())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocation ratios: set with the journal, put back, foreign ones kept."""
+"""Allocation ratios: set with the journal, restored, foreign ones kept."""
 
 from typing import Any
 

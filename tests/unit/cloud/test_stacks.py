@@ -83,7 +83,7 @@ class StacksTest(testtools.TestCase):
         error = self.assertRaises(
             errors.CloudError, stacks.wait, self.conn, 's1', timeout=5
         )
-        self.assertIn('cannot be looked at', str(error))
+        self.assertIn('cannot be inspected', str(error))
 
     def test_a_stack_that_is_gone(self) -> None:
         get_mock = self.http.get(f'{URL}/s1', status_code=404)

@@ -289,7 +289,7 @@ class PlanTest(testtools.TestCase):
         self.assertIn('take combined ones', message)
         self.hosts(2)
         message = self.refused('i1', controllers='separate')
-        self.assertIn('take more hosts', message)
+        self.assertIn('use more hosts', message)
 
     def test_deployments(self) -> None:
         self.hosts(8)

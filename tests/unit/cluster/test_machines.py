@@ -286,4 +286,4 @@ class TakenTest(_Cloud):
         )
         error = self.assertRaises(errors.CloudError, self.acquire().__enter__)
         self.assertIn('nothing of its host', str(error))
-        self.assertIn('not put back (keypair hv-bare-', str(error))
+        self.assertIn('not restored (keypair hv-bare-', str(error))

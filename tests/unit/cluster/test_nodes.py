@@ -168,7 +168,7 @@ class SSHNodeTest(testtools.TestCase):
     def test_another_failure_of_ssh(self) -> None:
         (self.directory / 'ssh.refusal').write_text('Connection refused\n')
         failure = self.assertRaises(errors.CommandError, self.node.run, 'true')
-        self.assertIn("'w1: true' ended with status 255", str(failure))
+        self.assertIn("'w1: true' exited with status 255", str(failure))
         self.assertEqual(255, self.node.run('true', check=False).returncode)
 
     def test_opens_one_shared_connection(self) -> None:

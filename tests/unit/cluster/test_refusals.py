@@ -33,15 +33,15 @@ class RefusalTest(testtools.TestCase):
         validation.workers(30, 30, parse('i4'), 8)
         message = self.refused(validation.workers, 31, 30, parse('i4'), 8)
         self.assertEqual(
-            '31 workers cannot be: 8 hosts of 4 slots leave 30 for workers, '
-            'take 1 to 30, or more hosts or instances',
+            'Cannot place 31 workers: 8 hosts of 4 slots leave 30 for '
+            'workers, take 1 to 30, or more hosts or instances',
             message,
         )
         self.refused(validation.workers, 0, 30, parse('i4'), 8)
 
     def test_no_slot_at_all(self) -> None:
         message = self.refused(validation.workers, 1, 0, parse('i1'), 2)
-        self.assertIn('take more hosts', message)
+        self.assertIn('use more hosts', message)
 
     def test_more_resources_than_heat_takes(self) -> None:
         """The largest cluster of vsphere6, 636 workers, needs more."""
@@ -100,7 +100,7 @@ class RefusalTest(testtools.TestCase):
 
     def test_an_unknown_storage_mode(self) -> None:
         message = self.refused(lambda: Configuration(storage='nfs'))
-        self.assertIn('take one of local, ceph', message)
+        self.assertIn('choose one of local, ceph', message)
 
     def test_a_flavor_that_is_not_dedicated(self) -> None:
         configuration = parse('i2-dedicated')

@@ -88,7 +88,7 @@ class RefuseTest(testtools.TestCase):
         self.out(4)
         message = self.refused(5)
         self.assertEqual(
-            '2 more workers cannot be: the hosts that are up have 1 slots '
+            'Cannot add 2 workers: the hosts that are up have 1 slots '
             'left, take up to 4 workers, or more hosts',
             message,
         )

@@ -29,7 +29,7 @@ class Answering:
     safe_mode: str = ''
     running: bool = True
     role: str = 'worker'
-    #: Whether it runs once somebody has looked at it.
+    #: Whether it runs once somebody has inspected it.
     late: bool = False
     files: dict[str, str] = field(default_factory=dict)
 

@@ -173,7 +173,7 @@ class TestNode(testtools.TestCase):
         )
         done = self.node('start')
         self.assertEqual(0, done.returncode)
-        self.assertIn('node-setup ended with status 3', done.stderr)
+        self.assertIn('node-setup exited with status 3', done.stderr)
         self.assertEqual('set up', self.calls(3)[0])
         limits = Path(f'/proc/{self.pid("datanode")}/limits').read_text(
             encoding='utf-8'

@@ -143,7 +143,7 @@ class Findings(testtools.TestCase):
             run('i1', 0, 9, reason='x', observations={'killed': [line]})
         )
         self.assertEqual(
-            {'killed for want of memory': f'run 0: {line}'},
+            {'OOM-killed': f'run 0: {line}'},
             self.list_findings(record),
         )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep is begun, looked at and resumed from marker and records alone."""
+"""A sweep is begun, inspected and resumed from marker and records alone."""
 
 import io
 import json

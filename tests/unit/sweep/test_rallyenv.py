@@ -179,5 +179,5 @@ class DatabaseTest(_Clouds):
     def test_anything_else_is_as_rally_says(self) -> None:
         message = self.failure(errors.CommandError, 'no idea\n', 'db ensure')
         self.assertIn(
-            "'rally db ensure' ended with status 1: no idea", message
+            "'rally db ensure' exited with status 1: no idea", message
         )

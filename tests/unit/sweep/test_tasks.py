@@ -122,7 +122,8 @@ class TaskTest(testtools.TestCase):
                     **{typo: [1]},
                 )
                 self.assertIn(
-                    f"unknown task argument '{typo}': take one of", str(error)
+                    f"unknown task argument '{typo}': choose one of",
+                    str(error),
                 )
                 self.assertNotIn('\n', str(error))
 
@@ -136,7 +137,7 @@ class TaskTest(testtools.TestCase):
                 KeyError, TASKS.from_string(text).render, vaules=[1]
             )
             accepted = set(
-                error.args[0].partition('take one of ')[2].split(', ')
+                error.args[0].partition('choose one of ')[2].split(', ')
             )
             if path.name == 'sweep.yaml':
                 used |= {'sweep', 'workloads'}

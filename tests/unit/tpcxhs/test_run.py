@@ -455,7 +455,7 @@ class RunTest(testtools.TestCase):
         )
 
     def warm_up(self) -> None:
-        # The check of these files fails, after all that is looked at here.
+        # The check of these files fails, after all that is inspected here.
         self.assertRaises(
             errors.RunFailedError, run.warm_up, self.cluster, self.workload
         )

@@ -19,7 +19,7 @@ _OUTPUTS = ('controller', 'workers', 'topology', 'web_uis', 'ssh')
 
 @decorators.serial
 class StackTest(ClusterVolumesTest):
-    """One cluster, looked at from all sides."""
+    """One cluster, inspected from all sides."""
 
     @classmethod
     def resource_setup(cls) -> None:
