@@ -46,7 +46,7 @@ from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
 from hvstack.results import evidence, record, record_data, signing
 from hvstack.results.record_data import RunRecord
-from tests.unit.report.test_earned import Sweep
+from tests.unit.report.test_approval import Sweep
 from tests.unit.results import factory
 
 Data = dict[str, Any]

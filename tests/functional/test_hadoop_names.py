@@ -9,7 +9,7 @@ import testtools
 
 from hvstack import paths, processutils
 from hvstack.hadoop import tuning_profiles
-from tests.unit.hadoop.test_tables import (
+from tests.unit.hadoop.test_papers_parameters import (
     KNOWN,
     NOT_IN_DEFAULTS,
     SITE_FILES,

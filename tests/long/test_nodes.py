@@ -15,7 +15,7 @@ from hvstack.tpcxhs import run as tpcxhs
 from hvstack.tpcxhs.result import RunResult
 from hvstack.tpcxhs.workload import Workload
 from tests.functional.test_cluster import LabTest
-from tests.unit.hadoop.test_sites import parse_properties
+from tests.unit.hadoop.test_site_files import parse_properties
 
 NAME = 'hv-test-nodes'
 TUNING = 'vsan'

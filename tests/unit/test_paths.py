@@ -23,7 +23,7 @@ from hvstack.lab import lock
 from hvstack.lab.images import store
 from hvstack.results import signing
 from hvstack.sweep import sweep_store
-from tests.unit.report.test_earned import Sweep
+from tests.unit.report.test_approval import Sweep
 from tests.unit.results import factory
 
 

@@ -14,7 +14,7 @@ from hvstack.cli.app import main
 from hvstack.model import catalogue
 from hvstack.model.configuration import parse
 from hvstack.results import evidence, record
-from tests.unit.report.test_earned import LAB, Sweep
+from tests.unit.report.test_approval import LAB, Sweep
 from tests.unit.results.factory import run, save
 
 

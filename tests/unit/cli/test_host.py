@@ -14,7 +14,7 @@ from hvstack import host_profiles
 from hvstack.cli.app import main
 from hvstack.model.host import HostDisks
 from tests.unit.cloud import fake
-from tests.unit.model.test_detected import CLOUD, SAMPLES
+from tests.unit.model.test_host_detection import CLOUD, SAMPLES
 
 #: As clouds.yaml has it.
 CLOUDS_ENTRY = {

@@ -23,7 +23,7 @@ from hvstack.hadoop.site_files import TABLE
 from hvstack.model.topology import parse_table
 from hvstack.progress import Progress
 from tests.unit.cloud import fake
-from tests.unit.cloud.test_updates import URL, group, stack
+from tests.unit.cloud.test_stack_updates import URL, group, stack
 from tests.unit.cluster.fake import FakeCluster, FakeNode
 
 

@@ -10,7 +10,7 @@ from hvstack.cluster.scale import ScalePlan, refuse
 from hvstack.cluster.topology_refresh import StackNode
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_quotas import limits
-from tests.unit.cloud.test_updates import URL, group, stack
+from tests.unit.cloud.test_stack_updates import URL, group, stack
 
 
 class RefuseTest(testtools.TestCase):

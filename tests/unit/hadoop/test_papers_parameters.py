@@ -9,7 +9,7 @@ import testtools
 
 from hvstack.hadoop import properties, site_files, sizing, tuning_profiles
 from hvstack.hadoop.properties import CORE, HDFS, MAPRED, YARN
-from tests.unit.hadoop.test_sites import parse_properties
+from tests.unit.hadoop.test_site_files import parse_properties
 
 SITE_FILES = (CORE, HDFS, YARN, MAPRED)
 #: Names of ours that Hadoop 3.4.2's default files have; the functional test

@@ -13,7 +13,7 @@ from hvstack import errors
 from hvstack.hadoop import os_profiles, site_files
 from hvstack.hadoop.os_profiles import Kind
 from hvstack.hadoop.sizing import size_node
-from tests.unit.hadoop.test_sites import parse_properties
+from tests.unit.hadoop.test_site_files import parse_properties
 
 UUID = '0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0'
 #: How vsphere6's file system is noted.

@@ -13,7 +13,7 @@ from hvstack.cluster import node_counts, validation
 from hvstack.cluster.plan import ClusterDisks, ClusterFlavors
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.flavor import Flavor, derive_flavor
-from tests.unit.cluster.test_environments import (
+from tests.unit.cluster.test_heat_environment import (
     PLAN,
     change_nodes,
     change_spec,
