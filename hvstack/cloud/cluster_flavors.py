@@ -94,6 +94,6 @@ def find_differences(existing: Any, flavor: Flavor) -> list[str]:
 
 
 def undo(conn: Connection, data: dict[str, Any]) -> None:
-    """Delete a flavor that we made; servers that use it continue."""
+    """Delete a flavor that we made; servers that use it stay."""
     with refused(f"flavor '{data['name']}' cannot be deleted"):
         conn.compute.delete_flavor(data['id'], ignore_missing=True)

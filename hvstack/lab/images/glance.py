@@ -46,7 +46,7 @@ def upload(
     """Have a guest image in Glance, and return its id.
 
     Of hvstack's images with that name, those of another build are removed
-    once the new one is there; servers that run from them continue. An upload
+    once the new one is there; servers that run from them stay. An upload
     that was interrupted is begun again.
 
     :param conn: a connection; by Glance's default policy, only an
