@@ -125,7 +125,7 @@ def _of_cloud(parsed_args: argparse.Namespace) -> dict[str, Any]:
     host = parsed_args.from_cloud
     if parsed_args.disks is None:
         raise errors.InputError(
-            f'{host}: no API tells its data disks, give --disks 20x600 with '
+            f'{host}: no API reports its data disks, give --disks 20x600 with '
             '--rotational, or --disks none'
         )
     disks = host_detection.parse_disks_option(

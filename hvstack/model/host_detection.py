@@ -88,7 +88,7 @@ def parse_lscpu(lscpu: Any, memory: Mapping[int, int]) -> dict[str, Any]:
         ]
     except (KeyError, TypeError, ValueError) as exc:
         raise errors.InputError(
-            f'lscpu tells no CPU, socket and core ({exc!r}): update '
+            f'lscpu reports no CPU, socket and core ({exc!r}): update '
             'util-linux, or write the profile by hand'
         ) from exc
     sockets = {socket for _, _, socket, _ in cpu_locations}
@@ -134,7 +134,7 @@ def parse_meminfo(meminfo: str) -> int:
     match = re.search(r'MemTotal:\s+(\d+) kB', meminfo)
     if not match:
         raise errors.InputError(
-            'the kernel tells no MemTotal: write the profile by hand'
+            'the kernel reports no MemTotal: write the profile by hand'
         )
     return int(match[1]) // 1024
 
@@ -273,7 +273,7 @@ def parse_inventories(
     :param traits: Placement's.
     :param cpu_info: Nova's, empty from compute API 2.88 on.
     :param sockets: said by the user, as are the other two: libvirt counts
-        the sockets of a cell, and no API tells how large cells are.
+        the sockets of a cell, and no API reports how large cells are.
     :param cells: number of equal NUMA cells.
     :raises hvstack.errors.InputError: something is not told, or does not
         fit.
@@ -296,7 +296,7 @@ def parse_inventories(
     for option, value in (('--sockets', sockets), ('--threads', threads)):
         if not value:
             raise errors.InputError(
-                f'{host}: no API tells its sockets or threads of a core: '
+                f'{host}: no API reports its sockets or threads of a core: '
                 f'give {option}'
             )
     assert sockets and threads
@@ -333,13 +333,13 @@ def _count_cells(
     if cells is None and reported_cells != 1:
         raise errors.InputError(
             f'{host}: {reported_cells or "an unknown number of"} NUMA cells, '
-            'of which no API tells the size: say with --cells how many equal '
-            'ones there are, or write the profile by hand'
+            'of which no API reports the size: say with --cells how many '
+            'equal ones there are, or write the profile by hand'
         )
     cells = cells or 1
     if reported_cells not in (None, cells):
         raise errors.InputError(
-            f'{host}: --cells {cells}, but Nova tells {reported_cells}: '
+            f'{host}: --cells {cells}, but Nova reports {reported_cells}: '
             'correct it'
         )
     return cells

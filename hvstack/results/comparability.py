@@ -228,7 +228,7 @@ def _list_unknown_software(
         for environment in environments
     ):
         missing_facts.append(
-            "Nova's release (its API tells a microversion alone)"
+            "Nova's release (its API reports a microversion alone)"
         )
     for name in ('nova', 'qemu', 'libvirt'):
         if any(

@@ -30,7 +30,7 @@ PHRASES = (
     *('puts back', 'make no sense', 'makes no sense', 'beside the figures'),
     *('in vain', 'cannot be:', 'of ours', 'a node more'),
     *('said beside', 'what to go over', 'one room per task', 'sitting'),
-    *('the last one last', 'things of it', 'ends with status'),
+    *('the last one last', 'things of it', 'ends with status', 'stand-in'),
 )
 #: Texts that users read, which are not Python modules.
 TEXTS = (

@@ -270,7 +270,7 @@ class Cloud(Refusals):
             ({}, '--cells'),
             ({'cells': 2}, '--sockets'),
             ({'cells': 2, 'sockets': 2, 'cpu_info': {}}, '--threads'),
-            ({'cells': 4, 'sockets': 2}, 'but Nova tells 2'),
+            ({'cells': 4, 'sockets': 2}, 'but Nova reports 2'),
             ({'cells': 2, 'sockets': 3}, 'correct --sockets'),
             ({'cells': 2, 'sockets': 2, 'threads': 1}, 'HYPERTHREADING'),
         ):

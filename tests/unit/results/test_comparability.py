@@ -160,7 +160,7 @@ class Comparable(testtools.TestCase):
         )
         self.assertEqual(
             [
-                "Nova's release (its API tells a microversion alone)",
+                "Nova's release (its API reports a microversion alone)",
                 'qemu',
                 'libvirt',
             ],
