@@ -121,6 +121,27 @@ _HADOOP = (
     ),
 )
 
+_BENCHMARK = (
+    cfg.IntOpt(
+        'phase_timeout',
+        default=0,
+        min=0,
+        max=_MAX_SECONDS,
+        help='Deadline of each phase of a run in seconds. 0 computes it from '
+        'the size of the data, the hosts, and the earlier runs of the sweep. '
+        'A phase that makes progress continues after its deadline.',
+    ),
+    cfg.IntOpt(
+        'stall_timeout',
+        default=900,
+        min=30,
+        max=_MAX_SECONDS,
+        help='Maximum time without progress of the jobs, in seconds, before '
+        'a phase is stopped after its deadline. YARN and MapReduce need 600 '
+        'seconds before they replace a lost node or task.',
+    ),
+)
+
 _SWEEP = (
     cfg.StrOpt(
         'baseline_hosts',
@@ -166,6 +187,7 @@ _RECORDS = (
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return all options, for oslo.config's sample and for Rally."""
     return [
+        ('benchmark', list(_BENCHMARK)),
         ('cloud', list(_CLOUD)),
         ('hadoop', list(_HADOOP)),
         ('records', list(_RECORDS)),

@@ -55,6 +55,7 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: str | os.PathLike[str] | None = None,
     display_argv: Sequence[str] | None = None,
+    on_timeout: Callable[[], float] | None = None,
 ) -> Result:
     """Run a program to its end.
 
@@ -70,6 +71,9 @@ def run(
     :param cwd: folder to run in.
     :param display_argv: what to name in errors and in the log instead of
         ``argv``, where that holds a secret.
+    :param on_timeout: function that is called when the time is over, and
+        returns how many more seconds the program may take; 0 kills it. None
+        kills it at once.
     :raises hvstack.errors.CommandError: it failed, or cannot be started.
     :raises hvstack.errors.DeadlineExceededError: it took too long; it was
         killed.
@@ -93,12 +97,13 @@ def run(
     except OSError as exc:
         raise errors.CommandError(names, 127, str(exc)) from exc
     try:
-        out, err = _communicate(process, stdin, timeout)
+        out, err = _communicate(process, stdin, timeout, on_timeout)
     except subprocess.TimeoutExpired:
         _kill_session(process)
         out, err = process.communicate()
+        seconds = time.monotonic() - started_at if on_timeout else timeout
         raise errors.DeadlineExceededError(
-            f"'{' '.join(names)[:200]}' did not end within {timeout:.0f} s: "
+            f"'{' '.join(names)[:200]}' did not end within {seconds:.0f} s: "
             f'{tail(err) or tail(out) or "it printed nothing"}'
         ) from None
     except BaseException:
@@ -166,7 +171,10 @@ def retried(
 
 
 def _communicate(
-    process: subprocess.Popen[str], stdin: str | None, timeout: float
+    process: subprocess.Popen[str],
+    stdin: str | None,
+    timeout: float,
+    on_timeout: Callable[[], float] | None,
 ) -> tuple[str, str]:
     end = clock() + timeout
     remaining_seconds = timeout
@@ -176,7 +184,10 @@ def _communicate(
         except subprocess.TimeoutExpired:
             remaining_seconds = end - clock()
             if remaining_seconds <= 0:
-                raise
+                remaining_seconds = on_timeout() if on_timeout else 0
+                if remaining_seconds <= 0:
+                    raise
+                end = clock() + remaining_seconds
             stdin = None  # It is on its way, and may be given only once.
 
 

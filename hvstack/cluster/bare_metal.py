@@ -5,6 +5,7 @@ import contextlib
 import json
 import shlex
 import uuid
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -78,6 +79,7 @@ class _Recorder(ShellNode):
         timeout: float = 600,
         check: bool = True,
         stdin: str | None = None,
+        on_timeout: Callable[[], float] | None = None,
     ) -> processutils.Result:
         """Note a command; it returns as if it had failed in silence."""
         reason = 'Start, configure and stop Hadoop'

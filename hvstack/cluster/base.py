@@ -3,7 +3,7 @@
 
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -50,6 +50,7 @@ class ShellNode(ABC):
         timeout: float = 600,
         check: bool = True,
         stdin: str | None = None,
+        on_timeout: Callable[[], float] | None = None,
     ) -> processutils.Result:
         """Run a shell command as root; errors name the node."""
         result = processutils.run(
@@ -57,6 +58,7 @@ class ShellNode(ABC):
             timeout=timeout,
             check=False,
             stdin=stdin,
+            on_timeout=on_timeout,
             display_argv=self._display_argv(command),
         )
         if check and result.returncode != 0:

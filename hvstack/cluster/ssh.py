@@ -2,6 +2,7 @@
 """Nodes reached by the ssh program."""
 
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,6 +59,7 @@ class SSHNode(ShellNode):
         timeout: float = 600,
         check: bool = True,
         stdin: str | None = None,
+        on_timeout: Callable[[], float] | None = None,
     ) -> processutils.Result:
         """Run a shell command as root; errors name the node.
 
@@ -66,6 +68,7 @@ class SSHNode(ShellNode):
         :param check: raise if the command fails. A refused host key raises
             in any case.
         :param stdin: text for the command's standard input.
+        :param on_timeout: see :func:`hvstack.processutils.run`.
         :returns: the command's result.
         :raises hvstack.errors.HostKeyError: the node's host key is unknown,
             or not the recorded one.
@@ -73,7 +76,11 @@ class SSHNode(ShellNode):
             cannot connect.
         """
         result = super().run(
-            command, timeout=timeout, check=False, stdin=stdin
+            command,
+            timeout=timeout,
+            check=False,
+            stdin=stdin,
+            on_timeout=on_timeout,
         )
         if result.returncode == _SSH_ERROR and _REFUSED in result.stderr:
             raise errors.HostKeyError(self._refusal(result.stderr))

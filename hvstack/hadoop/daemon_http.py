@@ -6,7 +6,7 @@ The web interfaces of Hadoop need not be reachable from other machines.
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -44,6 +44,7 @@ class Runner(Protocol):
         timeout: float = 600,
         check: bool = True,
         stdin: str | None = None,
+        on_timeout: Callable[[], float] | None = None,
     ) -> processutils.Result:
         """Run a shell command as root.
 
@@ -51,6 +52,7 @@ class Runner(Protocol):
         :param timeout: maximum number of seconds.
         :param check: whether a non-zero exit status raises an error.
         :param stdin: text for the standard input; None for no input.
+        :param on_timeout: see :func:`hvstack.processutils.run`.
         :raises hvstack.errors.CommandError: the command failed and ``check``
             is set.
         :raises hvstack.errors.DeadlineExceededError: the command took too

@@ -67,6 +67,7 @@ class TPCxHS(scenario.OpenStackScenario):
         before: str | None = None,
         storage: str | None = None,
         kit: str | None = None,
+        phase_timeout: int | None = None,
         setup: dict[str, Any] | None = None,
         keep: bool = False,
     ) -> None:
@@ -96,6 +97,9 @@ class TPCxHS(scenario.OpenStackScenario):
         :param storage: ``deck`` lets the cloud decide for configurations
             without a storage: Ceph with a single copy, or local.
         :param kit: directory of TPC's kit, which executes runs in pairs.
+        :param phase_timeout: deadline of each phase in seconds, after which a
+            phase continues only while it makes progress; 0 computes it, and
+            None uses the option of hvstack.conf.
         :param setup: settings of the cluster: ``tuning`` and ``os_profile``,
             also for bare metal; with storage ceph also the ``disks`` of a
             worker, ``volume_type``, and the ``copies`` and ``osd_groups`` that
@@ -119,6 +123,7 @@ class TPCxHS(scenario.OpenStackScenario):
                 'storage': storage,
                 'without': without,
                 'kit': kit,
+                'phase_timeout': phase_timeout,
                 'setup': setup,
             }
         )
@@ -210,6 +215,7 @@ def _measure_runs(
             sweep_store.RECORDS_DIR,
             args.kit,
             run_numbers,
+            args.phase_timeout,
         ),
         task.progress,
     )

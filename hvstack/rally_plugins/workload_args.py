@@ -49,6 +49,7 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
         'baseline': {'type': 'string', 'minLength': 1},
         'allow': {'type': 'array', 'items': {'type': 'string'}},
         'kit': {'type': 'string', 'minLength': 1},
+        'phase_timeout': {'type': 'integer', 'minimum': 0},
         'skip': {'type': 'boolean'},
         'without': {
             'type': 'array',
@@ -146,6 +147,7 @@ class WorkloadArgs:
     before: Configuration | None = None
     open_storage: frozenset[Target] = frozenset()
     kit: Path | None = None
+    phase_timeout: int | None = None
     setup: NodeSetup = NodeSetup()
     keep: bool = False
 
@@ -200,6 +202,7 @@ def parse_args(config: Mapping[str, Any]) -> WorkloadArgs:
         before=parse(before) if before else None,
         open_storage=frozenset(map(parse_target, open_names)),
         kit=Path(config['kit']) if config.get('kit') else None,
+        phase_timeout=config.get('phase_timeout'),
         setup=NodeSetup(**(config.get('setup') or {})),
         keep=bool(config.get('keep')),
     )

@@ -21,10 +21,15 @@ from hvstack import errors, textfile
 from hvstack.cluster.base import Cluster, Node
 from hvstack.progress import Progress
 from hvstack.results import passes, record_data, signing
-from hvstack.results.benchmark import KIT_SIZES, PHASES
+from hvstack.results.benchmark import KIT_SIZES
 from hvstack.results.run_store import FileRunStore
 from hvstack.tpcxhs import datacheck, run
-from hvstack.tpcxhs.phases import PHASE_SECONDS
+from hvstack.tpcxhs.deadlines import (
+    Limits,
+    StallWatch,
+    describe_hosts,
+    load_limits,
+)
 from hvstack.tpcxhs.result import RunResult, RunSpec
 from hvstack.tpcxhs.workload import Workload
 
@@ -44,8 +49,6 @@ KIT_DIR = '/opt/hvstack-kit'
 _DATA = 'TPCx-HS-benchmark'
 OUTPUT = f'/user/root/{_DATA}/HSsort-output'
 _MAX_KIT_BYTES = 100 * 10**6
-#: Maximum number of seconds for both runs: the sum of their phases.
-_SECONDS = 2 * len(PHASES) * PHASE_SECONDS
 #: Programs that the kit calls.
 _REQUIRED_PROGRAMS = ('bash', 'bc', 'md5sum')
 #: Substitute for sudo: a node has no user but root, and possibly no sudo.
@@ -175,15 +178,19 @@ def install_kit(node: Node, path: Path, workload: Workload) -> None:
     node.put(_SUDO, f'{KIT_DIR}/.bin/sudo', 0o755)
 
 
-def execute_kit(node: Node, size_bytes: int, timeout: float) -> str:
+def execute_kit(
+    node: Node, size_bytes: int, timeout: float, watch: StallWatch
+) -> str:
     """Execute both runs, and return the log of the kit.
 
     :param node: controller that runs the kit.
     :param size_bytes: size of the data set in bytes.
-    :param timeout: maximum number of seconds for both runs.
+    :param timeout: deadline of both runs in seconds.
+    :param watch: decides how long the runs continue after the deadline.
     :raises hvstack.errors.MissingPrerequisiteError: programs that the kit
         needs are not installed on the node.
-    :raises hvstack.errors.DeadlineExceededError: the runs took too long.
+    :raises hvstack.errors.RunFailedError: the runs made no progress after the
+        deadline.
     """
     missing_programs = node.run(
         f'for p in {" ".join(_REQUIRED_PROGRAMS)}; do '
@@ -197,12 +204,18 @@ def execute_kit(node: Node, size_bytes: int, timeout: float) -> str:
         )
     option, name = KIT_SIZES[size_bytes]
     log = f'TPCx-HS-result-{name}.log'
-    node.run(
-        f'cd {KIT_DIR} && rm -f {log}* && PATH={KIT_DIR}/.bin:$PATH '
-        f'bash ./{PROGRAM} -m -g {option} >output.txt 2>&1',
-        timeout=timeout,
-        check=False,
-    )
+    try:
+        node.run(
+            f'cd {KIT_DIR} && rm -f {log}* && PATH={KIT_DIR}/.bin:$PATH '
+            f'bash ./{PROGRAM} -m -g {option} >output.txt 2>&1',
+            timeout=timeout,
+            check=False,
+            on_timeout=watch,
+        )
+    except errors.DeadlineExceededError as exc:
+        raise errors.RunFailedError(
+            f"TPC's kit was stopped: {watch.stop_jobs(timeout)}"
+        ) from exc
     done = node.run(f'cat {KIT_DIR}/{log} || tail -n 5 {KIT_DIR}/output.txt')
     return done.stdout
 
@@ -241,6 +254,11 @@ def _measure_pair(
     signing.own_key()
     if progress:
         progress.say("TPC's kit: both runs ...")
+    store = FileRunStore(spec.records_dir)
+    limits = load_limits(spec, store)
+    watch = StallWatch(
+        cluster.manager, limits.stall_timeout, lambda: _say_late(progress)
+    )
     logs: list[str] = []
     whole = run.run(
         cluster,
@@ -248,7 +266,12 @@ def _measure_pair(
         program=[
             lambda: install_kit(cluster.gateway, path, workload),
             lambda: logs.append(
-                execute_kit(cluster.gateway, workload.size_bytes, _SECONDS)
+                execute_kit(
+                    cluster.gateway,
+                    workload.size_bytes,
+                    _compute_deadline(cluster, workload, limits),
+                    watch,
+                )
             ),
         ],
     )
@@ -256,7 +279,6 @@ def _measure_pair(
     kit_runs[1] = _check_output(cluster, workload, kit_runs[1])
     slower = _performance_run_number(kit_runs)
     version = textfile.read(path / 'VERSION.txt').strip()[:40]
-    store = FileRunStore(spec.records_dir)
     records = []
     for kit_run in kit_runs:
         if kit_run.run_number not in spec.run_numbers:
@@ -267,6 +289,22 @@ def _measure_pair(
         new_record = run_result.to_record(run_id, derived=False)
         records.append(store.append(passes.add_location(new_record, store)))
     return records
+
+
+def _compute_deadline(
+    cluster: Cluster, workload: Workload, limits: Limits
+) -> float:
+    """Return the deadline of both runs: the sum of those of their phases."""
+    hosts = describe_hosts(cluster, cluster.environment())
+    return 2 * sum(limits.deadlines(workload, hosts).values())
+
+
+def _say_late(progress: Progress | None) -> None:
+    if progress:
+        progress.say(
+            "TPC's kit: the deadline of both runs has passed; they continue "
+            'while the progress of their jobs changes'
+        )
 
 
 def _build_result(

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from hvstack import errors, processutils
@@ -19,6 +20,12 @@ from hvstack.hadoop import job_history, tuning_profiles, webhdfs
 from hvstack.progress import Progress
 from hvstack.results.benchmark import RECORD_BYTES
 from hvstack.tpcxhs import datacheck
+from hvstack.tpcxhs.deadlines import (
+    DEFAULT_LIMITS,
+    Limits,
+    StallWatch,
+    describe_hosts,
+)
 from hvstack.tpcxhs.preparation import BASE
 from hvstack.tpcxhs.result import RunResult
 from hvstack.tpcxhs.workload import MIB, Workload
@@ -26,8 +33,6 @@ from hvstack.tpcxhs.workload import MIB, Workload
 INPUT = f'{BASE}/input'
 OUTPUT = f'{BASE}/output'
 REPORT = f'{BASE}/validate'
-#: Maximum number of seconds for a phase.
-PHASE_SECONDS = 3600.0
 _JAR = '/opt/hadoop/hadoop-mapreduce-examples.jar'
 _JOB = re.compile(r'\bjob_\d+_\d+\b')
 #: Lines in the output of the client about a container that the kernel killed,
@@ -59,14 +64,14 @@ class PhaseRunner:
     :param workload: workload of the run.
     :param run_result: receives the phases and observations.
     :param progress: where to report; None reports nothing.
-    :param phase_seconds: maximum number of seconds for a phase.
+    :param limits: limits of the phases.
     """
 
     cluster: Cluster
     workload: Workload
     run_result: RunResult
     progress: Progress | None = None
-    phase_seconds: float = PHASE_SECONDS
+    limits: Limits = DEFAULT_LIMITS
 
     @property
     def steps(self) -> Sequence[Callable[[], None]]:
@@ -129,6 +134,21 @@ class PhaseRunner:
         """Check the order of the output (HSValidate)."""
         self._run_job('HSValidate', 'teravalidate', f'{OUTPUT} {REPORT}')
 
+    @cached_property
+    def _deadlines(self) -> dict[str, float]:
+        """Deadline of each phase that is a job, in seconds."""
+        return self.limits.deadlines(
+            self.workload,
+            describe_hosts(self.cluster, self.run_result.sut),
+        )
+
+    def _report_deadline(self, phase: str) -> None:
+        self._say(
+            f'{phase}: its deadline of {self._deadlines[phase]:.0f} s has '
+            'passed; it continues while its progress changes within '
+            f'{self.limits.stall_timeout:.0f} s'
+        )
+
     def _say(self, text: str) -> None:
         if self.progress:
             self.progress.say(text)
@@ -142,13 +162,26 @@ class PhaseRunner:
         block = min(workload.block_bytes, max_block_bytes)
         if workload.one_jvm:
             program += ' -Dmapreduce.job.ubertask.enable=true'
-        begin = time.monotonic()
-        result = self.cluster.gateway.run(
-            f'hadoop jar {_JAR} {program} -Ddfs.blocksize={block} '
-            f'-Ddfs.replication={workload.replication} {operands}',
-            timeout=self.phase_seconds,
-            check=False,
+        watch = StallWatch(
+            self.cluster.manager,
+            self.limits.stall_timeout,
+            lambda: self._report_deadline(phase),
         )
+        begin = time.monotonic()
+        try:
+            result = self.cluster.gateway.run(
+                f'hadoop jar {_JAR} {program} -Ddfs.blocksize={block} '
+                f'-Ddfs.replication={workload.replication} {operands}',
+                timeout=self._deadlines[phase],
+                check=False,
+                on_timeout=watch,
+            )
+        except errors.DeadlineExceededError as exc:
+            self._record_phase(phase, time.monotonic() - begin)
+            raise errors.RunFailedError(
+                f'{phase} was stopped after {time.monotonic() - begin:.0f} s: '
+                f'{watch.stop_jobs(self._deadlines[phase])}'
+            ) from exc
         seconds = time.monotonic() - begin
         output = result.stdout + result.stderr
         jobs = _JOB.findall(output)

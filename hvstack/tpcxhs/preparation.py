@@ -4,7 +4,7 @@
 from hvstack import errors, processutils
 from hvstack.cluster import disk_idle
 from hvstack.cluster.base import Cluster
-from hvstack.hadoop import daemon_http, webhdfs
+from hvstack.hadoop import daemon_http, job_progress, webhdfs
 from hvstack.tpcxhs.workload import Workload
 
 #: Directory of a run in HDFS.
@@ -12,6 +12,11 @@ BASE = '/benchmarks/tpcx-hs'
 #: JMX bean of the NameNode. FSNamesystem has the same values, but they are up
 #: to ten seconds old: right after a start, the capacity is zero.
 _STATE_BEAN = 'FSNamesystemState'
+#: Maximum number of seconds until HDFS has deleted nothing, and for each block
+#: more: a DataNode is told of 1000 blocks with a heartbeat, every 3 s
+#: (hdfs-default.xml, dfs.block.invalidate.limit and dfs.heartbeat.interval).
+_DELETE_SECONDS = 120
+_BLOCK_SECONDS = 0.003
 
 
 def purge(cluster: Cluster) -> None:
@@ -22,13 +27,7 @@ def purge(cluster: Cluster) -> None:
     :param cluster: cluster to clean up.
     """
     gateway = cluster.gateway
-    apps = daemon_http.get_json(
-        cluster.manager,
-        'resourcemanager',
-        '/ws/v1/cluster/apps?states=NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING',
-    ).get('apps')
-    for app in (apps or {}).get('app') or []:
-        gateway.run(f'yarn application -kill {app["id"]}', check=False)
+    job_progress.kill_applications(cluster.manager)
     try:
         webhdfs.delete_path(gateway, BASE)
         for user in webhdfs.list_names(gateway, '/user'):
@@ -40,12 +39,14 @@ def purge(cluster: Cluster) -> None:
             timeout=300,
         )
 
-    def is_deleted() -> bool:
+    def count_pending() -> int:
         state = daemon_http.get_namenode_bean(gateway, _STATE_BEAN)
-        return int(state['PendingDeletionBlocks']) == 0
+        return int(state['PendingDeletionBlocks'])
 
     processutils.wait_for(
-        is_deleted, 'HDFS to delete the last run', timeout=120
+        lambda: count_pending() == 0,
+        'HDFS to delete the last run',
+        timeout=_DELETE_SECONDS + count_pending() * _BLOCK_SECONDS,
     )
 
 

@@ -23,6 +23,8 @@ class RunSpec:
     :param kit: directory of the kit; None runs the substitute workload.
     :param run_numbers: numbers of the runs of the pair to record; a run that
         already has a valid record is not recorded again.
+    :param phase_timeout: deadline of each phase in seconds; 0 computes it, and
+        None uses the option of hvstack.conf.
     """
 
     run_id: RunId
@@ -30,6 +32,7 @@ class RunSpec:
     records_dir: Path
     kit: Path | None = None
     run_numbers: tuple[int, ...] = (1, 2)
+    phase_timeout: float | None = None
 
 
 @dataclass

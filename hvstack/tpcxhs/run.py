@@ -23,7 +23,8 @@ from hvstack.results import (
 )
 from hvstack.results.run_store import FileRunStore
 from hvstack.tpcxhs import preparation
-from hvstack.tpcxhs.phases import PHASE_SECONDS, PhaseRunner
+from hvstack.tpcxhs.deadlines import DEFAULT_LIMITS, Limits, load_limits
+from hvstack.tpcxhs.phases import PhaseRunner
 from hvstack.tpcxhs.result import RunResult, RunSpec, format_now
 from hvstack.tpcxhs.workload import MIB, Workload
 
@@ -37,7 +38,7 @@ def run(
     *,
     program: Sequence[Callable[[], object]] = (),
     progress: Progress | None = None,
-    phase_seconds: float = PHASE_SECONDS,
+    limits: Limits = DEFAULT_LIMITS,
     interval: float = 0,
 ) -> RunResult:
     """Execute the benchmark once.
@@ -52,7 +53,7 @@ def run(
     :param program: functions to call instead of the phases; no counters are
         collected then.
     :param progress: where to report; None reports nothing.
-    :param phase_seconds: maximum number of seconds for a phase.
+    :param limits: limits of the phases.
     :param interval: seconds between samples of the nodes; 0 takes no samples.
     :raises hvstack.errors.InputError: the data set does not fit in HDFS.
     :raises hvstack.errors.HVStackError: the cluster cannot be prepared for the
@@ -69,9 +70,7 @@ def run(
         for line in warnings:
             if progress:
                 progress.say(f'before the run: {line}')
-    runner = PhaseRunner(
-        cluster, workload, run_result, progress, phase_seconds
-    )
+    runner = PhaseRunner(cluster, workload, run_result, progress, limits)
     sampler = sampling.Sampler(
         cluster.nodes, sampling.source(run_result.sut), interval
     )
@@ -140,10 +139,12 @@ def measure(
     """
     # Without a key the record could not be written after the run.
     signing.own_key()
+    store = FileRunStore(spec.records_dir)
     run_result = run(
         cluster,
         spec.workload,
         progress=progress,
+        limits=load_limits(spec, store),
         interval=conf.load().telemetry.interval,
     )
     run_record = run_result.to_record(spec.run_id)
@@ -154,7 +155,6 @@ def measure(
         run_record = record_data.add_observations(
             run_record, {'telemetry': summary}
         )
-    store = FileRunStore(spec.records_dir)
     return store.append(passes.add_location(run_record, store))
 
 

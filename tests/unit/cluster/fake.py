@@ -2,6 +2,7 @@
 """Nodes whose daemons answer as Hadoop 3.4.2 was seen to."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hvstack import errors, processutils
@@ -35,6 +36,7 @@ class FakeNode:
         timeout: float = 600,
         check: bool = True,
         stdin: str | None = None,
+        on_timeout: Callable[[], float] | None = None,
     ) -> processutils.Result:
         if not self.answers:
             if check:

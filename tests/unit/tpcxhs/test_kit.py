@@ -18,6 +18,7 @@ from hvstack.model.target import BareMetal
 from hvstack.results import record, record_data
 from hvstack.results.run_id import RunId
 from hvstack.tpcxhs import kit
+from hvstack.tpcxhs.deadlines import StallWatch
 from hvstack.tpcxhs.result import RunSpec
 from hvstack.tpcxhs.workload import Workload
 from tests.unit.tpcxhs.test_run import Hadoop, Some
@@ -168,5 +169,25 @@ class InstallTest(testtools.TestCase):
             )
         )
         kit.install_kit(node, path, Workload(SIZE, 2, 6, 7))
-        log = kit.execute_kit(node, SIZE, 60)
+        watch = StallWatch(node, 60, lambda: None)
+        log = kit.execute_kit(node, SIZE, 60, watch)
         self.assertEqual({'maps': 6, 'words': '-m -g 2'}, json.loads(log))
+
+    def test_no_progress(self) -> None:
+        top = Path(self.useFixture(fixtures.TempDir()).path)
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.tpcxhs.kit.KIT_DIR', str(top))
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.tpcxhs.kit._REQUIRED_PROGRAMS', ())
+        )
+        (top / kit.PROGRAM).write_text('sleep 600\n')
+        reported: list[int] = []
+        # No ResourceManager answers on a port of this machine.
+        node = CommandNode('n', '127.0.0.1', 'controller', 'h', ('env',))
+        watch = StallWatch(node, 0.05, lambda: reported.append(1))
+        exc = self.assertRaises(
+            errors.RunFailedError, kit.execute_kit, node, SIZE, 0.1, watch
+        )
+        self.assertIn("TPC's kit was stopped: the deadline was", str(exc))
+        self.assertEqual([1], reported)

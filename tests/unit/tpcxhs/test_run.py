@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A whole run against a node that answers as Hadoop's programs did."""
 
+import itertools
 import json
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from hvstack.results import record
 from hvstack.results.benchmark import PHASES
 from hvstack.results.run_id import RunId
 from hvstack.tpcxhs import run
+from hvstack.tpcxhs.deadlines import Limits
 from hvstack.tpcxhs.result import RunResult, RunSpec
 from hvstack.tpcxhs.workload import Workload
 
@@ -51,6 +53,8 @@ class Hadoop:
     blocks: int = 0
     log: list[str] = field(default_factory=lambda: [''])
     dead: str = ''
+    stalled: str = ''
+    deadline: float = 0
     os_state: str = 'profile vsan\nset a=1\nnot set b=2: why\n'
 
     def put(self, text: str, path: str, mode: int = 0o644) -> None:
@@ -63,8 +67,15 @@ class Hadoop:
         timeout: float = 600,
         check: bool = True,
         stdin: str | None = None,
+        on_timeout: Callable[[], float] | None = None,
     ) -> processutils.Result:
         self.commands.append(command)
+        if self.stalled and self.stalled in command:
+            assert on_timeout is not None
+            self.deadline = timeout
+            while on_timeout():
+                pass
+            raise errors.DeadlineExceededError(command)
         for piece, result in self.broken.items():
             if piece in command:
                 if check and result.returncode:
@@ -209,6 +220,23 @@ class RunTest(testtools.TestCase):
             for command in self.gateway.commands
             if command.startswith('hadoop jar')
         ]
+
+    def test_no_progress(self) -> None:
+        self.gateway.stalled = ' terasort '
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.processutils.clock', itertools.count(0, 10).__next__
+            )
+        )
+        run_result = run.run(
+            self.cluster, self.workload, limits=Limits(60, 30)
+        )
+        self.assertEqual(60, self.gateway.deadline)
+        self.assertFalse(run_result.is_valid)
+        self.assertIn('HSSort was stopped after', run_result.reason)
+        self.assertIn('had not changed for 30 s', run_result.reason)
+        self.assertEqual('HSSort', run_result.phases[-1]['name'])
+        self.assertEqual(['teragen', 'terasort'], self.jobs())
 
     def test_what_is_in_force_is_written_down(self) -> None:
         run_result = self.run_once()

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deadlines of the phases of a run, computed from the data and the hosts.
+
+A deadline alone ends no phase. A phase that is not complete at its deadline
+continues as long as the progress of its jobs changes, and is stopped when the
+progress has not changed for the stall limit.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from hvstack import conf, errors, processutils, speed
+from hvstack.cluster.base import Cluster
+from hvstack.hadoop import job_progress
+from hvstack.hadoop.daemon_http import Runner
+from hvstack.results.run_store import RunStore
+from hvstack.tpcxhs.result import RunSpec
+from hvstack.tpcxhs.workload import Workload
+
+#: Phases that are Hadoop jobs, in order.
+JOBS = ('HSGen', 'HSSort', 'HSValidate')
+#: Default of the stall limit in seconds. YARN gives up a NodeManager, and
+#: MapReduce a task, after 600 s (yarn-default.xml,
+#: yarn.nm.liveness-monitor.expiry-interval-ms; mapred-default.xml,
+#: mapreduce.task.timeout). Their recovery comes first.
+STALL_SECONDS = 900.0
+#: Deadline of a job without data. On new nodes, the first JVMs of a job take
+#: minutes to load their classes.
+START_SECONDS = 900.0
+#: How many times longer than estimated, or than before, a phase may take.
+FACTOR = 3.0
+#: Speeds in bytes per second that even slow hosts reach: a disk with many
+#: concurrent streams, a port of 1 Gbit/s, and one CPU. The last one is that
+#: of vsphere6, Table 2: 10 TB in 3825 s on 1280 threads, disks included.
+DISK_SPEED = 40e6
+NETWORK_SPEED = 100e6
+CPU_SPEED = 2e6
+#: Seconds between two queries of the progress after the deadline.
+_INTERVAL = 10.0
+
+
+@dataclass(frozen=True)
+class WorkerHosts:
+    """Hardware of the worker hosts of a cluster.
+
+    :param count: number of worker hosts.
+    :param cpus: CPUs that the workers of a host have together.
+    :param disks: data disks that the workers of a host use together.
+    """
+
+    count: int
+    cpus: int
+    disks: int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of the phases of a run, in seconds.
+
+    :param phase_timeout: deadline of each phase; 0 computes it.
+    :param stall_timeout: stall limit after a deadline.
+    :param longest: longest duration so far of each phase in comparable runs;
+        phases without a run are not in it.
+    """
+
+    phase_timeout: float = 0
+    stall_timeout: float = STALL_SECONDS
+    longest: Mapping[str, float] = field(default_factory=dict)
+
+    def deadlines(
+        self, workload: Workload, hosts: WorkerHosts
+    ) -> dict[str, float]:
+        """Return the deadline of each phase that is a job.
+
+        :param workload: workload of the run.
+        :param hosts: worker hosts of the cluster.
+        """
+        if self.phase_timeout:
+            return dict.fromkeys(JOBS, self.phase_timeout)
+        estimates = {**estimate_phases(workload, hosts), **self.longest}
+        return {
+            name: START_SECONDS + FACTOR * estimates[name] for name in JOBS
+        }
+
+
+#: Computed deadlines and the default stall limit.
+DEFAULT_LIMITS = Limits()
+
+
+def load_limits(spec: RunSpec, store: RunStore) -> Limits:
+    """Return the limits of a run by the options and the sweep's runs so far.
+
+    :param spec: specification of the run.
+    :param store: store of the run records.
+    :raises hvstack.errors.InputError: hvstack.conf is not valid.
+    """
+    options = conf.load().benchmark
+    workload = spec.workload
+    return Limits(
+        options.phase_timeout
+        if spec.phase_timeout is None
+        else spec.phase_timeout,
+        options.stall_timeout,
+        find_longest(
+            run_record.phase_seconds()
+            for run_record in store.load_usable(spec.run_id.sweep)
+            if run_record.valid
+            and run_record.size_bytes == workload.size_bytes
+            and run_record.replication == workload.replication
+        ),
+    )
+
+
+def estimate_phases(
+    workload: Workload, hosts: WorkerHosts
+) -> dict[str, float]:
+    """Return the seconds of each phase on slow hosts.
+
+    Disks, network and CPUs are assumed to work one after the other. HSSort
+    reads the input, writes intermediate data, merges it once, and writes the
+    output.
+
+    :param workload: workload of the run.
+    :param hosts: worker hosts of the cluster.
+    """
+    copies = workload.replication
+    transfers = {
+        # Bytes on disks and through network ports, per byte of the data set.
+        'HSGen': (copies, copies - 1),
+        'HSSort': (5 + copies, copies),
+        'HSValidate': (1, 1),
+    }
+    each = workload.size_bytes / hosts.count
+    return {
+        name: each
+        * (
+            disk / (DISK_SPEED * hosts.disks)
+            + network / NETWORK_SPEED
+            + 1 / (CPU_SPEED * hosts.cpus)
+        )
+        for name, (disk, network) in transfers.items()
+    }
+
+
+def describe_hosts(
+    cluster: Cluster, facts: Mapping[str, object]
+) -> WorkerHosts:
+    """Return the hardware of the worker hosts of a running cluster.
+
+    :param cluster: cluster that executes the run.
+    :param facts: facts of the system under test; a worker without the fact
+        ``data_disks`` is assumed to have a single one.
+    """
+    hosts = max(1, cluster.worker_hosts)
+    each = max(1, len(cluster.workers) // hosts)
+    data_disks = facts.get('data_disks')
+    disks = data_disks if isinstance(data_disks, int) and data_disks else 1
+    return WorkerHosts(hosts, each * cluster.processors, each * disks)
+
+
+def find_longest(
+    phases: Iterable[Mapping[str, float]],
+) -> dict[str, float]:
+    """Return the longest duration of each phase that is a job.
+
+    :param phases: seconds of the phases of each run, by name.
+    """
+    longest: dict[str, float] = {}
+    for seconds in phases:
+        for name in JOBS:
+            if name in seconds:
+                longest[name] = max(longest.get(name, 0), seconds[name])
+    return longest
+
+
+@dataclass
+class StallWatch:
+    """Decides after a deadline how much longer a command may run.
+
+    An instance is the argument ``on_timeout`` of
+    :meth:`hvstack.hadoop.daemon_http.Runner.run`.
+
+    :param manager: controller with the ResourceManager.
+    :param stall_timeout: stall limit in seconds.
+    :param on_deadline: function that is called once, at the deadline.
+    """
+
+    manager: Runner
+    stall_timeout: float
+    on_deadline: Callable[[], object]
+    _progress: job_progress.Progress | None = None
+    _changed_at: float = 0
+
+    def __call__(self) -> float:
+        """Return the seconds until the next call; 0 to stop the command."""
+        now = processutils.clock()
+        limit = self.stall_timeout * speed.factor()
+        try:
+            progress = job_progress.load_progress(self.manager)
+        except errors.HVStackError:
+            # A controller that does not answer reports no progress either.
+            progress = self._progress or {}
+        if self._progress is None:
+            self.on_deadline()
+            self._changed_at = now
+        elif progress != self._progress:
+            self._changed_at = now
+        self._progress = progress
+        remaining = self._changed_at + limit - now
+        return max(0.0, min(_INTERVAL, remaining))
+
+    def stop_jobs(self, deadline: float) -> str:
+        """Stop the running applications, and return why they were stopped.
+
+        Without this, their containers would disturb the next run.
+
+        :param deadline: deadline that has passed, in seconds.
+        """
+        reason = (
+            f'the deadline was {deadline * speed.factor():.0f} s, and its '
+            'progress had not changed for '
+            f'{self.stall_timeout * speed.factor():.0f} s'
+        )
+        try:
+            job_progress.kill_applications(self.manager)
+        except errors.HVStackError as exc:
+            reason += f'; the ResourceManager does not answer: {exc}'
+        return reason
