@@ -102,12 +102,12 @@ _CLOUD = (
 _HADOOP = (
     cfg.StrOpt(
         'tuning',
-        default='hvstack',
         choices=(
-            *('hvstack', 'vsphere6', 'vsan', 'amd', 'stock'),
+            *('hvstack', 'lab', 'vsphere6', 'vsan', 'amd', 'stock'),
             *('amd-3.1.1', 'amd-3.1.3', 'amd-3.1.5', 'amd-3.1.6'),
         ),
-        help='Tuning profile of Hadoop, for guests and bare metal.',
+        help='Tuning profile of Hadoop, for guests and bare metal. The '
+        'default is lab for the hosts of a lab, and hvstack for all others.',
     ),
     cfg.StrOpt(
         'os_profile',

@@ -20,7 +20,7 @@ from hvstack.accept.tempest_conf import (
 )
 from hvstack.cli.accept_options import POWER_COMMANDS
 from hvstack.cloud import keypairs
-from hvstack.cluster import planner
+from hvstack.cluster import baseline_hosts, planner
 from hvstack.cluster.plan import ClusterSpec
 from hvstack.lab.clouds_yaml import ADMIN_CLOUD
 from hvstack.lab.hosts.sizes import CATALOGUES
@@ -170,7 +170,12 @@ def _cluster(
             'full_cluster': True,
         }
     cluster_plan = planner.plan_cluster(
-        conn, ClusterSpec(configuration), options
+        conn,
+        ClusterSpec(
+            configuration,
+            tuning=baseline_hosts.default_tuning(options.host_profile),
+        ),
+        options,
     )
     tempest_conf.write_request(
         workspace,

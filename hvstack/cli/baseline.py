@@ -74,7 +74,7 @@ def _tasks(
     size_bytes: int, vcpus: int, memory_mib: int, workers: int, tuning: str
 ) -> int:
     """Return how many maps, and reduces, sort on so many workers."""
-    sizing = size_node(vcpus, memory_mib, tuning=tuning)
+    sizing = size_node(vcpus, memory_mib, tuning=tuning, native=True)
     return count_tasks(
         size_bytes, sizing.containers * workers, workers, tuning
     )

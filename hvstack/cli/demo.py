@@ -12,7 +12,7 @@ from hvstack import errors, extras, paths
 from hvstack.cli import arguments, hadoop_options, image, report
 from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
-from hvstack.hadoop.sizing import size_node
+from hvstack.hadoop.sizing import LAB, size_node
 from hvstack.lab import clouds_yaml, lifecycle
 from hvstack.lab.hosts import sizes
 from hvstack.lab.settings import LabSettings
@@ -68,7 +68,7 @@ class Demo(Command):
         ]
         if parsed_args.runs < 1:
             raise errors.InputError('--runs must be 1 or more')
-        profiles = hadoop_options.chosen(parsed_args)
+        profiles = hadoop_options.chosen(parsed_args, LAB)
         progress = Progress(_STAGES)
         with progress.stage('the lab'):
             lifecycle.up(

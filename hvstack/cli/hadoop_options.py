@@ -5,6 +5,7 @@ import argparse
 
 from hvstack import conf, errors
 from hvstack.cli import arguments
+from hvstack.cluster import baseline_hosts
 from hvstack.hadoop import os_profiles, tuning_profiles
 
 
@@ -25,7 +26,8 @@ def add_tuning(parser: argparse.ArgumentParser) -> None:
         '--tuning',
         choices=tuning_profiles.list_names(),
         help='Tuning profile of Hadoop (default: [hadoop] tuning of '
-        'hvstack.conf, else hvstack).',
+        'hvstack.conf, else lab for the hosts of a lab and hvstack for '
+        'others).',
     )
 
 
@@ -54,13 +56,19 @@ def handlers(parsed_args: argparse.Namespace) -> int | None:
     return handler_count
 
 
-def chosen(parsed_args: argparse.Namespace) -> dict[str, str]:
+def chosen(
+    parsed_args: argparse.Namespace, tuning: str | None = None
+) -> dict[str, str]:
     """Return the profiles that a command was given, or the options'.
 
+    :param tuning: default tuning profile; None is that of the workers' hosts.
     :raises hvstack.errors.InputError: hvstack.conf is wrong.
     """
-    options = conf.load().hadoop
+    options = conf.load()
     return {
-        name: getattr(parsed_args, name) or getattr(options, name)
-        for name in ('tuning', 'os_profile')
+        'tuning': parsed_args.tuning
+        or options.hadoop.tuning
+        or tuning
+        or baseline_hosts.default_tuning(options.cloud.host_profile),
+        'os_profile': parsed_args.os_profile or options.hadoop.os_profile,
     }

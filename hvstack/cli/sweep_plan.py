@@ -15,6 +15,7 @@ from hvstack.cli import arguments, hadoop_options
 from hvstack.cli.options import add_cloud
 from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
+from hvstack.cluster import baseline_hosts
 from hvstack.model import compute_backends
 from hvstack.results import record
 from hvstack.sweep import capabilities, forecast, search_space, strategies
@@ -245,7 +246,9 @@ def chosen_space(
         profile,
         parsed_args.backend,
         missing,
-        parsed_args.tuning or options.hadoop.tuning,
+        parsed_args.tuning
+        or options.hadoop.tuning
+        or baseline_hosts.default_tuning(parsed_args.host),
     )
     return area, tuple(missing)
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hvstack import errors, jsonfile, paths, textfile
+from hvstack import errors, host_profiles, jsonfile, paths, textfile
 from hvstack.cluster import actions, host_inventory
 from hvstack.cluster.base import Fact, Node
 from hvstack.cluster.command_node import CommandNode
 from hvstack.cluster.host_inventory import Host
+from hvstack.hadoop import sizing
 from hvstack.model.host import HostProfile
 from hvstack.model.strict_mapping import Fields
 
@@ -122,6 +123,19 @@ def _lab_host(item: dict[str, Any]) -> Host:
 def lab_machine() -> Node:
     """Return the machine that the lab's hosts share: its kernel and CPUs."""
     return CommandNode('this machine', '127.0.0.1', 'worker', 'this machine')
+
+
+def default_tuning(host: str) -> str:
+    """Return the tuning profile of clusters for which none was chosen.
+
+    :param host: host profile of the workers: its name, or a YAML file.
+    """
+    try:
+        profile = host_profiles.load(host)
+    except errors.InputError:
+        # A tenant need not have the profile of the hosts.
+        return sizing.DEFAULT
+    return sizing.LAB if profile.policy.lab else sizing.DEFAULT
 
 
 def lab_backend(profile: HostProfile) -> str | None:

@@ -75,7 +75,7 @@ def parallel_copies(facts: Facts) -> str:
 
 
 def daemon_heap(facts: Facts) -> str:
-    """1300 MiB, at most an eighth of the node."""
+    """1300 MiB, at most a ninth of the node."""
     return str(facts.sizing.daemon_mib or '')
 
 
@@ -92,13 +92,33 @@ def small_jvm(facts: Facts) -> str:
     """Heap, serial collector, first compiler, class data sharing."""
     return (
         f'-Xmx{facts.sizing.heap_mib}m -XX:+UseSerialGC '
-        f'-XX:TieredStopAtLevel=1 {_every_jvm(facts)} '
-        '--add-opens=java.base/java.lang=ALL-UNNAMED '
+        f'-XX:TieredStopAtLevel=1 {_fast(facts)}'
+    )
+
+
+def _fast(facts: Facts) -> str:
+    return (
+        f'{_every_jvm(facts)} --add-opens=java.base/java.lang=ALL-UNNAMED '
         # The class data sharing archive of the image needs a class path that
         # begins with its jar. Without these files Java starts normally.
         '-XX:SharedArchiveFile=/opt/hadoop/hadoop.jsa '
         '-cp /opt/hadoop/hadoop.jar:$CLASSPATH'
     )
+
+
+def task_jvm(facts: Facts) -> str:
+    """Heap and serial collector: there are as many tasks as CPUs."""
+    return f'-Xmx{facts.sizing.heap_mib}m -XX:+UseSerialGC {_fast(facts)}'
+
+
+def large_master_jvm(facts: Facts) -> str:
+    """Heap of a reduce task, and the collector that Java selects."""
+    return f'-Xmx{facts.sizing.heap_mib}m {_fast(facts)}'
+
+
+def node_mib(facts: Facts) -> str:
+    """Memory of a NodeManager."""
+    return str(facts.sizing.yarn_mib)
 
 
 def no_heap_jvm(facts: Facts) -> str:
@@ -169,6 +189,9 @@ FORMULAS: dict[str, Formula] = {
         parallel_copies,
         daemon_heap,
         small_jvm,
+        task_jvm,
+        large_master_jvm,
+        node_mib,
         no_heap_jvm,
         master_jvm,
         vsphere6_map_jvm,

@@ -227,14 +227,17 @@ def digest_settings(replication: int, tuning: str = DEFAULT) -> str:
 def render_hadoop_env(sizing: NodeSizing) -> str:
     """Return ``hadoop-env.sh``, which contains the heap sizes of the daemons.
 
-    It is empty if the heap sizes of the guest image apply.
+    It is empty if the small JVMs of the guest image apply.
 
     :param sizing: size of a worker.
     """
-    if sizing.daemon_mib is None:
-        return ''
-    roles = f'{CONTROLLER_ROLES} {WORKER_ROLES} secondarynamenode'.split()
-    return ''.join(f'HEAP_{role}={sizing.daemon_mib}\n' for role in roles)
+    # Without a value, the guest image's own options for small JVMs apply. This
+    # option is the default of Java, which also selects the collector.
+    lines = [] if sizing.small_jvms else ['JAVA_OPTS=-XX:+TieredCompilation']
+    if sizing.daemon_mib is not None:
+        roles = f'{CONTROLLER_ROLES} {WORKER_ROLES} secondarynamenode'.split()
+        lines += [f'HEAP_{role}={sizing.daemon_mib}' for role in roles]
+    return ''.join(f'{line}\n' for line in lines)
 
 
 def render_user_switch(uid: int, setup: str) -> str:

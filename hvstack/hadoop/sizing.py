@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from hvstack import errors
 from hvstack.hadoop import tuning_profiles
 
-#: Default tuning profile.
+#: Default tuning profile, and that of the lab, whose hosts are small.
 DEFAULT = 'hvstack'
+LAB = 'lab'
 #: Memory in MiB for the operating system of a node, without page cache.
 _SYSTEM_MIB = 128
 #: Memory in MiB of DataNode and NodeManager together, including memory outside
@@ -36,6 +37,8 @@ class NodeSizing:
     :param map_heap_mib: Java heap in MiB of a map task.
     :param daemon_mib: Java heap in MiB of each daemon; None uses that of the
         guest image.
+    :param small_jvms: whether JVMs start fast and use little memory, at the
+        expense of their speed.
     """
 
     containers: int
@@ -46,6 +49,7 @@ class NodeSizing:
     map_mib: int
     map_heap_mib: int
     daemon_mib: int | None = None
+    small_jvms: bool = False
 
     @property
     def yarn_mib(self) -> int:
@@ -74,7 +78,7 @@ def size_node(
     smallest_mib = sizing_rule.smallest_mib
     daemon, daemons = None, _DAEMONS_MIB
     if sizing_rule.daemon_mib is not None:
-        daemon = min(sizing_rule.daemon_mib, memory_mib // 8)
+        daemon = min(sizing_rule.daemon_mib, memory_mib // 9)
         daemons = max(daemons, 2 * daemon)
     room = memory_mib - _SYSTEM_MIB - daemons
     units = sum(sizing_rule.containers)
@@ -110,6 +114,7 @@ def size_node(
         map_mib=map_mib,
         map_heap_mib=map_heap,
         daemon_mib=daemon,
+        small_jvms=sizing_rule.small_jvms,
     )
 
 
@@ -125,6 +130,15 @@ def count_tasks(containers: int, tuning: str = DEFAULT) -> int:
     """
     spare = tuning_profiles.load(tuning).sizing.spare
     return max(1, containers // 2 if spare is None else containers - spare)
+
+
+def has_own_tasks(tuning: str) -> bool:
+    """Return whether each platform gets as many tasks as fill it.
+
+    :param tuning: tuning profile.
+    :raises hvstack.errors.InputError: the tuning profile does not exist.
+    """
+    return tuning_profiles.load(tuning).sizing.own_tasks
 
 
 def sort_buffer_mib(block_mib: int, spill: float) -> int:

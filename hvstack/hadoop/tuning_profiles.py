@@ -71,8 +71,13 @@ class SizingRule:
     :param groups_by_cpus: number of groups for some numbers of CPUs.
     :param native_groups_by_cpus: the same for bare-metal hosts, if it differs.
     :param smallest_mib: smallest unit in MiB, which has room for a sort task.
-    :param daemon_mib: Java heap of each daemon in MiB, at most an eighth of
+    :param daemon_mib: Java heap of each daemon in MiB, at most a ninth of
         the memory of the node; None uses that of the guest image.
+    :param small_jvms: whether JVMs use the serial collector and only the first
+        compiler, which suits hosts with little memory and short runs.
+    :param own_tasks: whether each platform of a comparison gets as many tasks
+        as fill it, as in the paper; otherwise, all platforms get the number
+        of tasks that fills bare metal.
     :param spare: number of containers of a cluster that no task uses if a job
         runs all its map tasks (or reduce tasks) at once; None for half of the
         containers.
@@ -91,6 +96,8 @@ class SizingRule:
     native_groups_by_cpus: dict[int, int] = field(default_factory=dict)
     smallest_mib: int = 512
     daemon_mib: int | None = None
+    small_jvms: bool = False
+    own_tasks: bool = False
     spare: int | None = None
 
     def count_groups(self, vcpus: int, native: bool) -> int:
@@ -133,6 +140,17 @@ class TuningProfile:
         return self.largest_block_mib or self.block_mib
 
     @property
+    def sampled_keys(self) -> int:
+        """Number of keys that TeraSort samples, by default 100,000."""
+        name = 'mapreduce.terasort.partitions.sample'
+        values = [
+            int(row.value)
+            for row in self.all_properties
+            if row.name == name and row.value
+        ]
+        return values[-1] if values else 100_000
+
+    @property
     def all_properties(self) -> tuple[HadoopProperty, ...]:
         """Properties of the groups, then those of the profile."""
         groups = _load_groups().groups
@@ -159,6 +177,20 @@ class _Step:
 
 
 @dataclass(frozen=True)
+class _Variant:
+    """A tuning profile with other JVMs than another profile.
+
+    :param base: name of the other profile.
+    :param small_jvms: as in the sizing rule.
+    :param properties: properties that replace those of the base.
+    """
+
+    base: str
+    small_jvms: bool
+    properties: tuple[HadoopProperty, ...]
+
+
+@dataclass(frozen=True)
 class _Groups:
     groups: dict[str, tuple[HadoopProperty, ...]]
 
@@ -176,6 +208,20 @@ def load(name: str) -> TuningProfile:
     :raises hvstack.errors.InputError: the tuning profile does not exist.
     """
     document = profile_files.read(_DIRECTORY, name, 'tuning')
+    if 'small_jvms' in document.data:
+        variant = to_dataclass(
+            _Variant, document.data, document.source_location()
+        )
+        profile = load(variant.base)
+        names = {row.name for row in variant.properties}
+        return replace(
+            profile,
+            sizing=replace(profile.sizing, small_jvms=True, daemon_mib=None),
+            properties=(
+                *(row for row in profile.properties if row.name not in names),
+                *variant.properties,
+            ),
+        )
     if 'base' in document.data:
         step = to_dataclass(_Step, document.data, document.source_location())
         profile = load(step.base)

@@ -22,7 +22,7 @@ from hvstack.cloud import connection, credentials, lease, undo
 from hvstack.cluster import bare_metal, baseline_hosts, probe
 from hvstack.cluster.base import Cluster
 from hvstack.cluster.plan import ClusterPlan
-from hvstack.hadoop.sizing import size_node
+from hvstack.hadoop.sizing import has_own_tasks, size_node
 from hvstack.model import compute_backends
 from hvstack.model.configuration import Configuration
 from hvstack.model.target import BareMetal, Target
@@ -171,7 +171,7 @@ class TaskState:
         if shape not in self.auto_sweeps:
             sweep, again = sweep_store.resume_or_begin(
                 *(shape.configurations, shape.runs, shape.size_bytes),
-                tuning=self.options.hadoop.tuning,
+                tuning=self.default_tuning,
                 os_profile=self.options.hadoop.os_profile,
             )
             self.auto_sweeps[shape] = sweep
@@ -234,11 +234,20 @@ class TaskState:
         """Return the runs of a workload without a valid record."""
         return sweep_store.list_pending(self.sweep_id(args), self.steps(args))
 
+    @property
+    def default_tuning(self) -> str:
+        """Tuning profile of workloads that set none."""
+        options = self.options
+        return str(
+            options.hadoop.tuning
+            or baseline_hosts.default_tuning(options.cloud.host_profile)
+        )
+
     def node_settings(self, args: WorkloadArgs) -> dict[str, str]:
         """Return the tuning profile and the OS profile of a workload."""
         defaults = self.options.hadoop
         return {
-            'tuning': args.setup.tuning or defaults.tuning,
+            'tuning': args.setup.tuning or self.default_tuning,
             'os_profile': args.setup.os_profile or defaults.os_profile,
         }
 
@@ -266,20 +275,31 @@ class TaskState:
         bare_hosts = baseline_hosts.read(path)
         workers = [host for host in bare_hosts if host.role == 'worker']
         tuning = self.node_settings(args)['tuning']
+        copies = args.replication or min(3, len(workers))
+        if self.plan is not None and has_own_tasks(tuning):
+            parts = self._count_own_tasks(args)
+            return Workload(size_bytes, copies, parts, parts)
         containers = sum(
-            size_node(host.vcpus, host.memory_mib, tuning=tuning).containers
+            size_node(
+                host.vcpus, host.memory_mib, tuning=tuning, native=True
+            ).containers
             for host in workers
         )
         # The warm-up job and a doubled run have the same number of tasks.
         parts = count_tasks(args.sizes[0], containers, len(workers), tuning)
-        copies = args.replication or min(3, len(workers))
         return Workload(size_bytes, copies, parts, parts)
 
     def _workload_without_hosts(
         self, size_bytes: int, args: WorkloadArgs
     ) -> Workload:
+        own_tasks = has_own_tasks(self.node_settings(args)['tuning'])
         if args.baseline:
             baseline_record = self.load_baselines(args)[-1]
+            if own_tasks and self.plan is not None:
+                parts = self._count_own_tasks(args)
+                return Workload(
+                    size_bytes, baseline_record.replication, parts, parts
+                )
             return Workload(
                 size_bytes,
                 baseline_record.replication,
@@ -293,17 +313,22 @@ class TaskState:
                 "workload has no cluster plan. Set 'baseline_hosts' in "
                 'hvstack.conf, or add the context hvstack_flavors.'
             )
-        parts = count_tasks(
-            args.sizes[0],
-            self.plan.sizing.containers * self.plan.nodes.workers,
-            len(self.plan.hosts.providers),
-            self.plan.spec.tuning,
-        )
+        parts = self._count_own_tasks(args)
         return Workload(
             size_bytes,
             args.replication or self.plan.nodes.replication,
             parts,
             parts,
+        )
+
+    def _count_own_tasks(self, args: WorkloadArgs) -> int:
+        """Return the number of map tasks that fills the planned cluster."""
+        assert self.plan is not None
+        return count_tasks(
+            args.sizes[0],
+            self.plan.sizing.containers * self.plan.nodes.workers,
+            len(self.plan.hosts.providers),
+            self.plan.spec.tuning,
         )
 
     def load_baselines(

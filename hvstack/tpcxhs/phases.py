@@ -19,7 +19,7 @@ from hvstack.cluster.base import Cluster, Node
 from hvstack.hadoop import job_history, tuning_profiles, webhdfs
 from hvstack.progress import Progress
 from hvstack.results.benchmark import RECORD_BYTES
-from hvstack.tpcxhs import datacheck
+from hvstack.tpcxhs import datacheck, job_memory
 from hvstack.tpcxhs.deadlines import (
     DEFAULT_LIMITS,
     Limits,
@@ -160,6 +160,7 @@ class PhaseRunner:
         tuning = tuning_profiles.load(self.cluster.tuning)
         max_block_bytes = tuning.max_block_mib * MIB
         block = min(workload.block_bytes, max_block_bytes)
+        client, master = self._job_memory(phase, max_block_bytes)
         if workload.one_jvm:
             program += ' -Dmapreduce.job.ubertask.enable=true'
         watch = StallWatch(
@@ -170,7 +171,8 @@ class PhaseRunner:
         begin = time.monotonic()
         try:
             result = self.cluster.gateway.run(
-                f'hadoop jar {_JAR} {program} -Ddfs.blocksize={block} '
+                f'{client}hadoop jar {_JAR} {program}{master} '
+                f'-Ddfs.blocksize={block} '
                 f'-Ddfs.replication={workload.replication} {operands}',
                 timeout=self._deadlines[phase],
                 check=False,
@@ -191,6 +193,30 @@ class PhaseRunner:
                 f'{phase} exited with status {result.returncode} after '
                 f'{seconds:.0f} s: {_failure_reason(output)}'
             )
+
+    def _job_memory(self, phase: str, max_block_bytes: int) -> tuple[str, str]:
+        """Return what a large job needs more memory for.
+
+        :returns: assignment of a variable for its client, and options for its
+            ApplicationMaster.
+        """
+        workload, cluster = self.workload, self.cluster
+        splits = workload.count_splits(max_block_bytes)
+        maps = {'HSGen': workload.maps, 'HSSort': splits}.get(
+            phase, workload.reduces
+        )
+        reduces = {'HSGen': 0, 'HSSort': workload.reduces}.get(phase, 1)
+        keys = tuning_profiles.load(cluster.tuning).sampled_keys
+        client = job_memory.client_options(maps, keys)
+        return (
+            f'HADOOP_CLIENT_OPTS={client} ' if client else '',
+            ''.join(
+                f' {option}'
+                for option in job_memory.master_options(
+                    cluster.manager, maps + reduces, cluster.processors
+                )
+            ),
+        )
 
     def _check_data(self, path: str, files: int) -> dict[str, Any]:
         begin = time.monotonic()

@@ -75,6 +75,17 @@ class Workload:
         needed = -(-int(whole * 1.1) // MIB)
         return min(LARGEST_BLOCK_MIB, max(1, needed)) * MIB
 
+    def count_splits(self, max_block_bytes: int) -> int:
+        """Return the number of map tasks of HSSort: one for each block.
+
+        vsphere6, Table 1: 682 files of 30 TB have 111,848 blocks of 256 MiB.
+
+        :param max_block_bytes: largest block of the tuning profile in bytes.
+        """
+        block = min(self.block_bytes, max_block_bytes)
+        each = -(-self.size_bytes // self.maps)
+        return int(self.maps * -(-each // block))
+
     @property
     def needed_bytes(self) -> float:
         """Bytes in HDFS for input, output and intermediate data."""

@@ -27,7 +27,7 @@ def wait(_nodes):
     print('taken', flush=True)
     time.sleep(600)
 bare_metal.daemons.start = wait
-bare_metal.BareHosts.from_file().__enter__()
+bare_metal.BareHosts.from_file(tuning='lab').__enter__()
 """
 
 

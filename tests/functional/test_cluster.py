@@ -24,6 +24,7 @@ from hvstack.cluster import launch, planner
 from hvstack.cluster.plan import ClusterPlan, ClusterSpec
 from hvstack.cluster.ssh import SSHNode
 from hvstack.cluster.stack import StackCluster
+from hvstack.hadoop.sizing import LAB
 from hvstack.lab import clouds_yaml, identity, images
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
@@ -91,7 +92,7 @@ class ClusterTest(LabTest):
         image = images.build('hadoop', Progress())
         images.upload(identity.connect(), image, 'lxc')
         plan = planner.plan_cluster(
-            self.conn, ClusterSpec(parse('i1')), self.options
+            self.conn, ClusterSpec(parse('i1'), tuning=LAB), self.options
         )
         self.assertEqual(2, plan.nodes.workers)
         project = str(self.conn.current_project_id)
@@ -206,7 +207,7 @@ class RefusalTest(LabTest):
             errors.InputError,
             planner.plan_cluster,
             self.conn,
-            ClusterSpec(parse('i2-dedicated')),
+            ClusterSpec(parse('i2-dedicated'), tuning=LAB),
             self.options,
         )
         self.assertIn('lxc', str(error))
@@ -217,7 +218,7 @@ class RefusalTest(LabTest):
             errors.InputError,
             planner.plan_cluster,
             self.conn,
-            ClusterSpec(parse('i1-c2')),
+            ClusterSpec(parse('i1-c2'), tuning=LAB),
             self.options,
         )
         self.assertEqual([], journal.own())

@@ -14,6 +14,7 @@ from hvstack.cluster import launch, planner
 from hvstack.cluster.plan import ClusterSpec
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemon_http, fsck
+from hvstack.hadoop.sizing import LAB
 from hvstack.lab import clouds_yaml, identity, images
 from hvstack.lab.hosts import sizes
 from hvstack.model.configuration import parse
@@ -61,7 +62,9 @@ class BigLabTest(LabTest):
         """Create the member's cluster."""
         plan = planner.plan_cluster(
             self.conn,
-            ClusterSpec(parse(configuration), replication=self.REPLICATION),
+            ClusterSpec(
+                parse(configuration), replication=self.REPLICATION, tuning=LAB
+            ),
             self.options,
         )
         project = str(self.member.current_project_id)

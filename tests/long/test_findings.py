@@ -22,6 +22,7 @@ from hvstack.cluster.base import Node
 from hvstack.cluster.plan import ClusterSpec
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop.site_files import CONF
+from hvstack.hadoop.sizing import LAB
 from hvstack.lab import clouds_yaml
 from hvstack.lab.hosts import cgroups
 from hvstack.model.configuration import parse
@@ -67,7 +68,7 @@ class FindingsTest(testtools.TestCase):
         recovery.recover([cls.conn])
         options = conf.load().cloud
         plan = planner.plan_cluster(
-            cls.conn, ClusterSpec(parse('i2')), options
+            cls.conn, ClusterSpec(parse('i2'), tuning=LAB), options
         )
         try:
             ids = launch.publish(

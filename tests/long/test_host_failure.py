@@ -10,6 +10,7 @@ from hvstack.cloud import undo
 from hvstack.cluster import launch, planner
 from hvstack.cluster.plan import ClusterSpec
 from hvstack.hadoop import daemon_http, fsck
+from hvstack.hadoop.sizing import LAB
 from hvstack.lab import identity, images
 from hvstack.model.configuration import parse
 from tests.functional.test_cluster import LabTest
@@ -30,7 +31,7 @@ class HostFailureTest(LabTest):
         images.upload(identity.connect(), images.build('hadoop'), 'lxc')
         plan = planner.plan_cluster(
             self.conn,
-            ClusterSpec(parse('i1'), replication=REPLICATION),
+            ClusterSpec(parse('i1'), replication=REPLICATION, tuning=LAB),
             self.options,
         )
         self.assertEqual(HOSTS - 1, plan.nodes.workers)

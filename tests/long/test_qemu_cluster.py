@@ -22,6 +22,7 @@ from hvstack.cloud import connection, undo
 from hvstack.cluster import launch, planner
 from hvstack.cluster.plan import ClusterPlan, ClusterSpec
 from hvstack.cluster.stack import StackCluster
+from hvstack.hadoop.sizing import LAB
 from hvstack.lab import (
     ceph,
     clouds_yaml,
@@ -129,7 +130,9 @@ class QemuClusterTest(LabTest):
     def plan(self, label: str, **options: Any) -> ClusterPlan:
         """Plan a cluster of the lab."""
         return planner.plan_cluster(
-            self.conn, ClusterSpec(parse(label), **options), self.options
+            self.conn,
+            ClusterSpec(parse(label), tuning=LAB, **options),
+            self.options,
         )
 
     def create(self, plan: ClusterPlan) -> StackCluster:

@@ -10,6 +10,7 @@ from hvstack.cloud import connection, undo
 from hvstack.cluster import launch, planner
 from hvstack.cluster.plan import ClusterSpec
 from hvstack.hadoop.site_files import TABLE
+from hvstack.hadoop.sizing import LAB
 from hvstack.lab import clouds_yaml, identity, images
 from hvstack.model.configuration import parse
 from tests.functional.test_cluster import LabTest
@@ -43,7 +44,7 @@ class TopologyTest(LabTest):
         member = connection.connect(clouds_yaml.MEMBER_CLOUD)
         self.addCleanup(undo.undo_own, [self.conn, member])
         plan = planner.plan_cluster(
-            self.conn, ClusterSpec(parse('i1')), self.options
+            self.conn, ClusterSpec(parse('i1'), tuning=LAB), self.options
         )
         self.cluster, _ = launch.launch(
             self.conn,

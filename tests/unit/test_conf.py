@@ -8,7 +8,7 @@ import testtools
 from oslo_config import generator
 
 from hvstack import conf, errors, share
-from hvstack.hadoop import os_profiles, sizing, tuning_profiles
+from hvstack.hadoop import os_profiles, tuning_profiles
 
 SAMPLE = share.ROOT / 'hvstack.conf.sample'
 
@@ -36,7 +36,7 @@ class ConfTest(testtools.TestCase):
             set(os_profiles.list_names()), set(choices['os_profile'])
         )
         hadoop_config = conf.load((Path('/none/hvstack.conf'),)).hadoop
-        self.assertEqual(sizing.DEFAULT, hadoop_config.tuning)
+        self.assertIsNone(hadoop_config.tuning)
         self.assertEqual(os_profiles.DEFAULT, hadoop_config.os_profile)
 
     def test_the_later_file_wins(self) -> None:

@@ -82,7 +82,10 @@ class Parameters(testtools.TestCase):
             size_node(14, 49152), replication=2
         )
         self.assertEqual(files['mapred-site.xml'], parameters['mapred_site'])
-        self.assertEqual('', parameters['hadoop_env'])
+        self.assertIn(
+            'JAVA_OPTS=-XX:+TieredCompilation\n', parameters['hadoop_env']
+        )
+        self.assertIn('HEAP_namenode=1024\n', parameters['hadoop_env'])
         self.assertIn('os_profile=vsphere6\n', parameters['node_setup'])
 
     def test_chosen_profiles(self) -> None:

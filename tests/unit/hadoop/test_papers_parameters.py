@@ -228,6 +228,7 @@ class TablesTest(testtools.TestCase):
                 'amd-3.1.5': (256, 256),
                 'amd-3.1.6': (256, 256),
                 'hvstack': (64, 256),
+                'lab': (64, 256),
                 'stock': (128, 128),
                 'vsan': (256, 256),
                 'vsphere6': (256, 256),

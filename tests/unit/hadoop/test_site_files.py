@@ -128,20 +128,21 @@ class SitesTest(testtools.TestCase):
             str(sizing.container_mib), mapred['mapreduce.map.memory.mb']
         )
 
-    def test_the_default_is_what_records_carry(self) -> None:
+    def test_lab_is_what_records_carry(self) -> None:
         """Records of other clusters compare only while these stay."""
-        self.assertEqual('13ba87da4ea0', site_files.digest_settings(2))
-        self.assertEqual('757ad48ca0d6', site_files.digest_settings(3))
+        self.assertEqual('13ba87da4ea0', site_files.digest_settings(2, 'lab'))
+        self.assertEqual('757ad48ca0d6', site_files.digest_settings(3, 'lab'))
         for vcpus, memory, expected in (
-            (1, 2048, 'e1f88666c2d3'),
-            (2, 4096, '85ccca4511fd'),
-            (2, 4864, '19dc8afe34ff'),
+            (1, 2048, 'a1ae6ef43e65'),
+            (2, 4096, '87f1d6505da2'),
+            (2, 4864, '9e51f5db9b99'),
             # Its blocks are the papers'; a run sets its own.
-            (40, 262144, '1eb4a2a29b70'),
+            (40, 262144, '50f7495da60b'),
         ):
             files_by_name = site_files.render_site_files(
-                size_node(vcpus, memory),
+                size_node(vcpus, memory, tuning='lab'),
                 replication=2,
+                tuning='lab',
                 topology_mapping={},
             )
             text = ''.join(
@@ -163,7 +164,7 @@ class SitesTest(testtools.TestCase):
 
     def test_every_tuning_has_a_profile_of_its_own(self) -> None:
         tunings = tuning_profiles.list_names()
-        self.assertEqual(9, len(tunings))
+        self.assertEqual(10, len(tunings))
         digests = {site_files.digest_settings(3, tuning) for tuning in tunings}
         self.assertEqual(len(tunings), len(digests))
         failure = self.assertRaises(
@@ -203,7 +204,7 @@ class SitesTest(testtools.TestCase):
         self.assertNotIn('dfs.blocksize', files_by_name['hdfs-site.xml'])
         self.assertNotIn('-Xmx', files_by_name['mapred-site.xml'][MAP_OPTS])
         self.assertEqual(
-            '3072',
+            '2048',
             files_by_name['yarn-site.xml'][
                 'yarn.nodemanager.resource.memory-mb'
             ],
@@ -250,12 +251,41 @@ class SitesTest(testtools.TestCase):
             facts = properties.Facts(sizing, 3, block_mib)
             self.assertEqual(expected, properties.block_buffer_mib(facts))
 
+    def test_jvms_of_large_and_small_nodes(self) -> None:
+        for tuning, is_small in (('hvstack', False), ('lab', True)):
+            mapred = self.tuned(tuning, 40, 262144)['mapred-site.xml']
+            for name in (MAP_OPTS, 'mapreduce.reduce.java.opts'):
+                self.assertIn('-XX:+UseSerialGC', mapred[name])
+                self.assertEqual(
+                    is_small, '-XX:TieredStopAtLevel=1' in mapred[name]
+                )
+            master = mapred['yarn.app.mapreduce.am.command-opts']
+            self.assertEqual(is_small, '-XX:+UseSerialGC' in master)
+
+    def test_largest_container(self) -> None:
+        """An ApplicationMaster may have all memory of a NodeManager."""
+        for tuning in ('hvstack', 'lab', 'vsphere6', 'vsan', 'amd'):
+            yarn = self.tuned(tuning, 14, 48 * 1024)['yarn-site.xml']
+            self.assertEqual(
+                yarn['yarn.nodemanager.resource.memory-mb'],
+                yarn['yarn.scheduler.maximum-allocation-mb'],
+                tuning,
+            )
+
     def test_one_handler_is_an_option(self) -> None:
         hdfs = self.make(namenode_handlers=1)['hdfs-site.xml']
         self.assertEqual('1', hdfs['dfs.namenode.handler.count'])
 
     def test_heaps_of_the_daemons(self) -> None:
-        self.assertEqual('', site_files.render_hadoop_env(size_node(2, 4096)))
+        lab = size_node(2, 4096, tuning='lab')
+        self.assertEqual('', site_files.render_hadoop_env(lab))
+        for tuning, heap in (('hvstack', 1024), ('vsan', 512), ('amd', 512)):
+            env = site_files.render_hadoop_env(
+                size_node(10, 61696, tuning=tuning)
+            )
+            self.assertIn(f'HEAP_datanode={heap}\n', env)
+            # The guest image's own options are those of small JVMs.
+            self.assertIn('JAVA_OPTS=-XX:+TieredCompilation\n', env)
         env = site_files.render_hadoop_env(
             size_node(10, 61696, tuning='vsphere6')
         )

@@ -501,6 +501,44 @@ class SessionTest(testtools.TestCase):
             hosts=ClusterHosts({'a': 'uuid-a', 'b': 'uuid-b'}, backend),
         )
 
+    def test_tasks_of_each_platform(self) -> None:
+        """vsphere6, Table 1: each platform has as many tasks as fill it."""
+        path = Path(self.state.options.sweep.baseline_hosts)
+        host = {'vcpus': 40, 'memory_mib': 262144}
+        path.write_text(
+            json.dumps(
+                [
+                    entry('c', 'controller') | host,
+                    *(entry(f'w{n}', 'worker') | host for n in range(31)),
+                ]
+            )
+        )
+        size = 30 * 10**12
+        for tuning, bare_metal, guests in (
+            ('vsphere6', 682, 756),
+            # Guests have the tasks of bare metal.
+            ('hvstack', 2478, 2478),
+        ):
+            setup = {'tuning': tuning}
+            bare = parse_args(
+                workload(configuration=BARE_METAL, sizes=[size], setup=setup)
+            )
+            self.state.plan = None
+            self.assertEqual(
+                bare_metal, self.state.workload(size, bare).maps, tuning
+            )
+            # 4 VMs on each of 32 hosts, less two controllers.
+            self.plan(126)
+            assert self.state.plan is not None
+            self.state.plan.sizing = SimpleNamespace(containers=12)  # type: ignore[misc, assignment]
+            self.state.plan.spec = ClusterSpec(tuning=tuning)  # type: ignore[misc]
+            configuration = parse_args(
+                workload(configuration='i4', sizes=[size], setup=setup)
+            )
+            self.assertEqual(
+                guests, self.state.workload(size, configuration).maps, tuning
+            )
+
     def no_hosts(self) -> None:
         self.state.options.set_override('baseline_hosts', '/none', 'sweep')
 

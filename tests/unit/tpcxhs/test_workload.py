@@ -29,6 +29,22 @@ class WorkloadTest(testtools.TestCase):
         ):
             self.assertRaises(errors.InputError, Workload, *args)
 
+    def test_splits_of_table_1(self) -> None:
+        """vsphere6, Table 1: map tasks of TeraSort of 30 TB."""
+        for files, expected in (
+            (682, 111_848),
+            (620, 112_220),
+            (756, 111_888),
+            (954, 112_572),
+            (636, 111_936),
+        ):
+            data = Workload(30 * 10**12, 3, files, files)
+            self.assertEqual(expected, data.count_splits(256 * 2**20))
+
+    def test_splits_of_small_data(self) -> None:
+        data = Workload(10**9, 2, 8, 8)
+        self.assertEqual(8, data.count_splits(256 * 2**20))
+
     def test_tasks_leave_room_for_the_master(self) -> None:
         self.assertEqual(
             [6, 1, 1], [count_tasks(10**9, n, 1) for n in (8, 3, 1)]

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory of a job's client and ApplicationMaster, by its number of tasks.
+
+Small jobs use the sizes of the tuning profile and of the guest image. The
+numbers of bytes are upper estimates, and no measurements of hvstack.
+"""
+
+from hvstack.hadoop import daemon_http
+from hvstack.hadoop.daemon_http import Runner
+
+MIB = 1024 * 1024
+#: Heap in MiB without tasks, of either JVM.
+_BASE_MIB = 256
+#: Bytes of heap for each task in the ApplicationMaster: task, attempt,
+#: counters and events of both.
+_MASTER_TASK_BYTES = 32 * 1024
+#: Bytes of heap in the client for each split with its locations, and for each
+#: key that TeraSort samples.
+_SPLIT_BYTES = 2 * 1024
+_KEY_BYTES = 256
+#: Part of the ApplicationMaster's container that is its heap.
+_HEAP = 0.8
+#: Number of tasks that the ApplicationMaster and client of any tuning profile
+#: have memory for.
+SMALL_JOB = 2000
+
+
+def client_options(splits: int, keys: int) -> str:
+    """Return options of Java for the client of a large job.
+
+    :param splits: number of input splits, or of map tasks without input.
+    :param keys: number of keys that the client samples.
+    :returns: value of HADOOP_CLIENT_OPTS; empty for a small job.
+    """
+    if splits <= SMALL_JOB:
+        return ''
+    heap = _BASE_MIB + (splits * _SPLIT_BYTES + keys * _KEY_BYTES) // MIB
+    return f'-Xmx{heap}m'
+
+
+def master_options(manager: Runner, tasks: int, processors: int) -> list[str]:
+    """Return options of ``hadoop jar`` for the ApplicationMaster of a job.
+
+    :param manager: controller with the ResourceManager.
+    :param tasks: number of map and reduce tasks.
+    :param processors: number of processors of a worker's JVMs.
+    :returns: properties; none for a small job.
+    :raises hvstack.errors.CommandError: the ResourceManager does not answer.
+    """
+    if tasks <= SMALL_JOB:
+        return []
+    heap = _BASE_MIB + tasks * _MASTER_TASK_BYTES // MIB
+    # YARN has no larger container than a NodeManager.
+    container = min(int(heap / _HEAP), _largest_node_mib(manager))
+    heap = min(heap, int(container * _HEAP))
+    return [
+        f'-Dyarn.app.mapreduce.am.resource.mb={container}',
+        # The option of the tuning profile has the heap of a small job.
+        f'-Dyarn.app.mapreduce.am.command-opts="-Xmx{heap}m '
+        f'-XX:ActiveProcessorCount={processors} '
+        '-Djava.net.preferIPv4Stack=true '
+        '--add-opens=java.base/java.lang=ALL-UNNAMED"',
+    ]
+
+
+def _largest_node_mib(manager: Runner) -> int:
+    """Return the memory in MiB that the largest NodeManager offers."""
+    answer = daemon_http.get_json(
+        manager, 'resourcemanager', '/ws/v1/cluster/nodes?states=RUNNING'
+    )
+    nodes = daemon_http.list_elements((answer.get('nodes') or {}).get('node'))
+    return max(
+        (
+            int(node['usedMemoryMB']) + int(node['availMemoryMB'])
+            for node in nodes
+        ),
+        default=0,
+    )

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of hvstack.tpcxhs.job_memory."""
+
+import json
+import re
+from typing import Any
+
+import testtools
+
+from hvstack import processutils
+from hvstack.tpcxhs import job_memory
+
+
+class Manager:
+    """A ResourceManager with NodeManagers of some sizes in MiB."""
+
+    name = 'c'
+    address = '10.0.0.1'
+    role = 'controller'
+
+    def __init__(self, *sizes: int) -> None:
+        self.sizes = sizes
+        self.queries = 0
+
+    def put(self, text: str, path: str, mode: int = 0o644) -> None:
+        raise NotImplementedError
+
+    def run(self, command: str, **_: Any) -> processutils.Result:
+        self.queries += 1
+        nodes = [
+            {'usedMemoryMB': 512, 'availMemoryMB': size - 512}
+            for size in self.sizes
+        ]
+        text = json.dumps({'nodes': {'node': nodes}})
+        return processutils.Result(0, text, '')
+
+
+class JobMemoryTest(testtools.TestCase):
+    def test_small_job(self) -> None:
+        manager = Manager(4096)
+        self.assertEqual([], job_memory.master_options(manager, 1364, 40))
+        self.assertEqual('', job_memory.client_options(682, 2_000_000))
+        self.assertEqual(0, manager.queries)
+
+    def test_table_1(self) -> None:
+        """vsphere6: 111,848 map tasks and 682 reduce tasks for 30 TB."""
+        resource, command = job_memory.master_options(
+            Manager(33_000, 66_000), 111_848 + 682, 40
+        )
+        heap = int(re.search(r'-Xmx(\d+)m', command)[1])  # type: ignore[index]
+        self.assertGreater(heap, 3072)
+        self.assertLess(heap, 8192)
+        self.assertEqual(
+            f'-Dyarn.app.mapreduce.am.resource.mb={int(heap / 0.8)}', resource
+        )
+        self.assertIn('-XX:ActiveProcessorCount=40', command)
+        client = job_memory.client_options(111_848, 2_000_000)
+        self.assertGreater(int(client[4:-1]), 512)
+
+    def test_node_is_smaller(self) -> None:
+        """vsphere6, 20 VMs: two containers of 1500 MiB on each worker."""
+        resource, command = job_memory.master_options(
+            Manager(3000, 3000), 111_936 + 636, 2
+        )
+        self.assertEqual('-Dyarn.app.mapreduce.am.resource.mb=3000', resource)
+        self.assertIn('-Xmx2400m', command)
