@@ -3,7 +3,7 @@
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,14 +19,19 @@ from hvstack.cluster import baseline_hosts
 from hvstack.model import compute_backends
 from hvstack.results import record
 from hvstack.sweep import capabilities, forecast, search_space, strategies
+from hvstack.sweep.cluster_needs import ClusterNeeds, Hosts, compute_needs
 from hvstack.sweep.search_space import CAPABILITIES, Space
 from hvstack.sweep.strategies import STRATEGIES
+from hvstack.tpcxhs.deadlines import Limits
 
 RECORDS = paths.STATE / 'records'
 
 
 class Plan(Command):
     """Show what a sweep measures, what it skips and how long it takes.
+
+    With --hosts it shows what the clusters need: nodes, tasks, Java heaps,
+    deadlines, quotas, resources of the Heat stack, and large pages.
 
     The command starts and changes nothing.
     """
@@ -43,6 +48,13 @@ class Plan(Command):
             help='Format of the plan (default: table).',
         )
         add_size(parser)
+        parser.add_argument(
+            '--hosts',
+            type=arguments.count,
+            metavar='N',
+            help='Number of hosts, including those of controllers: shows what '
+            'the cluster of each configuration needs on them.',
+        )
         add_cloud(
             parser,
             'Name of the cloud whose capabilities limit the plan, as in '
@@ -127,10 +139,43 @@ class Plan(Command):
                 for estimate in (min_estimate, max_estimate)
             ],
         }
+        if parsed_args.hosts:
+            plan['clusters'] = [
+                needs.to_mapping() for needs in _clusters(parsed_args, area)
+            ]
         if parsed_args.format == 'json':
             self.app.stdout.write(json.dumps(plan, indent=1) + '\n')
         else:
             self.app.stdout.write('\n'.join(_lines(plan)) + '\n')
+
+
+def _clusters(
+    parsed_args: argparse.Namespace, area: Space
+) -> list[ClusterNeeds]:
+    """Return what the clusters of a sweep need on a number of hosts."""
+    options = conf.load()
+    return compute_needs(
+        Hosts(
+            host_profiles.load(parsed_args.host),
+            parsed_args.hosts,
+            parsed_args.size,
+            _tuning(parsed_args),
+            Limits(
+                options.benchmark.phase_timeout,
+                options.benchmark.stall_timeout,
+            ),
+        ),
+        area,
+    )
+
+
+def _tuning(parsed_args: argparse.Namespace) -> str:
+    """Return the tuning profile of a sweep."""
+    return str(
+        parsed_args.tuning
+        or conf.load().hadoop.tuning
+        or baseline_hosts.default_tuning(parsed_args.host)
+    )
 
 
 def add_space(parser: argparse.ArgumentParser) -> None:
@@ -246,15 +291,20 @@ def chosen_space(
         profile,
         parsed_args.backend,
         missing,
-        parsed_args.tuning
-        or options.hadoop.tuning
-        or baseline_hosts.default_tuning(parsed_args.host),
+        _tuning(parsed_args),
     )
     return area, tuple(missing)
 
 
 def _lines(plan: dict[str, Any]) -> list[str]:
     """Return the plan for a terminal."""
+    lines = _work_lines(plan)
+    for cluster in plan.get('clusters', ()):
+        lines += _cluster_lines(cluster)
+    return lines
+
+
+def _work_lines(plan: dict[str, Any]) -> list[str]:
     possible, skipped = plan['configurations'], plan['skipped']
     lines = [f'cloud: {line}' for line in plan['cloud']]
     lines += [
@@ -292,6 +342,41 @@ def _lines(plan: dict[str, Any]) -> list[str]:
         f'{setup}'
     )
     return lines
+
+
+def _cluster_lines(cluster: dict[str, Any]) -> list[str]:
+    """Return what a cluster needs, for a terminal."""
+    heaps = {
+        jvm: mib or 'as in the guest image'
+        for jvm, mib in cluster['heaps_mib'].items()
+    }
+    deadlines = {
+        phase: f'{seconds / 3600:.1f} h'
+        for phase, seconds in cluster['deadlines'].items()
+    }
+    lines = [
+        f'nodes: workers {cluster["workers"]}, '
+        f'controllers {cluster["controllers"]}',
+        f'tasks: HSGen {cluster["tasks"]} maps, HSSort '
+        f'{cluster["sort_maps"]} maps and {cluster["tasks"]} reduces',
+        f'Java heaps of HSSort in MiB: {_join(heaps)}',
+        f'deadlines: {_join(deadlines)}',
+    ]
+    if cluster['quota']:
+        quota = {name: n for name, n in cluster['quota'].items() if n}
+        lines += [
+            f'quota: {_join(quota)}',
+            f'Heat: {cluster["heat_resources"]} resources in the stack',
+        ]
+    if cluster['pages']:
+        lines.append(
+            f'large pages: {cluster["pages"]} of each host for its workers'
+        )
+    return [f'{cluster["name"]}:', *(f'  {line}' for line in lines)]
+
+
+def _join(values: Mapping[str, object]) -> str:
+    return ', '.join(f'{name} {value}' for name, value in values.items())
 
 
 def _range(values: Sequence[Any]) -> str:

@@ -212,14 +212,23 @@ def stack(plan: ClusterPlan, max_resources: int) -> None:
     :param max_resources: its ``max_resources_per_stack``; -1 is no limit.
     :raises hvstack.errors.InputError: there are more.
     """
+    nodes = plan.nodes
+    stack_of(
+        nodes.workers + nodes.compute_workers,
+        count_resources(plan),
+        max_resources,
+    )
+
+
+def count_resources(plan: ClusterPlan) -> int:
+    """Return the number of resources of a stack, nested stacks included."""
     nodes, host_keys = plan.nodes, plan.stack.host_keys
-    needed = (
+    return (
         _CLUSTER_RESOURCES
         + len(plan.disks.types)
         + resources([0] * nodes.compute_workers, host_keys)
         + resources(_volumes(plan), host_keys)
     )
-    stack_of(nodes.workers + nodes.compute_workers, needed, max_resources)
 
 
 def resources(volumes: Sequence[int], host_keys: bool) -> int:

@@ -22,20 +22,33 @@ _KEY_BYTES = 256
 _HEAP = 0.8
 #: Number of tasks that the ApplicationMaster and client of any tuning profile
 #: have memory for.
-SMALL_JOB = 2000
+SMALL_JOB = 8000
 
 
-def client_options(splits: int, keys: int) -> str:
-    """Return options of Java for the client of a large job.
+def client_mib(splits: int, keys: int) -> int:
+    """Return the heap in MiB of the client of a job.
 
     :param splits: number of input splits, or of map tasks without input.
     :param keys: number of keys that the client samples.
-    :returns: value of HADOOP_CLIENT_OPTS; empty for a small job.
+    :returns: heap; 0 is that of the guest image, which a small job uses.
     """
     if splits <= SMALL_JOB:
-        return ''
-    heap = _BASE_MIB + (splits * _SPLIT_BYTES + keys * _KEY_BYTES) // MIB
-    return f'-Xmx{heap}m'
+        return 0
+    return _BASE_MIB + (splits * _SPLIT_BYTES + keys * _KEY_BYTES) // MIB
+
+
+def master_mib(tasks: int, node_mib: int) -> tuple[int, int] | None:
+    """Return container and heap in MiB of the ApplicationMaster of a job.
+
+    :param tasks: number of map and reduce tasks.
+    :param node_mib: memory of a NodeManager: no container is larger.
+    :returns: None for a small job, which uses those of the tuning profile.
+    """
+    if tasks <= SMALL_JOB:
+        return None
+    heap = _BASE_MIB + tasks * _MASTER_TASK_BYTES // MIB
+    container = min(int(heap / _HEAP), node_mib)
+    return container, min(heap, int(container * _HEAP))
 
 
 def master_options(manager: Runner, tasks: int, processors: int) -> list[str]:
@@ -49,10 +62,9 @@ def master_options(manager: Runner, tasks: int, processors: int) -> list[str]:
     """
     if tasks <= SMALL_JOB:
         return []
-    heap = _BASE_MIB + tasks * _MASTER_TASK_BYTES // MIB
-    # YARN has no larger container than a NodeManager.
-    container = min(int(heap / _HEAP), _largest_node_mib(manager))
-    heap = min(heap, int(container * _HEAP))
+    sizes = master_mib(tasks, _largest_node_mib(manager))
+    assert sizes is not None
+    container, heap = sizes
     return [
         f'-Dyarn.app.mapreduce.am.resource.mb={container}',
         # The option of the tuning profile has the heap of a small job.

@@ -207,9 +207,9 @@ class PhaseRunner:
         )
         reduces = {'HSGen': 0, 'HSSort': workload.reduces}.get(phase, 1)
         keys = tuning_profiles.load(cluster.tuning).sampled_keys
-        client = job_memory.client_options(maps, keys)
+        client = job_memory.client_mib(maps, keys)
         return (
-            f'HADOOP_CLIENT_OPTS={client} ' if client else '',
+            f'HADOOP_CLIENT_OPTS=-Xmx{client}m ' if client else '',
             ''.join(
                 f' {option}'
                 for option in job_memory.master_options(

@@ -511,10 +511,11 @@ class SessionTest(testtools.TestCase):
                     entry('c', 'controller') | host,
                     *(entry(f'w{n}', 'worker') | host for n in range(31)),
                 ]
-            )
+            ),
+            encoding='utf-8',
         )
         size = 30 * 10**12
-        for tuning, bare_metal, guests in (
+        for tuning, on_hosts, guests in (
             ('vsphere6', 682, 756),
             # Guests have the tasks of bare metal.
             ('hvstack', 2478, 2478),
@@ -525,7 +526,7 @@ class SessionTest(testtools.TestCase):
             )
             self.state.plan = None
             self.assertEqual(
-                bare_metal, self.state.workload(size, bare).maps, tuning
+                on_hosts, self.state.workload(size, bare).maps, tuning
             )
             # 4 VMs on each of 32 hosts, less two controllers.
             self.plan(126)

@@ -39,7 +39,7 @@ class JobMemoryTest(testtools.TestCase):
     def test_small_job(self) -> None:
         manager = Manager(4096)
         self.assertEqual([], job_memory.master_options(manager, 1364, 40))
-        self.assertEqual('', job_memory.client_options(682, 2_000_000))
+        self.assertEqual(0, job_memory.client_mib(682, 2_000_000))
         self.assertEqual(0, manager.queries)
 
     def test_table_1(self) -> None:
@@ -54,8 +54,8 @@ class JobMemoryTest(testtools.TestCase):
             f'-Dyarn.app.mapreduce.am.resource.mb={int(heap / 0.8)}', resource
         )
         self.assertIn('-XX:ActiveProcessorCount=40', command)
-        client = job_memory.client_options(111_848, 2_000_000)
-        self.assertGreater(int(client[4:-1]), 512)
+        client = job_memory.client_mib(111_848, 2_000_000)
+        self.assertGreater(client, 512)
 
     def test_node_is_smaller(self) -> None:
         """vsphere6, 20 VMs: two containers of 1500 MiB on each worker."""

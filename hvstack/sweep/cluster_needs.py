@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the clusters of a sweep need on a number of hosts, without a cloud."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hvstack.cloud.quotas import Need
+from hvstack.cloud.volumes import Volumes
+from hvstack.cluster import node_counts, validation
+from hvstack.cluster.plan import (
+    ClusterFlavors,
+    ClusterPlan,
+    ClusterSpec,
+    NodeCounts,
+    StackResources,
+)
+from hvstack.hadoop import tuning_profiles
+from hvstack.hadoop.sizing import NodeSizing, has_own_tasks, size_node
+from hvstack.model.cluster_size import ClusterSize, compute_cluster_size
+from hvstack.model.configuration import Configuration
+from hvstack.model.flavor import Flavor, derive_flavor
+from hvstack.model.guest_shape import parse_page_kib
+from hvstack.model.host import HostProfile
+from hvstack.model.target import BareMetal, Target
+from hvstack.sweep.search_space import Space
+from hvstack.tpcxhs import deadlines, job_memory
+from hvstack.tpcxhs.deadlines import Limits, WorkerHosts
+from hvstack.tpcxhs.workload import MIB, Workload, count_tasks
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """Hosts of a sweep, and its work.
+
+    :param profile: host profile of all hosts.
+    :param count: number of hosts, including those of controllers.
+    :param size_bytes: size of the data set in bytes.
+    :param tuning: tuning profile of Hadoop.
+    :param limits: limits of the phases.
+    """
+
+    profile: HostProfile
+    count: int
+    size_bytes: int
+    tuning: str
+    limits: Limits = deadlines.DEFAULT_LIMITS
+
+
+@dataclass(frozen=True)
+class ClusterNeeds:
+    """What a configuration, or bare metal, needs for a run.
+
+    :param name: short name of the configuration, or ``bare-metal``.
+    :param workers: number of workers.
+    :param controllers: number of controllers.
+    :param tasks: number of map tasks of HSGen and of reduce tasks of HSSort.
+    :param sort_maps: number of map tasks of HSSort.
+    :param heaps_mib: Java heaps in MiB, by JVM; 0 is that of the guest image.
+    :param deadlines: deadline of each phase in seconds.
+    :param quota: what the project needs; None on bare metal.
+    :param heat_resources: number of resources of the stack; 0 on bare metal.
+    :param pages: number of large pages that the workers of a host use.
+    """
+
+    name: str
+    workers: int
+    controllers: int
+    tasks: int
+    sort_maps: int
+    heaps_mib: dict[str, int]
+    deadlines: dict[str, float]
+    quota: Need | None = None
+    heat_resources: int = 0
+    pages: int = 0
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return plain data."""
+        return asdict(self)
+
+
+def compute_needs(hosts: Hosts, area: Space) -> list[ClusterNeeds]:
+    """Return the needs of bare metal and of each possible configuration.
+
+    :param hosts: hosts of the sweep, and its work.
+    :param area: search space with its possible configurations.
+    :raises hvstack.errors.InputError: there are too few hosts.
+    """
+    bare_metal = _compute(hosts, BareMetal(), None)
+    return [
+        bare_metal,
+        *(
+            _compute(hosts, configuration, bare_metal.tasks)
+            for configuration in area.possible
+        ),
+    ]
+
+
+def _compute(
+    hosts: Hosts, target: Target, bare_metal_tasks: int | None
+) -> ClusterNeeds:
+    """Return the needs of one platform.
+
+    :param bare_metal_tasks: number of tasks of bare metal.
+    """
+    profile, tuning = hosts.profile, hosts.tuning
+    native = isinstance(target, BareMetal)
+    configuration = target if isinstance(target, Configuration) else None
+    size = compute_cluster_size(
+        profile, configuration or Configuration(), hosts.count, native=native
+    )
+    plan = None
+    vcpus, memory_mib = profile.cpus, profile.memory_mib
+    if configuration:
+        plan = _plan(hosts, configuration, size)
+        worker = plan.flavors.worker
+        vcpus, memory_mib = worker.vcpus, worker.ram
+    sizing = size_node(vcpus, memory_mib, tuning=tuning, native=native)
+    worker_hosts = min(hosts.count, size.workers)
+    tasks = bare_metal_tasks
+    if tasks is None or has_own_tasks(tuning):
+        containers = sizing.containers * size.workers
+        tasks = count_tasks(hosts.size_bytes, containers, worker_hosts, tuning)
+    workload = Workload(hosts.size_bytes, min(3, worker_hosts), tasks, tasks)
+    tuning_profile = tuning_profiles.load(tuning)
+    splits = workload.count_splits(tuning_profile.max_block_mib * MIB)
+    instances = configuration.instances if configuration else 1
+    return ClusterNeeds(
+        configuration.label if configuration else target.name,
+        size.workers,
+        size.controllers,
+        tasks,
+        splits,
+        _heaps(sizing, splits, tasks, tuning_profile.sampled_keys),
+        hosts.limits.deadlines(
+            workload,
+            WorkerHosts(
+                worker_hosts,
+                vcpus * instances,
+                _count_disks(profile, plan, instances),
+            ),
+        ),
+        validation.needs(plan) if plan else None,
+        validation.count_resources(plan) if plan else 0,
+        _count_pages(plan.flavors.worker, instances) if plan else 0,
+    )
+
+
+def _plan(
+    hosts: Hosts, configuration: Configuration, size: ClusterSize
+) -> ClusterPlan:
+    """Return the plan of a cluster that uses every host."""
+    worker, controller = (
+        derive_flavor(hosts.profile, configuration, role)
+        for role in ('worker', 'controller')
+    )
+    return ClusterPlan(
+        ClusterSpec(
+            configuration,
+            controllers='separate' if size.controllers > 1 else 'combined',
+            tuning=hosts.tuning,
+        ),
+        NodeCounts(
+            size.workers,
+            configuration.instances,
+            replication=min(3, hosts.count, size.workers),
+        ),
+        ClusterFlavors(worker, controller),
+        size_node(worker.vcpus, worker.ram, tuning=hosts.tuning),
+        StackResources('', ''),
+        node_counts.plan_disks(configuration, worker, Volumes()),
+    )
+
+
+def _count_disks(
+    profile: HostProfile, plan: ClusterPlan | None, instances: int
+) -> int:
+    """Return the number of data disks of a host that its workers use."""
+    if plan is None:
+        return profile.disks.count if profile.disks else 1
+    return max(1, plan.flavors.worker.disks * instances)
+
+
+def _count_pages(worker: Flavor, instances: int) -> int:
+    """Return the number of large pages of a host that its workers use."""
+    page = parse_page_kib(worker)
+    return -(-worker.ram * 1024 // page) * instances if page else 0
+
+
+def _heaps(
+    sizing: NodeSizing, splits: int, tasks: int, keys: int
+) -> dict[str, int]:
+    """Return the Java heaps in MiB of HSSort, by JVM."""
+    master = job_memory.master_mib(splits + tasks, sizing.yarn_mib)
+    return {
+        'daemon': sizing.daemon_mib or 0,
+        'map': sizing.map_heap_mib,
+        'reduce': sizing.heap_mib,
+        'master': master[1] if master else sizing.heap_mib,
+        'client': job_memory.client_mib(splits, keys),
+    }
