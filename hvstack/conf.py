@@ -60,7 +60,8 @@ _CLOUD = (
         default=900,
         min=60,
         max=_MAX_SECONDS,
-        help='Maximum time until a stack is complete or deleted, in seconds.',
+        help='Maximum time until a stack is complete or deleted, in seconds, '
+        'in addition to 6 seconds for each node.',
     ),
     cfg.StrOpt(
         'host_key_source',
@@ -95,7 +96,7 @@ _CLOUD = (
         min=30,
         max=_MAX_SECONDS,
         help='Maximum time until all workers have registered with HDFS '
-        'and YARN, in seconds.',
+        'and YARN, in seconds, in addition to 1 second for each node.',
     ),
 )
 

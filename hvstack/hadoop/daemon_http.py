@@ -127,12 +127,15 @@ def run_on_nodes(
         )
 
 
-def get_json(node: Runner, role: str, path: str) -> dict[str, Any]:
+def get_json(
+    node: Runner, role: str, path: str, timeout: float = 60
+) -> dict[str, Any]:
     """Return the JSON answer of a daemon.
 
     :param node: node that runs the daemon.
     :param role: daemon, a key of :data:`PORTS`.
     :param path: path of the URL, with the leading slash.
+    :param timeout: maximum number of seconds.
     :raises hvstack.errors.CommandError: the daemon does not answer, or not
         with a JSON object.
     """
@@ -142,7 +145,7 @@ def get_json(node: Runner, role: str, path: str) -> dict[str, Any]:
         "busybox wget -q -O - --header 'Accept: application/json' "
         f'{shlex.quote(url)}'
     )
-    result = node.run(command, timeout=60)
+    result = node.run(command, timeout=timeout)
     try:
         answer = json.loads(result.stdout)
     except ValueError as exc:

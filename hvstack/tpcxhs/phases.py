@@ -160,7 +160,7 @@ class PhaseRunner:
         tuning = tuning_profiles.load(self.cluster.tuning)
         max_block_bytes = tuning.max_block_mib * MIB
         block = min(workload.block_bytes, max_block_bytes)
-        client, master = self._job_memory(phase, max_block_bytes)
+        client, master = self._job_memory(phase)
         if workload.one_jvm:
             program += ' -Dmapreduce.job.ubertask.enable=true'
         watch = StallWatch(
@@ -194,18 +194,29 @@ class PhaseRunner:
                 f'{seconds:.0f} s: {_failure_reason(output)}'
             )
 
-    def _job_memory(self, phase: str, max_block_bytes: int) -> tuple[str, str]:
+    def _count_maps(self, phase: str) -> int:
+        """Return the expected number of map tasks of a phase."""
+        if phase == 'HSSort':
+            tuning = tuning_profiles.load(self.cluster.tuning)
+            return self.workload.count_splits(tuning.max_block_mib * MIB)
+        return {'HSGen': self.workload.maps}.get(phase, self.workload.reduces)
+
+    def _count_reduces(self, phase: str) -> int:
+        """Return the number of reduce tasks of a phase."""
+        return {'HSGen': 0, 'HSSort': self.workload.reduces}.get(phase, 1)
+
+    def _count_tasks(self, phase: str) -> int:
+        """Return the expected number of tasks of a phase."""
+        return self._count_maps(phase) + self._count_reduces(phase)
+
+    def _job_memory(self, phase: str) -> tuple[str, str]:
         """Return what a large job needs more memory for.
 
         :returns: assignment of a variable for its client, and options for its
             ApplicationMaster.
         """
-        workload, cluster = self.workload, self.cluster
-        splits = workload.count_splits(max_block_bytes)
-        maps = {'HSGen': workload.maps, 'HSSort': splits}.get(
-            phase, workload.reduces
-        )
-        reduces = {'HSGen': 0, 'HSSort': workload.reduces}.get(phase, 1)
+        cluster = self.cluster
+        maps, reduces = self._count_maps(phase), self._count_reduces(phase)
         keys = tuning_profiles.load(cluster.tuning).sampled_keys
         client = job_memory.client_mib(maps, keys)
         return (
@@ -256,11 +267,20 @@ class PhaseRunner:
         with ThreadPoolExecutor(max_workers=len(jobs) or 1) as pool:
             ids = [phase['job_id'] for phase in jobs]
             numbers = pool.map(
-                lambda job_id: job_history.load_job(manager, job_id), ids
+                lambda phase: job_history.load_job(
+                    manager,
+                    phase['job_id'],
+                    self._count_tasks(phase['name']),
+                ),
+                jobs,
             )
             for phase, job_summary in zip(jobs, numbers, strict=True):
                 phase.update(job_summary)
-        histories, locations = job_history.load_histories(manager, ids)
+        histories, locations = job_history.load_histories(
+            manager,
+            ids,
+            sum(self._count_tasks(phase['name']) for phase in jobs),
+        )
         names = {node.address: node.name for node in self.cluster.nodes}
         for phase in jobs:
             if phase['job_id'] in histories:
