@@ -75,6 +75,15 @@ _CLOUD = (
         'nodes cannot reach the CloudFormation API of Heat; '
         'containers and bare metal may have no console log.',
     ),
+    cfg.StrOpt(
+        'ssh_config',
+        help='Configuration file of ssh for connections to the nodes of '
+        'clusters, for example with a ProxyJump or a Port. The user, the '
+        'key and the host keys are always those of hvstack. If the '
+        'output ssh of a stack is a floating IP, hvstack reaches the '
+        'other nodes through it, without such a file. By default, hvstack '
+        'reads no configuration of ssh.',
+    ),
     cfg.BoolOpt(
         'try_trust',
         default=False,

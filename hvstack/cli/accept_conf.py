@@ -79,6 +79,8 @@ def prepare_workspace(
         'hadoop': not (parsed_args.no_hadoop or placed),
         'stack': parsed_args.stack,
         'stack_key': parsed_args.stack and keypairs.FOLDER / parsed_args.stack,
+        'ssh_config': options.ssh_config
+        and Path(options.ssh_config).expanduser().absolute(),
         'stack_timeout': options.stack_timeout,
         'ready_timeout': options.ready_timeout,
     }

@@ -2,19 +2,18 @@
 """``hvstack cluster topology``: which nodes share a physical host."""
 
 import argparse
-import dataclasses
 from typing import Any
 
 from cliff.lister import Lister
 from openstack.connection import Connection
 
-from hvstack import errors
+from hvstack import conf, errors
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection, host_keys, keypairs, stacks
 from hvstack.cluster import topology_refresh
-from hvstack.cluster.ssh import SSHNode
-from hvstack.cluster.stack import StackCluster
+from hvstack.cluster.ssh import SSHAccess, SSHNode
+from hvstack.cluster.stack import StackCluster, reach
 from hvstack.progress import Progress
 
 _NODES = ('Node', 'Address', 'Role', 'Host', 'Node group', 'Rack')
@@ -33,6 +32,13 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
         metavar='FILE',
         help='Private key of the key pair of the stack (default: the '
         "key that 'hvstack cluster create' created).",
+    )
+    parser.add_argument(
+        '--ssh-config',
+        type=arguments.path,
+        metavar='FILE',
+        help='Configuration file of ssh for connections to the nodes '
+        '(default: ssh_config of hvstack.conf, otherwise none).',
     )
 
 
@@ -60,7 +66,10 @@ def open_cluster(
     """
     return StackCluster.from_outputs(
         outputs,
-        parsed_args.key or keypairs.FOLDER / parsed_args.name,
+        SSHAccess.of(
+            parsed_args.key or keypairs.FOLDER / parsed_args.name,
+            parsed_args.ssh_config or conf.load().cloud.ssh_config,
+        ),
         name=parsed_args.name,
         processors=1,
         console=host_keys.console_of(conn),
@@ -74,16 +83,15 @@ def _find_other_nodes(
     """Return the nodes of a stack that are not in its cluster."""
     cluster_names = {node.name for node in cluster.nodes}
     return [
-        dataclasses.replace(
-            cluster.gateway,
+        reach(
+            cluster.entry_node,
             name=node.name,
             address=node.address,
             role=node.role,
             host=node.host,
         )
         for node in nodes
-        if node.name not in cluster_names
-        and isinstance(cluster.gateway, SSHNode)
+        if node.name not in cluster_names and cluster.entry_node is not None
     ]
 
 

@@ -32,6 +32,7 @@ from hvstack.cluster import (
 from hvstack.cluster.base import ClusterFacts
 from hvstack.cluster.plan import ClusterPlan
 from hvstack.cluster.planner import MACHINE_CLASS
+from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop.daemon_http import run_on_nodes
 from hvstack.progress import Progress
@@ -92,8 +93,8 @@ def acquire_machines(
     failure: errors.HVStackError | None = None
     try:
         with progress.stage(f'bare metal: stack {name}'):
-            outputs, key = _create(conn, plan, name, options, progress)
-            cluster = _cluster(conn, plan, name, outputs, key)
+            outputs, access = _create(conn, plan, name, options, progress)
+            cluster = _cluster(conn, plan, name, outputs, access)
             _check(cluster)
             launch.wait_until_ready(
                 cluster,
@@ -127,9 +128,10 @@ def _create(
     name: str,
     options: Any,
     progress: Progress,
-) -> tuple[dict[str, Any], Any]:
-    """Create the stack; return its outputs and the private key's file."""
-    key = keypairs.create(conn, name)
+) -> tuple[dict[str, Any], SSHAccess]:
+    """Create the stack; return its outputs and the access to its nodes."""
+    access = SSHAccess.of(keypairs.FOLDER / name, options.ssh_config)
+    keypairs.create(conn, name)
     plan = plan.with_key(name, plan.flavors.ids)
     template_dir = share.HEAT_TEMPLATES
     stack_id = stacks.create(
@@ -149,7 +151,7 @@ def _create(
         timeout=max(options.stack_timeout, _DEPLOY_SECONDS),
         progress=progress,
     )
-    return outputs, key
+    return outputs, access
 
 
 def _cluster(
@@ -157,7 +159,7 @@ def _cluster(
     plan: ClusterPlan,
     name: str,
     outputs: Mapping[str, Any],
-    key: Any,
+    access: SSHAccess,
 ) -> MachineCluster:
     nodes = [outputs['controller'], *outputs['workers']]
     ids = {node['name']: node['server_id'] for node in nodes}
@@ -182,7 +184,7 @@ def _cluster(
     }
     return MachineCluster.from_outputs(
         own,
-        key,
+        access,
         name=name,
         processors=plan.flavors.worker.vcpus,
         facts=ClusterFacts(

@@ -22,6 +22,7 @@ from hvstack.cluster import (
 )
 from hvstack.cluster.base import LOCAL_DROP_CACHES, ClusterFacts
 from hvstack.cluster.plan import ClusterPlan
+from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemons
 from hvstack.model.compute_backends import timeout_factor
@@ -68,9 +69,10 @@ def launch(
     :raises hvstack.errors.HVStackError: one of these failed; what was made
         is in the journal.
     """
+    access = SSHAccess.of(keypairs.FOLDER / name, options.ssh_config)
     planner.check(tenant, plan, options)
     plan = plan.with_key(name, flavor_ids)
-    key = keypairs.create(tenant, name)
+    keypairs.create(tenant, name)
     longer = timeout_factor(plan.hosts.backend)
     nodes = validation.needs(plan).instances
     stack_timeout = options.stack_timeout + _NODE_STACK_SECONDS * nodes
@@ -104,7 +106,7 @@ def launch(
     observed = observation.observe_cloud(admin, plan, outputs)
     cluster = StackCluster.from_outputs(
         outputs,
-        key,
+        access,
         name=name,
         processors=plan.sizing.processors,
         facts=ClusterFacts(

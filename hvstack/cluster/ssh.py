@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes reached by the ssh program."""
 
+import contextlib
+import re
 import shlex
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from hvstack import errors, paths, processutils
 from hvstack.cluster.base import ShellNode
@@ -13,6 +17,42 @@ _CONNECT_SECONDS = 10
 #: Exit status of ssh, and the end of its message, when it refuses a host key.
 _SSH_ERROR, _REFUSED = 255, 'Host key verification failed'
 _UNKNOWN = 'host key is known for'
+#: Host that ssh names when it refuses a key.
+_REFUSED_HOST = re.compile(
+    r'host key (?:is known )?for (\S+) (?:and you|has changed)',
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class SSHAccess:
+    """What ssh needs to log in to the nodes of a cluster.
+
+    :param key: private key file of root on the nodes.
+    :param config: configuration file of ssh, for example with a ProxyJump;
+        None reads no configuration, neither the user's nor the system's.
+    """
+
+    key: Path
+    config: Path | None = None
+
+    @classmethod
+    def of(cls, key: Path, config: Path | str | None) -> Self:
+        """Return the access with a configuration file that exists.
+
+        :param key: private key file.
+        :param config: configuration file; None or an empty text for none.
+        :raises hvstack.errors.InputError: the file does not exist.
+        """
+        if not config:
+            return cls(key)
+        path = Path(config).expanduser().absolute()
+        if not path.is_file():
+            raise errors.InputError(
+                f'Cannot use the ssh configuration {path}: it is not a file. '
+                'Correct ssh_config in hvstack.conf or --ssh-config.'
+            )
+        return cls(key, path)
 
 
 @dataclass(frozen=True)
@@ -26,17 +66,32 @@ class SSHNode(ShellNode):
     :param known_hosts: file with the host keys; an unknown or another key is
         refused. None accepts the key of the first contact, and stores it in
         ``directory``; another key is refused afterwards.
+    :param config: configuration file of ssh, see :class:`SSHAccess`.
+    :param login_address: address to which ssh connects, such as a floating
+        IP; empty for ``address``. The host key is that of ``address``.
+    :param jump: node through which ssh connects; None connects directly.
     """
 
     key: Path = Path()
     directory: Path = Path()
     known_hosts: Path | None = None
+    config: Path | None = None
+    login_address: str = ''
+    jump: 'SSHNode | None' = None
+    # Nodes that dataclasses.replace() makes of this one share the lock.
+    _lock: threading.Lock = field(
+        default_factory=threading.Lock, repr=False, compare=False
+    )
+
+    @property
+    def _target(self) -> str:
+        return f'root@{self.login_address or self.address}'
 
     def options(self) -> list[str]:
-        """Return ssh's options: nothing is asked, nothing of a user's."""
+        """Return ssh's options: ssh asks nothing, and reads no other file."""
         checking = 'yes' if self.known_hosts else 'accept-new'
         return [
-            *('-F', '/dev/null', '-i', str(self.key)),
+            *('-F', str(self.config or '/dev/null'), '-i', str(self.key)),
             *('-o', 'IdentitiesOnly=yes', '-o', 'BatchMode=yes'),
             *('-o', f'StrictHostKeyChecking={checking}'),
             *('-o', f'UserKnownHostsFile={self.host_key_file}'),
@@ -45,7 +100,23 @@ class SSHNode(ShellNode):
             *('-o', 'ServerAliveInterval=10', '-o', 'ServerAliveCountMax=6'),
             *('-o', 'LogLevel=ERROR'),
             *('-o', f'ControlPath={self.directory}/%C'),
+            *self._route_options(),
         ]
+
+    def _route_options(self) -> list[str]:
+        """Return ssh's options for a node behind another address."""
+        options = []
+        if self.login_address:
+            options += ['-o', f'HostKeyAlias={self.address}']
+        if self.jump is not None:
+            # Not ProxyJump, which passes on neither the key nor the host
+            # keys. ssh replaces %h and %p itself.
+            command = shlex.join(
+                ['ssh', *self.jump.options(), '-o', 'ControlMaster=no']
+            ).replace('%', '%%')
+            target = shlex.quote(self.jump._target)
+            options += ['-o', f'ProxyCommand={command} -W [%h]:%p {target}']
+        return options
 
     @property
     def host_key_file(self) -> Path:
@@ -90,6 +161,9 @@ class SSHNode(ShellNode):
 
     def _refusal(self, message: str) -> str:
         """Return why ssh refused the node's host key, and what to do."""
+        refused = _REFUSED_HOST.search(message)
+        if self.jump and refused and refused[1] == self.jump.address:
+            return self.jump._refusal(message)
         line = f"'{self.address} ssh-ed25519 ...'"
         prefix = f'Cannot connect to {self.name} ({self.address}): '
         if _UNKNOWN in message:
@@ -110,7 +184,7 @@ class SSHNode(ShellNode):
         self._connect()
         return [
             *('ssh', *self.options(), '-o', 'ControlMaster=no'),
-            *(f'root@{self.address}', command),
+            *(self._target, command),
         ]
 
     def _connect(self) -> None:
@@ -119,14 +193,22 @@ class SSHNode(ShellNode):
         By itself and with its output elsewhere: a master that a command
         started would keep that command's pipes open.
         """
-        target = f'root@{self.address}'
-        check = ['ssh', *self.options(), '-O', 'check', target]
-        if processutils.run(check, check=False, timeout=30).returncode == 0:
-            return
+        # Threads share the connection through which other nodes are reached.
+        # One connection in all, or sshd would drop some of those that are
+        # opened at once (MaxStartups).
+        with self._lock if self.login_address else contextlib.nullcontext():
+            check = ['ssh', *self.options(), '-O', 'check', self._target]
+            if not processutils.run(check, check=False, timeout=30).returncode:
+                return
+            if self.jump is not None:
+                self.jump._connect()
+            self._open()
+
+    def _open(self) -> None:
         paths.make_directory(self.directory)
-        opened = ['ssh', *self.options(), '-M', '-N', '-f', target]
+        args = ['ssh', *self.options(), '-M', '-N', '-f', self._target]
         processutils.run(
-            ['sh', '-c', f'{shlex.join(opened)} </dev/null >/dev/null 2>&1'],
+            ['sh', '-c', f'{shlex.join(args)} </dev/null >/dev/null 2>&1'],
             check=False,
             timeout=3 * _CONNECT_SECONDS,
         )
@@ -135,5 +217,5 @@ class SSHNode(ShellNode):
         """Close the shared connection, if one was opened."""
         if not any(path.is_socket() for path in self.directory.glob('*')):
             return
-        args = ['ssh', *self.options(), '-O', 'exit', f'root@{self.address}']
+        args = ['ssh', *self.options(), '-O', 'exit', self._target]
         processutils.run(args, check=False, timeout=30)

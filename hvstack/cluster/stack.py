@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cluster that is a Heat stack of hvstack."""
 
+import dataclasses
+import ipaddress
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -12,7 +15,7 @@ from hvstack import errors
 from hvstack.cloud import host_keys
 from hvstack.cluster import probe
 from hvstack.cluster.base import ClusterFacts, ClusterNodes
-from hvstack.cluster.ssh import SSHNode
+from hvstack.cluster.ssh import SSHAccess, SSHNode
 from hvstack.hadoop import sizing
 from hvstack.results.comparability import HOST_FACTS
 
@@ -24,9 +27,11 @@ class StackCluster(ClusterNodes):
     A context manager only for its ssh connections: the stack stays.
 
     :param directory: sockets of ssh, removed by :meth:`close`.
+    :param entry_node: node to which ssh connects first, see :func:`reach`.
     """
 
     directory: Path | None = None
+    entry_node: SSHNode | None = None
 
     kind = 'stack'
 
@@ -34,7 +39,7 @@ class StackCluster(ClusterNodes):
     def from_outputs(
         cls,
         outputs: Mapping[str, Any],
-        key_path: Path,
+        access: SSHAccess,
         *,
         name: str,
         processors: int,
@@ -48,8 +53,10 @@ class StackCluster(ClusterNodes):
         :param outputs: ``controller`` {name, address, host_id, server_id,
             host_key} and ``workers``, a list of the same; with separate
             controllers ``resourcemanager``, and with compute workers beside
-            data workers ``compute``, a list.
-        :param key_path: private key of the stack's key pair.
+            data workers ``compute``, a list. If the address in the output
+            ``ssh`` is not that of a node, hvstack reaches the other nodes
+            through the node that has this address, a floating IP.
+        :param access: private key of the key pair of the stack.
         :param processors: vCPUs of a worker.
         :param facts: what the nodes cannot report themselves; it wins.
         :param tuning: profile of its settings.
@@ -58,18 +65,17 @@ class StackCluster(ClusterNodes):
         :raises hvstack.errors.InputError: an output is missing.
         """
         directory = Path(tempfile.mkdtemp(prefix='hvssh'))
-
-        known_hosts = host_keys.file_of(name)
+        entry_node = _find_entry_node(
+            outputs, access, directory, host_keys.file_of(name)
+        )
 
         def node(output: Mapping[str, Any], role: str) -> SSHNode:
-            return SSHNode(
+            return reach(
+                entry_node,
                 name=output['name'],
                 address=output['address'],
                 role=role,
                 host=str(output.get('host_id') or output['name']),
-                key=key_path,
-                directory=directory,
-                known_hosts=known_hosts,
             )
 
         other = outputs.get('resourcemanager')
@@ -90,6 +96,7 @@ class StackCluster(ClusterNodes):
                 facts=facts or ClusterFacts(),
                 tuning=tuning,
                 directory=directory,
+                entry_node=entry_node,
             )
         except (KeyError, TypeError) as exc:
             shutil.rmtree(directory, ignore_errors=True)
@@ -133,6 +140,8 @@ class StackCluster(ClusterNodes):
         for node in self.nodes:
             if isinstance(node, SSHNode):
                 node.close()
+        if self.entry_node is not None:
+            self.entry_node.close()
         if self.directory:
             shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -143,3 +152,60 @@ class StackCluster(ClusterNodes):
     def __exit__(self, *_exc: object) -> None:
         """Close ssh connections."""
         self.close()
+
+
+def reach(
+    entry_node: SSHNode, *, name: str, address: str, role: str, host: str
+) -> SSHNode:
+    """Return a node of a stack as ssh reaches it.
+
+    :param entry_node: node to which ssh connects first. If it has a
+        ``login_address``, ssh connects to the other nodes through it.
+    :param name: host name of the node.
+    :param address: its address in the network of the cluster.
+    :param role: its role.
+    :param host: its physical host.
+    """
+    node = dataclasses.replace(
+        entry_node, name=name, address=address, role=role, host=host
+    )
+    if address == entry_node.address or not entry_node.login_address:
+        return node
+    return dataclasses.replace(node, login_address='', jump=entry_node)
+
+
+def _find_entry_node(
+    outputs: Mapping[str, Any],
+    access: SSHAccess,
+    directory: Path,
+    known_hosts: Path,
+) -> SSHNode:
+    """Return the node that the output ``ssh`` of a stack names.
+
+    The node has the address in the cluster's network as its address, and
+    the floating IP, if there is one, as its ``login_address``.
+    """
+    output = outputs.get('gateway') or outputs.get('controller')
+    fields = output if isinstance(output, dict) else {}
+    address = str(fields.get('address') or '')
+    login_address = _parse_address(outputs.get('ssh'))
+    return SSHNode(
+        name=str(fields.get('name') or ''),
+        address=address,
+        role='controller',
+        host='',
+        key=access.key,
+        directory=directory,
+        known_hosts=known_hosts,
+        config=access.config,
+        login_address='' if login_address == address else login_address,
+    )
+
+
+def _parse_address(ssh_output: object) -> str:
+    """Return the address in the output ``ssh``; empty if it has none."""
+    match = re.fullmatch(r'ssh root@([0-9A-Fa-f.:]+)', str(ssh_output))
+    try:
+        return str(ipaddress.ip_address(match[1])) if match else ''
+    except ValueError:
+        return ''

@@ -17,6 +17,7 @@ from hvstack.accept import (
 from hvstack.accept.check_result import CheckResult
 from hvstack.cloud import host_keys
 from hvstack.cluster.base import LOCAL_DROP_CACHES, ClusterFacts
+from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemon_http, daemons, fsck
 from hvstack.hadoop.site_files import CONF as HADOOP_CONF
@@ -186,7 +187,7 @@ class ClusterTest(MemberTest):
         outputs = cls.outputs(stack)
         cluster = StackCluster.from_outputs(
             outputs,
-            cls.key,
+            SSHAccess.of(cls.key, CONF.hvstack.ssh_config),
             name=stack['stack_name'],
             processors=1,
             facts=ClusterFacts(

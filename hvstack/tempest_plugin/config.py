@@ -49,6 +49,11 @@ OPTIONS = (
     ),
     cfg.StrOpt('stack_key', help='Private key of the existing cluster.'),
     cfg.StrOpt(
+        'ssh_config',
+        help='Configuration file of ssh for connections to the nodes of '
+        'clusters. By default, none is read.',
+    ),
+    cfg.StrOpt(
         'stack_request',
         help='File with the body of the request to Heat for a cluster, '
         "which 'hvstack accept' writes: template, files, "

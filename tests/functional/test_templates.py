@@ -17,6 +17,7 @@ import testtools
 from hvstack import host_profiles, processutils, share
 from hvstack.cloud import cluster_flavors, connection, keypairs, stacks, undo
 from hvstack.cluster import heat_environment
+from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemons
 from hvstack.lab import clouds_yaml, identity, images
@@ -213,7 +214,10 @@ class TemplatesTest(MemberTest):
         for key in node_keys:
             self.assertRegex(key, '^ssh-ed25519 [A-Za-z0-9+/]{68}$')
         with StackCluster.from_outputs(
-            outputs, keypairs.FOLDER / NAME, name=NAME, processors=2
+            outputs,
+            SSHAccess(keypairs.FOLDER / NAME),
+            name=NAME,
+            processors=2,
         ) as cluster:
             ready(self, cluster, started_at)
         stacks.delete(self.tenant, NAME)

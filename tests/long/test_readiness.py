@@ -11,7 +11,7 @@ from typing import Any
 
 from hvstack import processutils
 from hvstack.cloud import keypairs, stacks
-from hvstack.cluster.ssh import SSHNode
+from hvstack.cluster.ssh import SSHAccess, SSHNode
 from hvstack.cluster.stack import StackCluster
 from tests.functional import test_templates as templates
 
@@ -30,7 +30,10 @@ class ReadinessTest(templates.MemberTest):
         self.assertNotEqual(worker['host_id'], client['host_id'])
         self.assertEqual(f'ssh root@{client["address"]}', outputs['ssh'])
         with StackCluster.from_outputs(
-            outputs, keypairs.FOLDER / NAME, name=NAME, processors=2
+            outputs,
+            SSHAccess(keypairs.FOLDER / NAME),
+            name=NAME,
+            processors=2,
         ) as cluster:
             assert isinstance(cluster.gateway, SSHNode)
             gateway = dataclasses.replace(

@@ -10,6 +10,7 @@ from typing import Any
 
 from hvstack import processutils
 from hvstack.cloud import journal, keypairs
+from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemons
 from hvstack.lab import clouds_yaml
@@ -68,7 +69,10 @@ class SeparateTest(BigLabTest):
     def opened(self, outputs: dict[str, Any]) -> StackCluster:
         """Return the cluster of these outputs."""
         cluster = StackCluster.from_outputs(
-            outputs, keypairs.FOLDER / self.NAME, name=self.NAME, processors=1
+            outputs,
+            SSHAccess(keypairs.FOLDER / self.NAME),
+            name=self.NAME,
+            processors=1,
         )
         self.addCleanup(cluster.close)
         return cluster

@@ -12,6 +12,7 @@ from pathlib import Path
 import fixtures
 
 from hvstack.cloud import keypairs, stacks
+from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
 from hvstack.model.configuration import parse
 from tests.functional import test_templates as templates
@@ -60,7 +61,7 @@ class TwoPerHostTest(BigLabTest):
             'hv-host1', self.host_of(outputs['controller']['server_id'])
         )
         with StackCluster.from_outputs(
-            outputs, key, name=self.NAME, processors=1
+            outputs, SSHAccess(key), name=self.NAME, processors=1
         ) as cluster:
             templates.ready(self, cluster, started_at)
             jobs.sort(self, cluster)

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test how commands run on the nodes of a cluster."""
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
 import fixtures
 import testtools
+from testtools import matchers
 
 from hvstack import errors, processutils
 from hvstack.cloud import host_keys
 from hvstack.cluster.base import ClusterFacts, ClusterNodes
 from hvstack.cluster.command_node import CommandNode
-from hvstack.cluster.ssh import SSHNode
+from hvstack.cluster.ssh import SSHAccess, SSHNode
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop.daemon_http import run_on_nodes
 
@@ -165,6 +167,71 @@ class SSHNodeTest(testtools.TestCase):
             timeout=60,
         )
 
+    def behind(self) -> SSHNode:
+        """Return the node behind the floating IP of another one."""
+        known_hosts = self.directory / 'known'
+        entry_node = replace(
+            self.node,
+            name='c',
+            address='10.0.0.1',
+            login_address='203.0.113.7',
+            known_hosts=known_hosts,
+        )
+        return replace(self.node, jump=entry_node, known_hosts=known_hosts)
+
+    def test_through_another_node(self) -> None:
+        node = self.behind()
+        node.run('true')
+        lines = (self.directory / 'ssh.log').read_text().splitlines()
+        opened = [line for line in lines if ' -M -N -f ' in line]
+        self.assertEqual(
+            ['root@203.0.113.7', 'root@10.0.0.2'],
+            [line.split()[-1] for line in opened],
+        )
+        self.assertIn('HostKeyAlias=10.0.0.1', opened[0])
+        self.assertNotIn('HostKeyAlias', opened[1].split('ProxyCommand')[0])
+        # What ssh itself makes of the options, for both connections.
+        config = self.evaluate([*node.options(), 'root@10.0.0.2'])
+        command = config['proxycommand'].replace('%%', '%')
+        self.assertIn(' -i /key ', command)
+        self.assertIn('-W [%h]:%p root@203.0.113.7', command)
+        command = command.replace('[%h]:%p', '[10.0.0.2]:22')
+        expected = {
+            **{'hostkeyalias': '10.0.0.1', 'batchmode': 'yes'},
+            **{'user': 'root', 'hostname': '203.0.113.7'},
+            'stricthostkeychecking': 'true',
+            'userknownhostsfile': f'{self.directory}/known',
+        }
+        jump_config = self.evaluate(shlex.split(command)[1:])
+        self.assertEqual(
+            expected, {name: jump_config[name] for name in expected}
+        )
+        self.assertThat(
+            jump_config['controlpath'],
+            matchers.StartsWith(f'{self.directory}/sockets/'),
+        )
+
+    def evaluate(self, args: list[str]) -> dict[str, str]:
+        """Return the configuration of the ssh program for arguments."""
+        result = processutils.run(['/usr/bin/ssh', '-G', *args])
+        return dict(line.split(' ', 1) for line in result.stdout.splitlines())
+
+    def test_refused_host_key_of_the_other_node(self) -> None:
+        node = self.behind()
+        for address, name in (('10.0.0.1', 'c'), ('10.0.0.2', 'w1')):
+            for message in (
+                f'No ED25519 host key is known for {address} and you have '
+                'requested strict checking.',
+                f'Host key for {address} has changed and you have requested '
+                'strict checking.',
+            ):
+                self.assertThat(
+                    self.refusal(message, node),
+                    matchers.StartsWith(
+                        f'Cannot connect to {name} ({address}): '
+                    ),
+                )
+
     def test_another_failure_of_ssh(self) -> None:
         (self.directory / 'ssh.refusal').write_text('Connection refused\n')
         failure = self.assertRaises(errors.CommandError, self.node.run, 'true')
@@ -201,7 +268,7 @@ class StackClusterTest(testtools.TestCase):
 
     def make(self, outputs: dict[str, object]) -> StackCluster:
         cluster = StackCluster.from_outputs(
-            outputs, Path('/key'), name='s', processors=2
+            outputs, SSHAccess(Path('/key')), name='s', processors=2
         )
         self.addCleanup(cluster.close)
         return cluster
@@ -214,6 +281,56 @@ class StackClusterTest(testtools.TestCase):
         )
         self.assertEqual('h1', cluster.gateway.host)
         self.assertEqual(('10.0.0.1', 9870), cluster.ui('namenode'))
+
+    def test_nodes_behind_a_floating_ip(self) -> None:
+        outputs = {**OUTPUTS, 'ssh': 'ssh root@203.0.113.7'}
+        cluster = self.make(outputs)
+        nodes = [node for node in cluster.nodes if isinstance(node, SSHNode)]
+        self.assertEqual(
+            ['10.0.0.1', '10.0.0.2', '10.0.0.3', '10.0.0.4'],
+            [node.address for node in nodes],
+        )
+        gateway, *workers = nodes
+        self.assertEqual('203.0.113.7', gateway.login_address)
+        self.assertIn('HostKeyAlias=10.0.0.1', gateway.options())
+        for worker in workers:
+            self.assertEqual('', worker.login_address)
+            self.assertEqual(cluster.entry_node, worker.jump)
+        client = {'name': 'client', 'address': '10.0.0.8', 'host_key': ''}
+        cluster = self.make({**outputs, 'gateway': client})
+        for node in cluster.nodes:
+            assert isinstance(node, SSHNode) and node.jump is not None
+            self.assertEqual(
+                ('10.0.0.8', '203.0.113.7'),
+                (node.jump.address, node.jump.login_address),
+            )
+
+    def test_nodes_with_addresses_that_this_machine_reaches(self) -> None:
+        for text in ('ssh root@10.0.0.1', 'ssh root@-oProxyCommand=x', None):
+            for node in self.make({**OUTPUTS, 'ssh': text}).nodes:
+                assert isinstance(node, SSHNode)
+                self.assertEqual(('', None), (node.login_address, node.jump))
+
+    def test_ssh_configuration(self) -> None:
+        config = self.directory / 'config'
+        failure = self.assertRaises(
+            errors.InputError, SSHAccess.of, Path('/key'), config
+        )
+        self.assertIn(str(config), str(failure))
+        config.write_text('Port 2222\n')
+        cluster = StackCluster.from_outputs(
+            {**OUTPUTS, 'ssh': 'ssh root@203.0.113.7'},
+            SSHAccess.of(Path('/key'), config),
+            name='s',
+            processors=2,
+        )
+        self.addCleanup(cluster.close)
+        for node in cluster.nodes:
+            assert isinstance(node, SSHNode)
+            self.assertEqual(['-F', str(config)], node.options()[:2])
+        self.assertEqual(
+            ['-F', '/dev/null'], self.make(OUTPUTS).gateway.options()[:2]
+        )
 
     def test_separate_controllers_and_compute_workers(self) -> None:
         outputs = dict(OUTPUTS)

@@ -24,6 +24,7 @@ from hvstack.cloud import (
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import bare_metal
 from hvstack.cluster.plan import ClusterHosts, ClusterSpec, NodeCounts
+from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL, BareMetal
@@ -327,7 +328,7 @@ class SessionTest(testtools.TestCase):
         )
         cluster = StackCluster.from_outputs(
             {'controller': node, 'workers': [node]},
-            Path('key'),
+            SSHAccess(Path('key')),
             name='hv-x',
             processors=1,
         )
