@@ -5,6 +5,7 @@ A file holds one profile, or under ``profiles`` several by name, as the lab's
 ``hosts.yaml`` does.
 """
 
+import dataclasses
 import functools
 import os
 from pathlib import Path
@@ -22,22 +23,36 @@ LAB = paths.STATE / 'lab' / 'hosts.yaml'
 
 def folders() -> list[Path]:
     """Return the directories of profiles: a user's own come first."""
-    return [Path('/etc/hvstack/hosts'), share.HOST_PROFILES]
+    return [
+        paths.STATE / 'hosts',
+        Path('/etc/hvstack/hosts'),
+        share.HOST_PROFILES,
+    ]
 
 
 def list_paths() -> dict[str, Path]:
-    """Return the file of each profile that has a name, by that name.
+    """Return the file of each profile of the search path, by its name.
+
+    A file that is not well formed counts by the name of the file.
 
     :raises hvstack.errors.InputError: the lab's file is not well formed.
     """
     paths_by_name: dict[str, Path] = {}
     for directory in folders():
         for path in sorted(directory.glob('*.yaml')):
-            paths_by_name.setdefault(path.stem, path)
+            paths_by_name.setdefault(_get_name(path), path)
     # A link that leads nowhere is a mistake, not a missing file.
     if os.path.lexists(LAB):
         paths_by_name |= dict.fromkeys(read(LAB), LAB)
     return paths_by_name
+
+
+def _get_name(path: Path) -> str:
+    """Return the name in the profile of a file, else that of the file."""
+    try:
+        return next(iter(read(path)), path.stem)
+    except errors.InputError:
+        return path.stem
 
 
 def read(path: Path) -> dict[str, HostProfile]:
@@ -89,17 +104,34 @@ def load(name: str) -> HostProfile:
                 'with one'
             )
         return next(iter(profiles.values()))
+    paths_by_name = list_paths()
+    path = paths_by_name.get(name) or _find_file(name)
+    if path is None:
+        raise errors.InputError(
+            f"host profile '{name}' is unknown: choose one of "
+            f'{", ".join(paths_by_name) or "none"}, or the path of a YAML file'
+        )
+    return read(path).get(name) or load(str(path))
+
+
+def _find_file(name: str) -> Path | None:
+    """Return the file of this name in the search path."""
     for directory in folders():
         path = directory / f'{name}.yaml'
         if textfile.is_regular(path):
-            return load(str(path))
-    paths_by_name = list_paths()
-    if name in paths_by_name:
-        return read(paths_by_name[name])[name]
-    raise errors.InputError(
-        f"host profile '{name}' is unknown: choose one of "
-        f'{", ".join(paths_by_name) or "none"}, or the path of a YAML file'
-    )
+            return path
+    return None
+
+
+def is_in_search_path(profile: HostProfile) -> bool:
+    """Return whether the name of a profile leads to this profile.
+
+    :param profile: profile that was read from a file.
+    """
+    try:
+        return load(profile.name).digest == profile.digest
+    except errors.InputError:
+        return False
 
 
 @functools.cache
@@ -128,9 +160,12 @@ def read_catalogue(
 
     A profile that hvstack does not find by its name can be a file in the
     catalogue's directory: ``flavors.yaml`` with ``host: myhosts`` and
-    ``myhosts.yaml``.
+    ``myhosts.yaml``. If ``host`` is the path of a file, the name of the
+    profile in it replaces the path.
 
-    :param host: another profile than the catalogue names.
+    :param path: file of the catalogue.
+    :param host: name or file of a profile that replaces the profile of the
+        catalogue; None replaces nothing.
     :raises hvstack.errors.InputError: one line with file, line, remedy.
     """
     document = yamlfile.load(path)
@@ -148,8 +183,14 @@ def read_catalogue(
         name = (
             str(neighbor.resolve()) if is_neighbor else flavor_catalogue.host
         )
-        return flavor_catalogue, load(name)
+        profile = load(name)
     except errors.InputError as exc:
         raise errors.InputError(
             f"{source_location('host')}: 'host': {exc}"
         ) from exc
+    if _is_path(flavor_catalogue.host):
+        # The name is the identity of published flavors.
+        flavor_catalogue = dataclasses.replace(
+            flavor_catalogue, host=profile.name
+        )
+    return flavor_catalogue, profile

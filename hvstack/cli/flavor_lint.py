@@ -11,6 +11,7 @@ from hvstack.cli import arguments, lint_output
 from hvstack.cli.flavor import add_host
 from hvstack.model import catalogue, lint
 from hvstack.model.configuration import parse
+from hvstack.progress import Progress
 
 
 class Catalogue(Command):
@@ -29,10 +30,17 @@ class Catalogue(Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Derive and print them."""
+        profile = host_profiles.load(parsed_args.host)
         data = catalogue.build_catalogue(
-            host_profiles.load(parsed_args.host),
-            [parse(text) for text in parsed_args.configurations],
+            profile, [parse(text) for text in parsed_args.configurations]
         )
+        if not host_profiles.is_in_search_path(profile):
+            Progress().say(
+                f"the host profile '{profile.name}' is not in the search "
+                f'path: copy {parsed_args.host} to '
+                f'{host_profiles.folders()[0]}/{profile.name}.yaml, or next '
+                f'to the catalogue as {profile.name}.yaml'
+            )
         self.app.stdout.write('# SPDX-License-Identifier: Apache-2.0\n')
         yaml.safe_dump(data, self.app.stdout, sort_keys=False, width=79)
 

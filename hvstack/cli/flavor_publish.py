@@ -46,6 +46,12 @@ class _Publishing(Lister):
         )
         add_cloud(parser)
         parser.add_argument(
+            '--host',
+            metavar='PROFILE',
+            help='Host profile of the catalogue: its name, or its YAML file '
+            "(default: the value of 'host' in the catalogue).",
+        )
+        parser.add_argument(
             '--project',
             action='append',
             metavar='NAME',
@@ -87,8 +93,15 @@ class _Publishing(Lister):
             published.
         """
         catalogue, profile = host_profiles.read_catalogue(
-            parsed_args.catalogue
+            parsed_args.catalogue, parsed_args.host
         )
+        if profile.name != catalogue.host:
+            raise errors.InputError(
+                f'Cannot publish {parsed_args.catalogue} with --host '
+                f"{parsed_args.host}: its flavors are those of '"
+                f"{catalogue.host}', and this host profile is "
+                f"'{profile.name}'. Use the host profile of the catalogue."
+            )
         chosen = _chosen(catalogue, parsed_args.flavors)
         if not parsed_args.no_lint:
             for violation in lint.check_catalogue(

@@ -156,7 +156,7 @@ def _of_cloud(parsed_args: argparse.Namespace) -> dict[str, Any]:
 
 
 class List(Lister):
-    """List the host profiles of the package."""
+    """List the host profiles of the search path."""
 
     def take_action(
         self, parsed_args: argparse.Namespace

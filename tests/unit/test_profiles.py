@@ -51,3 +51,68 @@ class CatalogueTest(testtools.TestCase):
         self.assertRaises(
             errors.InputError, host_profiles.read_catalogue, self.catalogue
         )
+
+
+class SearchPathTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.top = Path(self.useFixture(fixtures.TempDir()).path)
+        directories = [self.top / name for name in ('state', 'etc')]
+        for directory in directories:
+            directory.mkdir()
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.host_profiles.folders',
+                lambda: [*directories, share.HOST_PROFILES],
+            )
+        )
+
+    def write(self, path: str, name: str, memory_mib: int = 131072) -> Path:
+        text = (share.HOST_PROFILES / 'vsphere6.yaml').read_text('utf-8')
+        file = self.top / path
+        file.write_text(
+            text.replace('name: vsphere6', f'name: {name}').replace(
+                'memory_mib: 262144', f'memory_mib: {memory_mib}'
+            ),
+            encoding='utf-8',
+        )
+        return file
+
+    def test_by_the_name_in_the_profile(self) -> None:
+        path = self.write('etc/rack7.yaml', 'big')
+        for name in ('big', 'rack7', str(path)):
+            self.assertEqual('big', host_profiles.load(name).name)
+        self.assertEqual(path, host_profiles.list_paths()['big'])
+        self.assertNotIn('rack7', host_profiles.list_paths())
+
+    def test_the_first_directory_wins(self) -> None:
+        self.write('etc/a.yaml', 'vsphere6', 131072)
+        self.write('state/b.yaml', 'vsphere6', 65536)
+        self.assertEqual(65536, host_profiles.load('vsphere6').memory_mib)
+
+    def test_a_broken_file_hides_no_other_profile(self) -> None:
+        (self.top / 'etc' / 'broken.yaml').write_text('name: [')
+        self.assertEqual('vsan', host_profiles.load('vsan').name)
+        failure = self.assertRaises(
+            errors.InputError, host_profiles.load, 'broken'
+        )
+        self.assertIn('broken.yaml:1', str(failure))
+
+    def test_a_profile_outside_the_search_path(self) -> None:
+        profile = host_profiles.load(str(self.write('mine.yaml', 'mine')))
+        self.assertFalse(host_profiles.is_in_search_path(profile))
+        self.write('state/mine.yaml', 'mine', 65536)
+        self.assertFalse(host_profiles.is_in_search_path(profile))
+        self.write('state/mine.yaml', 'mine')
+        self.assertTrue(host_profiles.is_in_search_path(profile))
+
+    def test_a_path_in_a_catalogue_is_no_identity(self) -> None:
+        path = self.write('mine.yaml', 'mine')
+        catalogue_file = self.top / 'flavors.yaml'
+        catalogue_file.write_text(f'host: {path}\nflavors: []\n')
+        flavor_catalogue, profile = host_profiles.read_catalogue(
+            catalogue_file
+        )
+        self.assertEqual(
+            ('mine', 'mine'), (flavor_catalogue.host, profile.name)
+        )

@@ -41,6 +41,15 @@ class RefusalTest(testtools.TestCase):
             self.assertEqual(2, status)
             self.assertIn('--include-candidates', err)
 
+    def test_host_profile_of_another_catalogue(self) -> None:
+        for command in ('publish', 'diff'):
+            status, err = self.call(command, '--host', 'vsphere6')
+            self.assertEqual(2, status)
+            self.assertIn("'vsan'", err)
+            self.assertIn("'vsphere6'", err)
+            _, err = self.call(command, '--host', 'vsan')
+            self.assertIn('--include-candidates', err)
+
     def test_unknown_flavor(self) -> None:
         status, err = self.call('publish', 'm1.tiny')
         self.assertEqual(2, status)

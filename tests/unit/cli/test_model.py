@@ -252,6 +252,19 @@ class Commands(testtools.TestCase):
         )
         self.assertIn(f'{path}:{line}: HV010', failed[0].find('failure').text)
 
+    def test_catalogue_of_a_profile_outside_the_search_path(self) -> None:
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        path = directory / 'mine.yaml'
+        text = (share.HOST_PROFILES / 'vsan.yaml').read_text()
+        path.write_text(text.replace('name: vsan', 'name: mine'))
+        args = ('flavor', 'catalogue', '--host', str(path), 'i4')
+        status, out, err = self.call(*args)
+        self.assertEqual((0, 1), (status, err.count('\n')))
+        self.assertIn('host: mine\n', out)
+        self.assertIn('/hosts/mine.yaml', err)
+        path.write_text(text)
+        self.assertEqual('', self.call(*args)[2])
+
     def test_lint_names_what_is_wrong_and_where(self) -> None:
         directory = Path(self.useFixture(fixtures.TempDir()).path)
         _, text, _ = self.call('flavor', 'catalogue', '--host', 'vsan', 'i4')
