@@ -150,6 +150,13 @@ _BENCHMARK = (
         'a phase is stopped after its deadline. YARN and MapReduce need 600 '
         'seconds before they replace a lost node or task.',
     ),
+    cfg.BoolOpt(
+        'drop_caches',
+        default=True,
+        help='Drop the page caches below all nodes before each run. Set it to '
+        'false for all runs of a comparison, also those on bare metal, if '
+        'guests or hosts cannot do so.',
+    ),
 )
 
 _SWEEP = (

@@ -27,7 +27,12 @@ WITH_BASELINE = (
     'hadoop',
     'tuning',
     'hadoop_profile',
+    'caches_dropped',
 )
+
+#: Start of the message in the observation before_run of a run without
+#: dropped caches.
+CACHES_NOT_DROPPED = 'caches were not dropped'
 
 #: Facts that must agree within the configurations and within the baseline,
 #: but not between them: bare metal lacks them or has other values.
@@ -47,7 +52,14 @@ WITHIN_KIND = frozenset(
 #: Facts that older records lack. They are compared if both records have them;
 #: otherwise, the report names them.
 OPTIONAL_FACTS = frozenset(
-    {'data_disks', 'libvirt', 'os_profile', 'storage', 'tuning'}
+    {
+        'caches_dropped',
+        'data_disks',
+        'libvirt',
+        'os_profile',
+        'storage',
+        'tuning',
+    }
 )
 
 #: Facts of hosts that guests cannot determine. They are compared if hvstack
@@ -111,7 +123,24 @@ def list_record_differences(
     workload = list_differences(
         _collect_workload(record), _collect_workload(other), swept
     )
-    return workload + list_differences(record.sut.facts, other.sut.facts, may)
+    lines = list_differences(record.sut.facts, other.sut.facts, may)
+    return workload + [
+        _add_reason(line, (record, other))
+        if line.startswith('caches_dropped is ')
+        else line
+        for line in lines
+    ]
+
+
+def _add_reason(line: str, runs: Sequence[RunRecord]) -> str:
+    """Add to a difference why the caches of a run were not dropped."""
+    reasons = [
+        textwrap.shorten(message, MAX_VALUE_LENGTH, placeholder=' ...')
+        for run in runs
+        for message in run.observations.before_run
+        if message.startswith(CACHES_NOT_DROPPED)
+    ]
+    return ': '.join([line, *reasons[:1]])
 
 
 def list_swept_facts(run: RunRecord) -> frozenset[str]:

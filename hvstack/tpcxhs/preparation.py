@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Preparation of a cluster for a run: HDFS, caches and disks."""
 
+from dataclasses import dataclass
+
 from hvstack import errors, processutils
 from hvstack.cluster import disk_idle
 from hvstack.cluster.base import Cluster
 from hvstack.hadoop import daemon_http, job_progress, webhdfs
+from hvstack.results import comparability
 from hvstack.tpcxhs.workload import Workload
 
 #: Directory of a run in HDFS.
@@ -75,23 +78,43 @@ def check_fit(cluster: Cluster, workload: Workload) -> None:
         )
 
 
-def settle_hosts(cluster: Cluster) -> list[str]:
+@dataclass(frozen=True)
+class HostState:
+    """State of the hosts below the nodes at the start of a run.
+
+    :param caches_dropped: whether the page caches below all nodes were
+        dropped.
+    :param warnings: preparations that were not possible, for the report.
+    """
+
+    caches_dropped: bool
+    warnings: list[str]
+
+
+def settle_hosts(cluster: Cluster, *, drop_caches: bool = True) -> HostState:
     """Write back and drop the caches, and wait until the disks are idle.
 
     Without this, a run could use the page cache of the previous run.
 
-    :returns: warnings for the report: not every user is allowed to drop the
-        caches.
+    Not every user is allowed to drop the caches, and guests without a kernel
+    of their own cannot.
+
+    :param cluster: cluster that executes the run.
+    :param drop_caches: whether to write back and drop the caches.
     """
     warnings = []
+    caches_dropped = drop_caches
     try:
-        cluster.drop_caches()
+        if drop_caches:
+            cluster.drop_caches()
     except errors.HVStackError as exc:
+        caches_dropped = False
         warnings.append(
-            f'caches were not dropped ({" ".join(str(exc).split())})'
+            f'{comparability.CACHES_NOT_DROPPED} '
+            f'({" ".join(str(exc).split())})'
         )
     busy = disk_idle.wait_until_idle(cluster.nodes)
-    return [*warnings, busy] if busy else warnings
+    return HostState(caches_dropped, [*warnings, busy] if busy else warnings)
 
 
 def read_cluster_id(cluster: Cluster) -> str:

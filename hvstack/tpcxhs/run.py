@@ -64,10 +64,13 @@ def run(
     preparation.purge(cluster)
     preparation.check_fit(cluster, workload)
     _describe_system(cluster, run_result)
-    warnings = preparation.settle_hosts(cluster)
-    if warnings:
-        run_result.observations['before_run'] = warnings
-        for line in warnings:
+    hosts = preparation.settle_hosts(
+        cluster, drop_caches=conf.load().benchmark.drop_caches
+    )
+    run_result.sut['caches_dropped'] = hosts.caches_dropped
+    if hosts.warnings:
+        run_result.observations['before_run'] = hosts.warnings
+        for line in hosts.warnings:
             if progress:
                 progress.say(f'before the run: {line}')
     runner = PhaseRunner(cluster, workload, run_result, progress, limits)

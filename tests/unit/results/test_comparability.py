@@ -186,6 +186,32 @@ class Comparable(testtools.TestCase):
             new,
         )
 
+    def test_caches_of_one_side(self) -> None:
+        message = 'caches were not dropped (Read-only file system)'
+        baseline = run('bare-metal', 0, 90, caches_dropped=True)
+        guests = run(
+            'i1',
+            0,
+            90,
+            caches_dropped=False,
+            observations={'before_run': ['disks of w1 were busy', message]},
+        )
+        self.assertEqual(
+            [f'caches_dropped is False here and True there: {message}'],
+            list_record_differences(guests, baseline),
+        )
+        self.assertEqual(
+            [], list_record_differences(guests, baseline, {'caches_dropped'})
+        )
+        for value in (True, False):
+            require_comparable(
+                run('i1', 0, 90, caches_dropped=value),
+                run('bare-metal', 0, 90, caches_dropped=value),
+            )
+        old = run('i1', 0, 90)
+        require_comparable(old, baseline)
+        self.assertIn('caches_dropped', list_unknown_facts([old, baseline]))
+
     def test_how_volumes_are_reached(self) -> None:
         old, rbd, iscsi = (
             run('i1-pinned', 0, 90, storage=storage)

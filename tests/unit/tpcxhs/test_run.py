@@ -326,7 +326,9 @@ class RunTest(testtools.TestCase):
         self.assertLess(idle, first)
 
     def test_what_cannot_be_had_before_a_run_is_said(self) -> None:
-        self.assertNotIn('before_run', self.run_once().observations)
+        run_result = self.run_once()
+        self.assertNotIn('before_run', run_result.observations)
+        self.assertIs(True, run_result.sut['caches_dropped'])
         self.gateway.broken['drop_caches'] = processutils.Result(
             1, '', 'Read-only file system'
         )
@@ -342,6 +344,16 @@ class RunTest(testtools.TestCase):
         self.assertIn('caches were not dropped', caches)
         self.assertIn('Read-only file system', caches)
         self.assertEqual('disks of c were', busy)
+        self.assertIs(False, run_result.sut['caches_dropped'])
+
+    def test_caches_that_a_user_keeps(self) -> None:
+        self.useFixture(
+            fixtures.EnvironmentVariable('OS_BENCHMARK__DROP_CACHES', 'false')
+        )
+        run_result = self.run_once()
+        self.assertEqual(0, self.cluster.dropped)
+        self.assertNotIn('before_run', run_result.observations)
+        self.assertIs(False, run_result.sut['caches_dropped'])
 
     def test_telemetry_never_fails_a_run(self) -> None:
         run_result = run.run(self.cluster, self.workload, interval=5)
