@@ -37,6 +37,8 @@ class HadoopProperty:
         default, or another component or a formula sets it.
     :param formula: name of the function in
         :data:`hvstack.hadoop.properties.FORMULAS` that computes the value.
+    :param needs: what Hadoop needs for the property to have an effect:
+        ``libhadoop``, or nothing.
     """
 
     source: str
@@ -47,6 +49,7 @@ class HadoopProperty:
     name: str = ''
     value: str | None = None
     formula: str = ''
+    needs: str = ''
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,15 @@ class TuningProfile:
     def max_block_mib(self) -> int:
         """HDFS block size in MiB on larger workers."""
         return self.largest_block_mib or self.block_mib
+
+    @property
+    def native_settings(self) -> list[str]:
+        """Settings without effect where nodes have no libhadoop."""
+        return [
+            f'{row.name}={row.value}'
+            for row in self.all_properties
+            if row.needs == 'libhadoop'
+        ]
 
     @property
     def sampled_keys(self) -> int:

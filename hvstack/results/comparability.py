@@ -25,6 +25,7 @@ WITH_BASELINE = (
     'os_profile',
     'jre',
     'hadoop',
+    'libhadoop',
     'tuning',
     'hadoop_profile',
     'caches_dropped',
@@ -55,6 +56,7 @@ OPTIONAL_FACTS = frozenset(
     {
         'caches_dropped',
         'data_disks',
+        'libhadoop',
         'libvirt',
         'os_profile',
         'storage',

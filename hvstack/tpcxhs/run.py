@@ -12,7 +12,7 @@ from hvstack import conf, errors
 from hvstack.cluster import effective_settings, probe
 from hvstack.cluster import sampler as sampling
 from hvstack.cluster.base import Cluster
-from hvstack.hadoop import daemons, site_files
+from hvstack.hadoop import daemons, site_files, tuning_profiles
 from hvstack.progress import Progress
 from hvstack.results import (
     observations,
@@ -115,6 +115,11 @@ def _describe_system(cluster: Cluster, run_result: RunResult) -> None:
         **cluster.observe(),
         'cluster': preparation.read_cluster_id(cluster),
         'os_not_set': list(system.not_set),
+        'without_effect': [
+            f'{setting}: no libhadoop on the nodes'
+            for setting in tuning_profiles.load(cluster.tuning).native_settings
+            if run_result.sut.get('libhadoop') == 'none'
+        ],
         'one_jvm': workload.one_jvm,
     }
 

@@ -14,6 +14,14 @@ put os_release "$(. /etc/os-release; echo "$PRETTY_NAME")"
 put jre "$(json java)"
 put hadoop "$(json hadoop)"
 put image_digest "$(json digest)"
+# Hadoop reads ahead, and drops pages from the cache, only with this library.
+libhadoop=none
+for file in /opt/hadoop/native/libhadoop.so*; do
+    [ -f "$file" ] || continue
+    libhadoop=$(sha256sum <"$file" | cut -c 1-12)
+    break
+done
+put libhadoop "$libhadoop"
 dev=$(ip -4 -o addr | sed -n "s:^[0-9]*\: \([^ ]*\) *inet $1/.*:\1:p")
 put mtu "$(first "/sys/class/net/$dev/mtu")"
 # File systems for data; the root file system counts where it is the only one.

@@ -224,7 +224,7 @@ class HostsFileTest(testtools.TestCase):
         )
         for part in (*files.values(), site_files.render_hadoop_env(sized)):
             self.assertEqual(2, text.count(part))
-        self.assertIn('HEAP_datanode=512', text)
+        self.assertIn('HEAP_datanode=455', text)
         self.assertEqual(2, text.count('os_profile=vsan\n'))
         # The lab's hosts have this machine's kernel.
         self.assertEqual(2, text.count('SHARED_KERNEL=yes'))

@@ -61,6 +61,7 @@ class ProbeTest(testtools.TestCase):
         self.assertIn('os_release', facts)
         self.assertNotIn('image_digest', facts)
         self.assertLess(0, int(facts['data_disks']))
+        self.assertRegex(facts['libhadoop'], 'none|[0-9a-f]{12}')
 
     def test_what_guests_do_not_see_of_this_machine(self) -> None:
         directory = Path(self.useFixture(fixtures.TempDir()).path)

@@ -177,6 +177,7 @@ class Some:
     processors: int = 1
     tuning: str = 'hvstack'
     count: int = 1
+    facts: dict[str, str] = field(default_factory=dict)
 
     @property
     def manager(self) -> Node:
@@ -191,7 +192,7 @@ class Some:
         return [self.gateway]
 
     def environment(self) -> dict[str, Any]:
-        return {'kernel': '6'}
+        return {'kernel': '6', **self.facts}
 
     def observe(self) -> dict[str, Any]:
         return {'workers': 2}
@@ -267,6 +268,24 @@ class RunTest(testtools.TestCase):
         self.assertEqual('', run_result.reason)
         self.assertIn(
             'datanode: ', run_result.observations['parameters']['unread'][0]
+        )
+
+    def test_settings_without_effect(self) -> None:
+        """vsphere6, appendix A: six settings need libhadoop."""
+        for library, tuning, count in (
+            ('none', 'vsphere6', 6),
+            ('none', 'hvstack', 0),
+            ('0123456789ab', 'vsphere6', 0),
+        ):
+            self.cluster.tuning = tuning
+            self.cluster.facts = {'libhadoop': library}
+            settings = self.run_once().observations['without_effect']
+            self.assertEqual(count, len(settings), (library, tuning))
+        self.cluster.facts = {'libhadoop': 'none'}
+        self.cluster.tuning = 'vsphere6'
+        self.assertIn(
+            'dfs.datanode.readahead.bytes=4194304: no libhadoop on the nodes',
+            self.run_once().observations['without_effect'],
         )
 
     def test_another_tuning(self) -> None:
