@@ -7,6 +7,7 @@
 ``rally-tasks``       tasks of the package, with their arguments
 ``tempest-tests``     tests of the Tempest plugin, with their ids
 ``record-fields``     fields of a run record
+``nova-conf``         settings of compute hosts for a host profile
 ``renames``           table of the names that changed
 """
 
@@ -346,6 +347,34 @@ class Renames(_Generated):
         return table(('Old name', 'New name', 'Where'), rows)
 
 
+class NovaConf(_Generated):
+    """Show settings: ``.. nova-conf:: vsphere6 i1-dedicated kernel``.
+
+    The arguments are a host profile, a configuration and names of files.
+    """
+
+    required_arguments = 3
+    final_argument_whitespace = True
+
+    def lines(self) -> list[str]:
+        from hvstack import host_profiles
+        from hvstack.model import configuration, host_settings, nova_conf
+
+        name, label, names = self.arguments
+        profile = host_profiles.load(name)
+        settings = configuration.parse(label)
+        texts = nova_conf.render_files(
+            profile,
+            settings,
+            host_settings.compute_host_settings(profile, settings.cpu_policy),
+        )
+        lines = []
+        for part in names.split():
+            block = textwrap.indent(texts[part], '   ').splitlines()
+            lines += ['.. code-block:: ini', '', *block, '']
+        return lines
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the directives."""
     for name, directive in (
@@ -355,6 +384,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         ('rally-tasks', RallyTasks),
         ('tempest-tests', TempestTests),
         ('record-fields', RecordFields),
+        ('nova-conf', NovaConf),
         ('renames', Renames),
     ):
         app.add_directive(name, directive)

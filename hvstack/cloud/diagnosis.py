@@ -35,6 +35,15 @@ class Diagnosis:
         return self.state == FAULT or self.refused
 
 
+def build_finding(
+    check: str, good: bool, detail: str, remedy: str, nova_conf: str = ''
+) -> Diagnosis:
+    """Return a finding that is ok or a fault; only a fault has a remedy."""
+    if good:
+        return Diagnosis(check, OK, detail)
+    return Diagnosis(check, FAULT, detail, remedy, nova_conf)
+
+
 @dataclass(frozen=True)
 class CloudNeeds:
     """The cluster that a cloud is inspected for.

@@ -13,32 +13,21 @@ from openstack.connection import Connection
 from os_service_types import ServiceTypes
 
 from hvstack import errors
-from hvstack.cloud import hypervisors, placement, quotas
+from hvstack.cloud import host_checks, hypervisors, placement, quotas
 from hvstack.cloud.connection import COMPUTE_API, access, refused
 from hvstack.cloud.diagnosis import (
     FAULT,
-    OK,
     UNCHECKED,
     CloudNeeds,
     Diagnosis,
+    build_finding,
 )
 from hvstack.model.host import HostProfile
-from hvstack.model.host_share import PAGE_MIB, compute_guest_memory_mib
 
 #: Newest of Placement's APIs that hvstack uses.
 _PLACEMENT_API = (1, 36)
 #: HOT's newest version, which the templates carry: its name, and its date.
 _HOT = {f'heat_template_version.{name}' for name in ('wallaby', '2021-04-16')}
-#: Nova 34's default list.
-_FILTERS = (
-    'ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,'
-    'ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter'
-)
-_RATIOS = (
-    '[DEFAULT]\n'
-    'initial_cpu_allocation_ratio = 1.0\n'
-    'initial_ram_allocation_ratio = 1.0'
-)
 
 
 def examine(conn: Connection, request: CloudNeeds) -> list[Diagnosis]:
@@ -76,15 +65,6 @@ def _get(
     return content
 
 
-def _build_finding(
-    check: str, good: bool, detail: str, remedy: str, nova_conf: str = ''
-) -> Diagnosis:
-    """Return a finding that is ok or a fault; only a fault has a remedy."""
-    if good:
-        return Diagnosis(check, OK, detail)
-    return Diagnosis(check, FAULT, detail, remedy, nova_conf)
-
-
 def _services(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     needed = {
         'compute': 'nova',
@@ -102,7 +82,7 @@ def _services(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
         if item['endpoints']
     }
     for service_type, project in needed.items():
-        yield _build_finding(
+        yield build_finding(
             f'service {project}',
             service_type in registered_types,
             'in the catalogue'
@@ -123,7 +103,7 @@ def _microversions(
             data = adapter.get_endpoint_data()
         newest = tuple(getattr(data, 'max_microversion', None) or (0, 0))
         required = '.'.join(map(str, min_version))
-        yield _build_finding(
+        yield build_finding(
             f'{name} API',
             newest >= min_version,
             f'up to {newest[0]}.{newest[1]}',
@@ -134,7 +114,7 @@ def _microversions(
 def _templates(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     response = _get(conn.orchestration, '/template_versions', 'Heat')
     names = {version['version'] for version in response['template_versions']}
-    yield _build_finding(
+    yield build_finding(
         'Heat templates',
         bool(_HOT & names),
         f'{len(names)} versions'
@@ -146,7 +126,7 @@ def _templates(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
 def _rights(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     token = access(conn)
     roles = sorted(token.role_names)
-    yield _build_finding(
+    yield build_finding(
         'rights',
         'admin' in roles,
         f'roles {", ".join(roles)} in project {token.project_name}',
@@ -180,7 +160,7 @@ def _hosts(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
         for name, hypervisor in hypervisors_by_name.items()
         if not hypervisor.up
     )
-    yield _build_finding(
+    yield build_finding(
         'compute services',
         bool(hypervisors_by_name) and not down,
         f'{len(hypervisors_by_name) - len(down)} of '
@@ -195,7 +175,7 @@ def _hosts(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
         for name in workers_hosts(conn, request.profile)
         if name in hypervisors_by_name
     ]
-    yield _build_finding(
+    yield build_finding(
         "workers' hosts",
         bool(worker_hosts),
         f'{len(worker_hosts)} with trait {trait or "(none is asked for)"}',
@@ -220,89 +200,13 @@ def _inventories(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     inventories_by_host = placement.seen_inventories(
         conn, workers_hosts(conn, request.profile)
     )
-    resource_class = 'PCPU' if request.dedicated else 'VCPU'
     for host, inventories in inventories_by_host.items():
-        yield from _ratios(host, inventories)
-        yield _build_finding(
-            f'{resource_class} of {host}',
-            resource_class in inventories,
-            f'{resource_class} {inventories[resource_class]["total"]}'
-            if resource_class in inventories
-            else f'has {", ".join(sorted(inventories))}',
-            'give CPUs to such guests while none runs there, and restart '
-            'nova-compute',
-            f'[compute]\n{_cpu_set(request)}',
-        )
-        yield from _reserved(host, inventories, request)
-
-
-def _ratios(host: str, inventories: Mapping[str, Any]) -> Iterator[Diagnosis]:
-    other_ratios = {
-        resource_class: content['allocation_ratio']
-        for resource_class, content in sorted(inventories.items())
-        if float(content['allocation_ratio']) != 1
-    }
-    yield _build_finding(
-        f'ratios of {host}',
-        not other_ratios,
-        ', '.join(
-            f'{resource_class} {value:g}'
-            for resource_class, value in other_ratios.items()
-        )
-        or '1 for all of ' + ', '.join(sorted(inventories)),
-        'unset cpu_allocation_ratio and ram_allocation_ratio, then '
-        f"'openstack resource provider inventory set --amend "
-        f"--resource VCPU:allocation_ratio=1.0' (MEMORY_MB alike) on {host}",
-        _RATIOS,
-    )
-
-
-def _reserved(
-    host: str, inventories: Mapping[str, Any], request: CloudNeeds
-) -> Iterator[Diagnosis]:
-    memory = inventories.get('MEMORY_MB', {'total': 0, 'reserved': 0})
-    room = memory['total'] - memory['reserved']
-    needed = compute_guest_memory_mib(request.profile)
-    mib = max(request.profile.memory_mib - needed, 0)
-    yield _build_finding(
-        f'memory of {host}',
-        room >= needed,
-        f'{room} MiB for guests ({memory["total"]}, of which '
-        f'{memory["reserved"]} reserved)',
-        f"profile '{request.profile.name}' gives {needed} MiB to guests: "
-        'reserve less, or derive flavors for this host',
-        f'[DEFAULT]\nreserved_host_memory_mb = {mib}',
-    )
-
-
-def _cpu_set(request: CloudNeeds) -> str:
-    name = 'cpu_dedicated_set' if request.dedicated else 'cpu_shared_set'
-    return f'{name} = 0-{request.profile.cpus - 1}'
+        yield from host_checks.check_inventories(host, inventories, request)
 
 
 def _hidden(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     """Name what no API shows, with what should be there."""
-    yield Diagnosis(
-        'nova.conf that overwrites ratios',
-        UNCHECKED,
-        'no API shows cpu_allocation_ratio and ram_allocation_ratio',
-        "leave both unset on the hosts; 'hvstack accept --scope host' reads "
-        'them',
-        _RATIOS,
-    )
-    filters = _FILTERS
-    purpose = 'at most I workers on one host'
-    if request.dedicated:
-        filters += ',NUMATopologyFilter'
-        purpose += '; cells and pages'
-    yield Diagnosis(
-        "Nova's filters",
-        UNCHECKED,
-        f'no API shows them; needed for: {purpose}',
-        "set them for nova-scheduler; 'hvstack accept --scope operator' "
-        'sees their effect',
-        f'[filter_scheduler]\nenabled_filters = {filters}',
-    )
+    yield from host_checks.list_unchecked(request)
     if request.configuration.disk_pinning:
         yield Diagnosis(
             "Cinder's filters",
@@ -312,17 +216,6 @@ def _hidden(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
             'AvailabilityZoneFilter,CapacityFilter,CapabilitiesFilter,'
             'InstanceLocalityFilter, and backend hosts with the names that '
             'Nova gives hosts',
-        )
-    if request.dedicated:
-        pages = compute_guest_memory_mib(request.profile) // PAGE_MIB
-        yield Diagnosis(
-            'large pages',
-            UNCHECKED,
-            'no API shows how many a host has',
-            f'{pages} of {PAGE_MIB} MiB are needed: kernel command line '
-            f'default_hugepagesz=2M hugepagesz=2M hugepages={pages}, then '
-            'restart libvirtd and nova-compute',
-            '[DEFAULT]\nreserved_huge_pages = node:0,size:2048,count:64',
         )
 
 
@@ -345,7 +238,7 @@ def _volumes(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     for name in request.volume_types:
         specs = getattr(types_by_name.get(name), 'extra_specs', None) or {}
         backend = specs.get('volume_backend_name')
-        yield _build_finding(
+        yield build_finding(
             f'volume type {name}',
             bool(backend),
             f'backend {backend}' if backend else 'missing, or of no backend',
@@ -409,7 +302,7 @@ def _quota(
             for name in needed
         },
     )
-    return _build_finding(
+    return build_finding(
         f'quotas of {service}',
         not shortages,
         '; '.join(
@@ -434,7 +327,7 @@ def _image(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
         )
         return
     state = f'{image.name}: {image.status}, {image.visibility}'
-    yield _build_finding(
+    yield build_finding(
         'image',
         image.status == 'active',
         f'{state}, {image.disk_format}',
@@ -455,7 +348,7 @@ def _network(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
         network = conn.network.find_network(
             request.network, ignore_missing=True
         )
-    yield _build_finding(
+    yield build_finding(
         'network',
         network is not None and bool(network.subnet_ids),
         f'{network.name}: {len(network.subnet_ids)} subnets'

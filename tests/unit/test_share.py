@@ -20,7 +20,6 @@ LINKS = {
     'etc/hvstack/hosts': 'hosts',
     'etc/hvstack/hvstack.conf.sample': 'hvstack.conf.sample',
     'etc/lab': 'lab',
-    'etc/nova': 'nova',
     'etc/schemas': 'schemas',
     'etc/shell': 'shell',
 }

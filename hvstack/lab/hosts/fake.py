@@ -16,7 +16,7 @@ from hvstack.lab.hosts import nova
 from hvstack.lab.hosts.host_status import HostStatus
 from hvstack.lab.settings import LabSettings
 from hvstack.model.host import HostProfile
-from hvstack.model.host_share import PAGE_MIB, compute_guest_memory_mib
+from hvstack.model.host_settings import compute_host_settings
 from hvstack.progress import Progress
 
 FOLDER = settings.LAB / 'fake'
@@ -68,11 +68,15 @@ def from_profile(
     """Return what a fake host of a host profile is to report.
 
     :param cpu_policy: ``dedicated`` gives all CPUs to guests that ask for
-        their own, and all their memory as 2 MiB pages; ``shared`` neither.
+        their own, and their memory as 2 MiB pages if the profile has
+        ``large_pages``; ``shared`` neither.
     """
     own = cpu_policy == 'dedicated'
     cores = profile.sockets * profile.cores_per_socket
-    pages = compute_guest_memory_mib(profile) // len(profile.cells) // PAGE_MIB
+    pages = {
+        cell.cell: cell.count
+        for cell in compute_host_settings(profile, cpu_policy).pages
+    }
     data = profile.disks.count * profile.disks.size_gb if profile.disks else 0
     return {
         'cells': [
@@ -86,7 +90,7 @@ def from_profile(
                     if (threads := [c for c in cell.cpus if c % cores == core])
                 ],
                 'memory_mib': cell.memory_mib,
-                'hugepages_2m': pages if own else 0,
+                'hugepages_2m': pages.get(cell.id, 0),
             }
             for cell in profile.cells
         ],

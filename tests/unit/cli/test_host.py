@@ -192,3 +192,67 @@ class Known(Commands):
         self.assertEqual(host_profiles.load('vsan').digest, data['digest'])
         status, _, err = self.call('show', 'cray')
         self.assertEqual((2, 1), (status, err.count('\n')))
+
+
+class NovaConf(Commands):
+    """Settings of hosts, without a cloud."""
+
+    def test_text_and_parts(self) -> None:
+        args = ('nova-conf', 'vsphere6', '--cpu-policy', 'dedicated')
+        status, out, err = self.call(*args)
+        self.assertEqual((0, ''), (status, err))
+        self.assertIn('reserved_host_memory_mb = 15360\n', out)
+        self.assertNotIn('/etc/kolla', out)
+        for part in ('nova.conf', 'kernel', 'scheduler', 'cinder'):
+            status, text, _ = self.call(*args, '--file', part)
+            self.assertEqual(0, status)
+            self.assertIn(text, out)
+            self.assertNotEqual(text, out)
+        for line in out.splitlines():
+            if line.startswith('#'):
+                self.assertTrue(len(line) <= 79, line)
+
+    def test_json(self) -> None:
+        status, out, _ = self.call(
+            *('nova-conf', 'amd', '--cpu-policy', 'dedicated'),
+            *('--host-pages', '8', '-f', 'json'),
+        )
+        data = json.loads(out)
+        self.assertEqual(0, status)
+        self.assertEqual('0-31', data['cpu_set'])
+        self.assertEqual(
+            [(cell, 15368, 8) for cell in range(4)],
+            [
+                (page['cell'], page['count'], page['reserved'])
+                for page in data['huge_pages']
+            ],
+        )
+        self.assertIn('hugepages=61472', data['kernel_parameters'])
+        self.assertIn('count:8', data['files']['nova.conf'])
+
+    def test_kolla(self) -> None:
+        _, out, _ = self.call('nova-conf', 'amd', '--kolla')
+        self.assertIn('# /etc/kolla/config/nova/nova-compute.conf\n', out)
+        _, out, _ = self.call(
+            *('nova-conf', 'amd', '--kolla', '-f', 'json', '--file', 'kernel')
+        )
+        self.assertEqual({'kernel': None}, json.loads(out)['kolla_paths'])
+
+    def test_profile_in_a_file(self) -> None:
+        """A host without disks has none that can be pinned."""
+        path = self.directory / 'mine.yaml'
+        path.write_text(
+            'name: mine\nsockets: 1\ncores_per_socket: 8\n'
+            'threads_per_core: 1\nmemory_mib: 32768\n'
+        )
+        status, out, _ = self.call('nova-conf', str(path))
+        self.assertEqual(0, status)
+        self.assertIn('cpu_shared_set = 0-7\n', out)
+        for options in (
+            ('--disk-pinning',),
+            ('--host-pages', '1'),
+            ('--host-pages', '-1', '--cpu-policy', 'dedicated'),
+        ):
+            status, out, err = self.call('nova-conf', str(path), *options)
+            self.assertEqual((2, '', 1), (status, out, err.count('\n')), err)
+            self.assertIn("'mine'", err)

@@ -6,7 +6,7 @@ from typing import Any
 
 import testtools
 
-from hvstack import errors, host_profiles, share
+from hvstack import errors, host_profiles
 from hvstack.cloud import doctor
 from hvstack.cloud.diagnosis import (
     FAULT,
@@ -16,13 +16,14 @@ from hvstack.cloud.diagnosis import (
     CloudNeeds,
     Diagnosis,
 )
+from hvstack.model import nova_conf
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive_flavor
+from hvstack.model.host_settings import compute_host_settings
 from tests.unit.cloud import fake
 from tests.unit.lab.written import LabProfiles
 
 UUID = '11111111-2222-3333-4444-555555555555'
-SNIPPETS = share.ROOT / 'nova'
 
 
 def quota(limit: int, used: int = 0) -> dict[str, int]:
@@ -154,11 +155,44 @@ class DoctorTest(testtools.TestCase):
         self.assertIn(
             'cpu_dedicated_set = 0-39', findings['PCPU of compute1'].nova_conf
         )
-        self.assertIn('hugepages=123', findings['large pages'].remedy)
+        self.assertIn('hugepages=123392,', findings['large pages'].remedy)
+        self.assertIn('61696 in cell 1', findings['large pages'].remedy)
+
+    def test_too_few_dedicated_cpus(self) -> None:
+        self.inventories['PCPU'] = {
+            'total': 36,
+            'reserved': 0,
+            'allocation_ratio': 1.0,
+        }
+        for label, state in (('i3-dedicated', OK), ('i2-dedicated', FAULT)):
+            finding = self.examine(label)['PCPU of compute1']
+            self.assertEqual(state, finding.state, finding)
+
+    def test_ratio_of_the_configuration(self) -> None:
+        """A sweep sets it: the CPUs of the host are enough."""
+        for label in ('i2-c2', 'i3-c1.2'):
+            finding = self.examine(label)['VCPU of compute1']
+            self.assertEqual(OK, finding.state, finding)
 
     def test_too_much_reserved(self) -> None:
         self.inventories['MEMORY_MB']['reserved'] = 65536
-        self.assertEqual(FAULT, self.examine()['memory of compute1'].state)
+        finding = self.examine()['memory of compute1']
+        self.assertEqual(FAULT, finding.state)
+        self.assertIn('reserved_host_memory_mb = 15360', finding.nova_conf)
+
+    def test_memory_that_nova_reports(self) -> None:
+        """The kernel keeps some: what is reserved follows from its total."""
+        self.inventories['MEMORY_MB'] |= {'total': 257500, 'reserved': 15360}
+        finding = self.examine()['memory of compute1']
+        self.assertEqual(FAULT, finding.state)
+        self.assertIn('reserved_host_memory_mb = 10716', finding.nova_conf)
+        self.inventories['MEMORY_MB']['reserved'] = 10716
+        self.assertEqual(OK, self.examine()['memory of compute1'].state)
+        self.inventories['MEMORY_MB'] |= {'total': 131072, 'reserved': 0}
+        finding = self.examine()['memory of compute1']
+        self.assertEqual(FAULT, finding.state)
+        self.assertEqual('', finding.nova_conf)
+        self.assertIn('host detect', finding.remedy)
 
     def test_quota(self) -> None:
         self.assertEqual(FAULT, self.examine()['quotas of nova'].state)
@@ -246,16 +280,30 @@ class DoctorTest(testtools.TestCase):
         self.assertEqual(FAULT, findings['Heat templates'].state)
 
     def test_lines_are_those_of_the_snippets(self) -> None:
+        """What doctor prints is what 'hvstack host nova-conf' prints."""
+        profile = host_profiles.load('vsphere6')
         self.inventories.pop('VCPU')
         self.inventories['PCPU'] = {
-            'total': 40,
+            'total': 2,
             'reserved': 0,
             'allocation_ratio': 2.0,
         }
-        for label, policy in (('i1', 'shared'), ('i1-dedicated', 'dedicated')):
-            text = (SNIPPETS / f'cpu-{policy}.conf').read_text()
-            options = set(re.findall(r'^(\w+) = ', text, re.MULTILINE))
-            for finding in self.examine(label).values():
-                for line in finding.nova_conf.splitlines():
-                    if not line.startswith('['):
-                        self.assertIn(line.partition(' = ')[0], options)
+        self.inventories['MEMORY_MB']['reserved'] = 65536
+        for label in ('i1', 'i1-dedicated'):
+            configuration = parse(label)
+            texts = nova_conf.render_files(
+                profile,
+                configuration,
+                compute_host_settings(profile, configuration.cpu_policy),
+            )
+            lines = '\n'.join(texts.values()).splitlines()
+            doctor_lines = [
+                line
+                for finding in self.examine(label).values()
+                for line in finding.nova_conf.splitlines()
+            ]
+            self.assertEqual(set(), set(doctor_lines) - set(lines))
+            for name in ('cpu_', 'reserved_host_memory_mb', 'enabled_filters'):
+                self.assertTrue(
+                    any(line.startswith(name) for line in doctor_lines), name
+                )

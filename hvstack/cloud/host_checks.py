@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of compute hosts against the settings of their host profile.
+
+The settings are those that 'hvstack host nova-conf' prints.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hvstack.cloud.diagnosis import (
+    UNCHECKED,
+    CloudNeeds,
+    Diagnosis,
+    build_finding,
+)
+from hvstack.model import nova_conf
+from hvstack.model.host_settings import HostSettings, compute_host_settings
+from hvstack.model.host_share import PAGE_MIB, to_fraction
+
+
+def check_inventories(
+    host: str, inventories: Mapping[str, Any], request: CloudNeeds
+) -> Iterator[Diagnosis]:
+    """Check ratios, CPUs and memory that Placement has of a host.
+
+    :param inventories: inventory by resource class.
+    """
+    yield from _ratios(host, inventories)
+    yield _check_cpus(host, inventories, request)
+    yield _check_memory(host, inventories, request)
+
+
+def _compute_settings(
+    request: CloudNeeds, memory_mib: int | None = None
+) -> HostSettings:
+    """Return the settings of the workers' hosts.
+
+    :param memory_mib: memory that the host reports in MiB; None uses the
+        host profile.
+    """
+    return compute_host_settings(
+        request.profile,
+        request.configuration.cpu_policy,
+        memory_mib=memory_mib,
+    )
+
+
+def _check_cpus(
+    host: str, inventories: Mapping[str, Any], request: CloudNeeds
+) -> Diagnosis:
+    """Check that a host has the CPUs of its workers, for their policy."""
+    resource_class = 'PCPU' if request.dedicated else 'VCPU'
+    configuration = request.configuration
+    flavor, _ = request.nodes[0]
+    # A sweep sets the ratio itself.
+    needed = math.ceil(
+        configuration.instances
+        * flavor.vcpus
+        / to_fraction(configuration.cpu_ratio)
+    )
+    total = inventories.get(resource_class, {'total': 0})['total']
+    if total and total < needed:
+        detail = f'{resource_class} {total} of {needed} that the workers need'
+    elif total:
+        detail = f'{resource_class} {total}'
+    else:
+        detail = f'has {", ".join(sorted(inventories))}'
+    return build_finding(
+        f'{resource_class} of {host}',
+        total >= needed,
+        detail,
+        'give CPUs to such guests while none runs there, and restart '
+        'nova-compute',
+        nova_conf.format_options(
+            [nova_conf.list_cpu_option(_compute_settings(request))]
+        ),
+    )
+
+
+def _check_memory(
+    host: str, inventories: Mapping[str, Any], request: CloudNeeds
+) -> Diagnosis:
+    """Check that a host leaves the profile's memory to its guests."""
+    memory = inventories.get('MEMORY_MB', {'total': 0, 'reserved': 0})
+    room = memory['total'] - memory['reserved']
+    settings = _compute_settings(request, memory['total'])
+    needed = settings.guest_memory_mib
+    remedy = f"profile '{request.profile.name}' gives {needed} MiB to guests: "
+    lines = ''
+    if needed > memory['total']:
+        # No value of the option gives guests more memory than the host has.
+        remedy += (
+            "derive flavors for this host ('hvstack host detect --from-cloud "
+            f"{host}')"
+        )
+    else:
+        remedy += 'reserve less, or derive flavors for this host'
+        lines = nova_conf.format_options(
+            nova_conf.list_memory_options(settings)
+        )
+    return build_finding(
+        f'memory of {host}',
+        room >= needed,
+        f'{room} MiB for guests ({memory["total"]}, of which '
+        f'{memory["reserved"]} reserved)',
+        remedy,
+        lines,
+    )
+
+
+def _ratios(host: str, inventories: Mapping[str, Any]) -> Iterator[Diagnosis]:
+    other_ratios = {
+        resource_class: content['allocation_ratio']
+        for resource_class, content in sorted(inventories.items())
+        if float(content['allocation_ratio']) != 1
+    }
+    yield build_finding(
+        f'ratios of {host}',
+        not other_ratios,
+        ', '.join(
+            f'{resource_class} {value:g}'
+            for resource_class, value in other_ratios.items()
+        )
+        or '1 for all of ' + ', '.join(sorted(inventories)),
+        'unset cpu_allocation_ratio and ram_allocation_ratio, then '
+        f"'openstack resource provider inventory set --amend "
+        f"--resource VCPU:allocation_ratio=1.0' (MEMORY_MB alike) on {host}",
+        nova_conf.format_options(nova_conf.list_ratio_options()),
+    )
+
+
+def list_unchecked(request: CloudNeeds) -> Iterator[Diagnosis]:
+    """Yield the settings of hosts that no API shows, with their values."""
+    yield Diagnosis(
+        'nova.conf that overwrites ratios',
+        UNCHECKED,
+        'no API shows cpu_allocation_ratio and ram_allocation_ratio',
+        "leave both unset on the hosts; 'hvstack accept --scope host' reads "
+        'them',
+        nova_conf.format_options(nova_conf.list_ratio_options()),
+    )
+    purpose = 'at most I workers on one host'
+    if request.dedicated:
+        purpose += '; cells and pages'
+    yield Diagnosis(
+        "Nova's filters",
+        UNCHECKED,
+        f'no API shows them; needed for: {purpose}',
+        "set them for nova-scheduler; 'hvstack accept --scope operator' "
+        'sees their effect',
+        nova_conf.format_options(
+            nova_conf.list_scheduler_options(
+                request.profile, request.configuration
+            )
+        ),
+    )
+    settings = _compute_settings(request)
+    if settings.pages:
+        cells = ', '.join(
+            f'{cell.count} in cell {cell.cell}' for cell in settings.pages
+        )
+        yield Diagnosis(
+            'large pages',
+            UNCHECKED,
+            'no API shows how many a host has',
+            f'{settings.page_count} of {PAGE_MIB} MiB are needed ({cells}): '
+            f'kernel command line {settings.kernel_parameters}, then restart '
+            "libvirtd and nova-compute; 'hvstack host nova-conf "
+            f"{request.profile.name} --cpu-policy dedicated' prints all "
+            'settings',
+            nova_conf.format_options(
+                option
+                for option in nova_conf.list_memory_options(settings)
+                if option.name == 'reserved_huge_pages'
+            ),
+        )
