@@ -83,6 +83,26 @@ def load_job(
     )
 
 
+def list_jobs(controller: Runner, begin: float, end: float) -> list[str]:
+    """Return the IDs of the jobs that started in a period, in order.
+
+    :param controller: controller that runs the JobHistory server.
+    :param begin: Unix time of the begin of the period.
+    :param end: Unix time of its end.
+    :raises hvstack.errors.CommandError: the server does not answer.
+    """
+    query = (
+        f'startedTimeBegin={int(begin * 1000)}&'
+        f'startedTimeEnd={int(end * 1000)}'
+    )
+    answer = daemon_http.get_json(
+        controller, 'historyserver', f'{_JOBS}?{query}'
+    )
+    jobs = daemon_http.list_elements((answer.get('jobs') or {}).get('job'))
+    jobs.sort(key=lambda job: job['startTime'])
+    return [str(job['id']) for job in jobs]
+
+
 def summarize_job(
     job: Mapping[str, Any],
     tasks: Mapping[str, Any],

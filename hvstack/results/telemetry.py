@@ -8,7 +8,7 @@ digest and sums by phase and by node.
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from hvstack import errors, jsonfile, paths, textfile
@@ -200,6 +200,58 @@ def compute_windows(
                 shuffle_end + (job.reduce_merge_seconds or 0),
             )
     return windows_by_phase
+
+
+def cut(
+    telemetry: Telemetry,
+    begin: float,
+    end: float,
+    windows: Mapping[str, tuple[float, float]],
+    gaps: Sequence[str] = (),
+) -> Telemetry:
+    """Return the samples of a part of a run as those of a run of its own.
+
+    The counters of the network cover the whole run, and are left out.
+
+    :param begin: begin of the part in seconds since the start of the run.
+    :param end: end of the part, likewise.
+    :param windows: begin and end of each phase, likewise.
+    :param gaps: what is not known of this part, and why.
+    """
+    nodes = []
+    for node in telemetry.nodes:
+        indexes = [
+            index
+            for index, first, last in node.spans()
+            if last > begin and first < end
+        ]
+        part = slice(indexes[0], indexes[-1] + 1) if indexes else slice(0, 0)
+        times = node.times[part.start : part.stop + 1] if indexes else []
+        nodes.append(
+            replace(
+                node,
+                times=[round(moment - begin, 2) for moment in times],
+                rates={
+                    name: values[part] for name, values in node.rates.items()
+                },
+                disks={
+                    device: {
+                        name: values[part] for name, values in series.items()
+                    }
+                    for device, series in node.disks.items()
+                },
+                network={},
+            )
+        )
+    return replace(
+        telemetry,
+        phases=[
+            (name, round(first - begin, 2), round(last - begin, 2))
+            for name, (first, last) in windows.items()
+        ],
+        nodes=nodes,
+        gaps=[*telemetry.gaps, *gaps],
+    )
 
 
 def compute_amount(

@@ -17,13 +17,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hvstack import errors, textfile
+from hvstack import conf, errors, textfile
 from hvstack.cluster.base import Cluster, Node
 from hvstack.progress import Progress
-from hvstack.results import passes, record_data, signing
+from hvstack.results import passes, record_data, signing, telemetry
 from hvstack.results.benchmark import KIT_SIZES
 from hvstack.results.run_store import FileRunStore
-from hvstack.tpcxhs import datacheck, run
+from hvstack.tpcxhs import datacheck, kit_evidence, run
 from hvstack.tpcxhs.deadlines import (
     Limits,
     StallWatch,
@@ -53,6 +53,9 @@ _MAX_KIT_BYTES = 100 * 10**6
 _REQUIRED_PROGRAMS = ('bash', 'bc', 'md5sum')
 #: Substitute for sudo: a node has no user but root, and possibly no sudo.
 _SUDO = '#!/bin/sh\n[ "$1" = -u ] && shift 2\nexec "$@"\n'
+
+#: Gap in the telemetry of a run.
+_NETWORK = 'counters of the network cover both runs of the kit'
 
 _COLOUR = re.compile(r'(?:\x1b|\\e)\[[0-9;]*m')
 _RUN_START = re.compile(r'Run (\d+) - Epoch (\d+)')
@@ -274,6 +277,7 @@ def _measure_pair(
                 )
             ),
         ],
+        interval=conf.load().telemetry.interval,
     )
     kit_runs = _collect_runs(whole, ''.join(logs))
     kit_runs[1] = _check_output(cluster, workload, kit_runs[1])
@@ -286,7 +290,18 @@ def _measure_pair(
         first = spec.run_id
         run_id = replace(first, index=first.index + kit_run.run_number - 1)
         run_result = _build_result(whole, kit_run, slower, version)
+        missing = kit_evidence.add_jobs(cluster.manager, run_result)
+        if missing:
+            run_result.observations['without_counters'] = missing
+        samples = kit_evidence.cut_telemetry(whole, run_result, [_NETWORK])
         new_record = run_result.to_record(run_id, derived=False)
+        if samples:
+            summary = telemetry.save_or_add_gap(
+                samples, spec.records_dir, new_record.id
+            )
+            new_record = record_data.add_observations(
+                new_record, {'telemetry': summary}
+            )
         records.append(store.append(passes.add_location(new_record, store)))
     return records
 

@@ -45,6 +45,39 @@ def make_telemetry(
     )
 
 
+class CutTest(testtools.TestCase):
+    """A part of a run has the samples of its time."""
+
+    def test_second_half(self) -> None:
+        whole = make_telemetry(node(), gaps=('w1: no samples',))
+        part = telemetry.cut(
+            whole, 12.0, 20.0, {'HSSort': (13.0, 19.0)}, ['other']
+        )
+        self.assertEqual([('HSSort', 1.0, 7.0)], part.phases)
+        (only,) = part.nodes
+        self.assertEqual([-2.0, 8.0], only.times)
+        self.assertEqual([1.0], only.rates['cpu'])
+        self.assertEqual([10.0], only.disks['7:0']['read'])
+        self.assertEqual(['w1: no samples', 'other'], part.gaps)
+        phases = telemetry.summarize(part)['phases']
+        self.assertEqual(6.0, phases['HSSort']['cpu'])
+
+    def test_both_halves_are_the_whole(self) -> None:
+        whole = make_telemetry(node())
+        seconds = [
+            telemetry.summarize(
+                telemetry.cut(whole, begin, end, {'HSGen': (begin, end)})
+            )['phases']['HSGen']['cpu']
+            for begin, end in ((0.0, 10.0), (10.0, 20.0))
+        ]
+        self.assertEqual([5.0, 10.0], seconds)
+
+    def test_no_sample(self) -> None:
+        part = telemetry.cut(make_telemetry(node()), 30.0, 40.0, {})
+        self.assertEqual([], part.nodes[0].times)
+        self.assertEqual([], part.nodes[0].rates['cpu'])
+
+
 class Sums(testtools.TestCase):
     def test_by_phase(self) -> None:
         two = make_telemetry(node(), node('w1'), node('c', 9, 'controller'))

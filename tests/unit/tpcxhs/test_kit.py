@@ -6,6 +6,7 @@ its program prints lines of the same form, with figures that are none.
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ class KitNode(Hadoop):
     """A controller with a kit that writes a log of ours."""
 
     log_text = run_log(1, 2000) + run_log(2, 1900)
+    job_count = 3
 
     def put(self, text: str, path: str, mode: int = 0o644) -> None:
         self.commands.append(f'put {path}')
@@ -63,6 +65,26 @@ class KitNode(Hadoop):
             return self.log_text
         if 'fsck' in command:
             return SORTED
+        if 'startedTimeBegin=' in command:
+            begin = int(command.partition('startedTimeBegin=')[2][:13])
+            # The server lists the newest job first.
+            jobs = [
+                {'id': f'job_{begin}_000{n}', 'startTime': begin + n}
+                for n in range(self.job_count, 0, -1)
+            ]
+            return json.dumps({'jobs': {'job': jobs}})
+        job = re.search(r"/jobs/job_(\d+)_000(\d)'?$", command)
+        if job:
+            begin = (
+                int(job[1]) + 3000 + (0, 602_000, 1_803_000)[int(job[2]) - 1]
+            )
+            summary = {
+                'id': job[0].removeprefix('/jobs/').rstrip("'"),
+                'state': 'SUCCEEDED',
+                'startTime': begin,
+            }
+            totals = {'finishTime': begin + 900, 'mapsTotal': 6}
+            return json.dumps({'job': summary | totals | {'reducesTotal': 6}})
         if 'command -v' in command or kit.KIT_DIR in command:
             return ''
         return super().answer(command)
@@ -103,6 +125,44 @@ class KitTest(testtools.TestCase):
         self.assertTrue(
             any('-m -g 2 ' in command for command in self.gateway.commands)
         )
+
+    def test_counters(self) -> None:
+        slow, fast = self.measure()
+        for run_record in (slow, fast):
+            self.assertEqual(255, run_record.counters('HSSort')['CHECKSUM'])
+            self.assertNotIn('without_counters', run_record.observations.facts)
+        jobs = [
+            [phase.job.job_id for phase in run_record.phases]
+            for run_record in (slow, fast)
+        ]
+        self.assertEqual(
+            [
+                [f'job_{start}_000{n}' for n in (1, 2, 3)]
+                for start in (1_760_009_998_000, 1_760_019_998_000)
+            ],
+            jobs,
+        )
+
+    def test_other_jobs_in_the_run(self) -> None:
+        self.gateway.job_count = 4
+        for run_record in self.measure():
+            self.assertTrue(run_record.valid)
+            self.assertEqual({}, run_record.counters('HSSort'))
+            self.assertEqual(
+                'no counters: the JobHistory server has 4 jobs of the run '
+                'instead of 3',
+                run_record.observations.facts['without_counters'],
+            )
+
+    def test_telemetry(self) -> None:
+        """The node of this cluster runs no sampler: both runs have gaps."""
+        for run_record in self.measure():
+            summary = run_record.observations.telemetry
+            assert summary is not None
+            self.assertIn(
+                'counters of the network cover both runs of the kit',
+                summary.gaps,
+            )
 
     def test_one_that_is_known_is_not_recorded_again(self) -> None:
         (run_record,) = self.measure(run_numbers=(2,))

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Evidence of runs of TPC's kit: statistics of their jobs, and telemetry.
+
+The kit reports times only, and executes two runs as one program.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from hvstack import errors
+from hvstack.hadoop import job_history
+from hvstack.hadoop.daemon_http import Runner
+from hvstack.results import observations, telemetry
+from hvstack.results.telemetry import Telemetry
+from hvstack.tpcxhs.deadlines import JOBS
+from hvstack.tpcxhs.result import RunResult
+
+#: Seconds by which the clock of the kit may be late: it has whole seconds.
+_CLOCK_SECONDS = 2.0
+
+
+def add_jobs(manager: Runner, run_result: RunResult) -> str:
+    """Add the statistics of its job to each phase of a run.
+
+    The jobs of a run are HSGen, HSSort and HSValidate, in this order.
+
+    :param manager: controller with the JobHistory server.
+    :param run_result: run of the kit; its phases get the statistics.
+    :returns: why the statistics are missing; empty if they are not.
+    """
+    begin, end = (
+        datetime.fromisoformat(moment).timestamp()
+        for moment in (run_result.started, run_result.ended)
+    )
+    names = {name.casefold() for name in JOBS}
+    phases = [
+        phase
+        for phase in run_result.phases
+        if str(phase['name']).casefold() in names
+    ]
+    try:
+        jobs = job_history.list_jobs(
+            manager, begin - _CLOCK_SECONDS, end + _CLOCK_SECONDS
+        )
+        if len(jobs) != len(phases):
+            return (
+                f'no counters: the JobHistory server has {len(jobs)} jobs of '
+                f'the run instead of {len(phases)}'
+            )
+        for phase, job_id in zip(phases, jobs, strict=True):
+            phase.update(job_history.load_job(manager, job_id))
+            phase['began'] = phase['job_began']
+    except errors.HVStackError as exc:
+        return f'no counters: {exc}'
+    return ''
+
+
+def cut_telemetry(
+    whole: RunResult, run_result: RunResult, gaps: Sequence[str]
+) -> Telemetry | None:
+    """Return the samples of one run of the kit.
+
+    :param whole: result of both runs together, with their samples.
+    :param run_result: the run, with the start times of its phases.
+    :param gaps: what is not known, and why.
+    :returns: None if no samples were taken.
+    """
+    if whole.telemetry is None:
+        return None
+    zero, begin, end = (
+        datetime.fromisoformat(moment).timestamp()
+        for moment in (whole.started, run_result.started, run_result.ended)
+    )
+    windows = telemetry.compute_windows(
+        observations.read_phases(run_result.phases)
+    )
+    return telemetry.cut(
+        whole.telemetry,
+        begin - zero,
+        end - zero,
+        {
+            name: (first - zero, last - zero)
+            for name, (first, last) in windows.items()
+        },
+        gaps,
+    )
