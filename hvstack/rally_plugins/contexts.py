@@ -352,7 +352,7 @@ def _node_key(args: WorkloadArgs) -> NodeKey:
     if isinstance(args.target, BareMetal):
         # Bare metal has no volumes.
         return args.target, NodeSetup(os_profile=args.setup.os_profile)
-    return args.target, replace(args.setup, tuning=None)
+    return args.target, replace(args.setup, tuning=None, hadoop=())
 
 
 def _hadoop_key(task: TaskState, args: WorkloadArgs) -> HadoopKey:

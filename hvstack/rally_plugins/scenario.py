@@ -10,6 +10,7 @@ from rally_openstack.task import scenario
 
 from hvstack import errors
 from hvstack.cluster.base import Cluster
+from hvstack.hadoop import job_settings
 from hvstack.model.configuration import Configuration
 from hvstack.model.target import parse_target
 from hvstack.rally_plugins import output, task_state
@@ -42,6 +43,8 @@ class WorkloadValidator(validators.Validator):
                 if args.get(name) is not None:
                     parse_target(str(args[name]))
             sweep_store.check_name(str(args.get('sweep', '')))
+            setup = args.get('setup') or {}
+            job_settings.check(setup.get('hadoop') or {})
         except errors.InputError as exc:
             self.fail(str(exc))
 
@@ -101,7 +104,8 @@ class TPCxHS(scenario.OpenStackScenario):
             phase continues only while it makes progress; 0 computes it, and
             None uses the option of hvstack.conf.
         :param setup: settings of the cluster: ``tuning`` and ``os_profile``,
-            also for bare metal; with storage ceph also the ``disks`` of a
+            and ``hadoop``, properties that the jobs set, also for bare metal;
+            with storage ceph also the ``disks`` of a
             worker, ``volume_type``, and the ``copies`` and ``osd_groups`` that
             the volume type must have.
         :param keep: whether the next workload reuses the cluster, because it

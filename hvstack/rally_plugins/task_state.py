@@ -252,6 +252,17 @@ class TaskState:
         }
 
     def workload(self, size_bytes: int, args: WorkloadArgs) -> Workload:
+        """Return the workload of a run.
+
+        :param size_bytes: size of the data set in bytes.
+        :param args: arguments of the workload.
+        :raises hvstack.errors.InputError: the number of tasks is unknown.
+        """
+        return replace(
+            self._plan_workload(size_bytes, args), settings=args.setup.hadoop
+        )
+
+    def _plan_workload(self, size_bytes: int, args: WorkloadArgs) -> Workload:
         """Return the workload of a run, with the tasks of the baseline.
 
         The number of tasks is the number that fills the bare-metal hosts.

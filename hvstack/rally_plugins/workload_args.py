@@ -8,7 +8,7 @@ from typing import Any
 
 from hvstack import errors
 from hvstack.cloud.volumes import Volumes
-from hvstack.hadoop import os_profiles, tuning_profiles
+from hvstack.hadoop import job_settings, os_profiles, tuning_profiles
 from hvstack.model.configuration import STORAGES, Configuration, parse
 from hvstack.model.target import Target, parse_target
 from hvstack.sweep.search_space import CAPABILITIES
@@ -67,6 +67,12 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
                 'volume_type': {'type': 'string', 'minLength': 1},
                 'copies': {'type': 'integer', 'minimum': 1},
                 'osd_groups': {'type': 'integer', 'minimum': 1},
+                'hadoop': {
+                    'type': 'object',
+                    'additionalProperties': {
+                        'type': ['string', 'number', 'boolean']
+                    },
+                },
             },
             'additionalProperties': False,
         },
@@ -105,6 +111,7 @@ class NodeSetup:
     :param volume_type: volume type.
     :param copies: number of copies that the volume type must have.
     :param osd_groups: number of OSD groups that the volume type must have.
+    :param hadoop: properties of Hadoop that the jobs set, with their values.
     """
 
     tuning: str | None = None
@@ -113,6 +120,7 @@ class NodeSetup:
     volume_type: str | None = None
     copies: int | None = None
     osd_groups: int | None = None
+    hadoop: tuple[tuple[str, str], ...] = ()
 
     @property
     def volumes(self) -> Volumes | None:
@@ -170,8 +178,8 @@ def parse_args(config: Mapping[str, Any]) -> WorkloadArgs:
 
     :param config: arguments that comply with :data:`WORKLOAD_SCHEMA`; None
         has the meaning of a missing argument.
-    :raises hvstack.errors.InputError: the name of a configuration is not
-        valid.
+    :raises hvstack.errors.InputError: the name of a configuration or a
+        property of Hadoop is not valid.
     """
     before = config.get('before')
     missing_capabilities = tuple(config.get('without') or ())
@@ -203,6 +211,20 @@ def parse_args(config: Mapping[str, Any]) -> WorkloadArgs:
         open_storage=frozenset(map(parse_target, open_names)),
         kit=Path(config['kit']) if config.get('kit') else None,
         phase_timeout=config.get('phase_timeout'),
-        setup=NodeSetup(**(config.get('setup') or {})),
+        setup=_parse_setup(config.get('setup') or {}),
         keep=bool(config.get('keep')),
+    )
+
+
+def _parse_setup(config: Mapping[str, Any]) -> NodeSetup:
+    """Return the settings of the nodes and jobs of a workload.
+
+    :raises hvstack.errors.InputError: a property of Hadoop is not valid.
+    """
+    properties = job_settings.check(config.get('hadoop') or {})
+    return NodeSetup(
+        **{
+            **config,
+            'hadoop': tuple(sorted(properties.items())),
+        }
     )

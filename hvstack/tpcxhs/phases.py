@@ -6,6 +6,7 @@ TPC's kit.
 """
 
 import re
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -163,6 +164,8 @@ class PhaseRunner:
         client, master = self._job_memory(phase)
         if workload.one_jvm:
             program += ' -Dmapreduce.job.ubertask.enable=true'
+        for name, value in workload.settings:
+            program += f' -D{name}={shlex.quote(value)}'
         watch = StallWatch(
             self.cluster.manager,
             self.limits.stall_timeout,

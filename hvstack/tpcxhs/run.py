@@ -111,6 +111,8 @@ def _describe_system(cluster: Cluster, run_result: RunResult) -> None:
         'os_profile': system.profile,
         **cluster.environment(),
     }
+    if workload.settings:
+        run_result.sut['job_settings'] = dict(workload.settings)
     run_result.observations = {
         **cluster.observe(),
         'cluster': preparation.read_cluster_id(cluster),

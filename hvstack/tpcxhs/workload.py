@@ -33,6 +33,7 @@ class Workload:
     :param reduces: number of reduce tasks of HSSort, and of output files.
     :param one_jvm: whether the tasks of a small job run in the JVM of its
         ApplicationMaster: on emulated CPUs each JVM takes minutes to start.
+    :param settings: properties of Hadoop that the jobs set, with their values.
     :raises hvstack.errors.InputError: a number is not valid.
     """
 
@@ -41,6 +42,7 @@ class Workload:
     maps: int
     reduces: int
     one_jvm: bool = False
+    settings: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         """Check the numbers."""

@@ -315,6 +315,19 @@ class TaskTest(testtools.TestCase):
                 ('r3-c1', {'copies': 1, 'volume_type': 'ceph-copies-1'}),
             ),
             (
+                '15-hadoop-setting',
+                4,
+                (
+                    'v1',
+                    {
+                        'hadoop': {
+                            'mapreduce.job.reduce.slowstart'
+                            '.completedmaps': 0.05
+                        }
+                    },
+                ),
+            ),
+            (
                 '14-osd-groups',
                 3,
                 (
@@ -345,7 +358,7 @@ class TaskTest(testtools.TestCase):
         for name in NAMES:
             keeps_cluster = any(args.get('keep') for args in arguments(name))
             self.assertEqual(
-                name[:2] in ('07', '08', '09', '11'), keeps_cluster, name
+                name[:2] in ('07', '08', '09', '11', '15'), keeps_cluster, name
             )
 
     def test_set_ups_take_other_values(self) -> None:

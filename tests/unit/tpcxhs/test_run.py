@@ -16,7 +16,7 @@ import testtools
 from hvstack import errors, processutils
 from hvstack.cluster.base import Node
 from hvstack.model.target import BareMetal
-from hvstack.results import record
+from hvstack.results import comparability, record
 from hvstack.results.benchmark import PHASES
 from hvstack.results.run_id import RunId
 from hvstack.tpcxhs import run
@@ -269,6 +269,32 @@ class RunTest(testtools.TestCase):
         self.assertIn(
             'datanode: ', run_result.observations['parameters']['unread'][0]
         )
+
+    def test_job_settings(self) -> None:
+        first = self.run_once()
+        self.assertNotIn('job_settings', first.sut)
+        settings = (
+            ('mapreduce.map.java.opts', '-Xmx800m -Xmn256m'),
+            ('mapreduce.task.io.sort.factor', '64'),
+        )
+        self.workload = Workload(BYTES, 2, 6, 6, settings=settings)
+        second = self.run_once()
+        self.assertEqual(dict(settings), second.sut['job_settings'])
+        jobs = [
+            shlex.split(command)
+            for command in self.gateway.commands
+            if command.startswith('hadoop jar')
+        ]
+        self.assertEqual(6, len(jobs))
+        for arguments in jobs[3:]:
+            for name, value in settings:
+                self.assertIn(f'-D{name}={value}', arguments)
+        runs = [
+            run_result.to_record(RunId('s', BareMetal(), index))
+            for index, run_result in enumerate((first, second))
+        ]
+        (line,) = comparability.list_record_differences(*runs)
+        self.assertIn('job_settings is missing here', line)
 
     def test_settings_without_effect(self) -> None:
         """vsphere6, appendix A: six settings need libhadoop."""
