@@ -88,7 +88,7 @@ def _check_value(name: str, value: object) -> str:
             + ', or a tuning profile for a property of daemons',
         )
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    if len(text) > _MAX_LENGTH or textfile.printable(text) != text:
+    if len(text) > _MAX_LENGTH or not text.isprintable():
         raise _error(
             name,
             f'the value has more than {_MAX_LENGTH} characters or a control '
