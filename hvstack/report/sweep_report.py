@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 
 from hvstack import errors
+from hvstack.hadoop import sizing
 from hvstack.model import compute_backends
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
@@ -358,6 +359,11 @@ class SweepReport:
                 else str(scale)
             )
             lines.append(f'Scale model: {text}.')
+        if self.get_fact('tuning') == sizing.LAB:
+            lines.append(
+                "Tuning profile 'lab': JVMs have small heaps and only the "
+                'first compiler of Java.'
+            )
         low = sorted(
             {r.replication for r in self.records if r.replication < 3}
         )
@@ -384,7 +390,11 @@ class SweepReport:
     @property
     def notes(self) -> list[str]:
         """All notes, for forms of the report without a size limit."""
-        lines = [*self.provenance_notes, *self._unready]
+        lines = [
+            *self.provenance_notes,
+            *self._unready,
+            *self._without_effect,
+        ]
         unknown = comparability.list_unknown_facts(self.records)
         if unknown:
             lines.append(
@@ -420,6 +430,21 @@ class SweepReport:
             f'Before {runs} of {len(valid)} runs not all was as it should '
             f'be; the last time {messages[-1]}.'
         ]
+
+    @property
+    def _without_effect(self) -> list[str]:
+        """Note on settings that the nodes could not apply."""
+        settings = sorted(
+            {
+                str(setting)
+                for record in self.records
+                if record.valid
+                for setting in record.observations.without_effect
+            }
+        )
+        if not settings:
+            return []
+        return [f'Settings without effect: {"; ".join(settings)}.']
 
     @property
     def _worker_hosts(self) -> str:

@@ -295,6 +295,7 @@ class Observations:
     :param blocks: number of blocks of the sorted data.
     :param caps: limits of the lab hosts by name.
     :param before_run: preparations of the run that were not possible.
+    :param without_effect: settings of the tuning profile that have no effect.
     :param killed: evidence of processes that were killed.
     :param kit: run of TPC's kit; None for the substitute workload.
     :param telemetry: summary of the samples; None without telemetry.
@@ -314,6 +315,7 @@ class Observations:
     blocks: float | None = None
     caps: Mapping[str, HostCap] = field(default_factory=dict)
     before_run: tuple[str, ...] = ()
+    without_effect: tuple[str, ...] = ()
     killed: tuple[str, ...] = ()
     kit: KitObservation | None = None
     telemetry: TelemetrySummary | None = None

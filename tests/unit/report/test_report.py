@@ -504,6 +504,29 @@ class Words(testtools.TestCase):
         self.assertIn('skipped: i4', lines)
         self.assertIn('i1 is best', ' '.join(lines[-2:]))
 
+    def test_settings_without_effect(self) -> None:
+        setting = 'mapreduce.ifile.readahead.bytes=1: no libhadoop'
+        records = [
+            run('i1', 0, 100, observations={'without_effect': [setting]}),
+            run('bare-metal', 0, 100),
+        ]
+        notes = sweep_report.build_report(records).notes
+        self.assertIn(f'Settings without effect: {setting}.', notes)
+        self.assertFalse(
+            any(
+                'effect' in note
+                for note in sweep_report.build_report(records[1:]).notes
+            )
+        )
+
+    def test_lab_tuning(self) -> None:
+        for tuning, count in (('lab', 1), ('hvstack', 0)):
+            records = [run('i1', 0, 100, tuning=tuning)]
+            notes = sweep_report.build_report(records).notes
+            self.assertEqual(
+                count, sum("Tuning profile 'lab'" in note for note in notes)
+            )
+
     def test_what_could_not_be_had_before_a_run(self) -> None:
         observed = {'before_run': ['caches were not dropped (no rights)']}
         records = [
