@@ -12,7 +12,7 @@ from cliff.lister import Lister
 from cliff.show import ShowOne
 
 from hvstack import conf, errors, paths
-from hvstack.cli import arguments, hadoop_options
+from hvstack.cli import arguments, baseline_release, hadoop_options
 from hvstack.cli.options import add_cloud
 from hvstack.cli.report import add_unsigned
 from hvstack.cli.sweep import add_size
@@ -196,6 +196,7 @@ class Run(Lister):
             help='Directory of the TPCx-HS kit of TPC, which executes '
             'pairs of runs (default: the substitute workload).',
         )
+        baseline_release.add_wipe(parser)
         parser.add_argument(
             '--dry-run',
             action='store_true',
@@ -272,6 +273,7 @@ class Run(Lister):
             parsed_args.hosts,
             replication=parsed_args.replication,
             progress=None,
+            wiped=parsed_args.wipe,
             **hadoop_options.chosen(parsed_args),
         )
         rows: list[tuple[Any, ...]] = list(cluster.dry_run())
@@ -298,6 +300,7 @@ class Run(Lister):
             args.hosts,
             replication=args.replication,
             progress=progress,
+            wiped=args.wipe,
             **hadoop_options.chosen(args),
         )
         run_workload = workload(cluster, args.size, args.maps, args.reduces)
@@ -306,11 +309,17 @@ class Run(Lister):
                 f'--replication {run_workload.replication} is more than the '
                 f'{cluster.worker_hosts} worker hosts can hold'
             )
+        baseline_release.confirm_wipe(cluster.hosts, args.yes, progress)
         return cluster, run_workload
 
     def _machines(
         self, args: argparse.Namespace, progress: Progress
     ) -> tuple[AbstractContextManager[Cluster], Workload]:
+        if args.wipe:
+            raise errors.InputError(
+                'Cannot erase disks (--wipe): with --stack, Ironic cleans the '
+                'machines. Use --wipe with --hosts.'
+            )
         if args.workers is None:
             raise errors.InputError(
                 '--stack needs --workers: how many machines sort'

@@ -25,11 +25,15 @@ SSH = paths.STATE / 'ssh'
 NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9.-]{0,62}', re.ASCII)
 #: A directory whose name means nothing else to a shell.
 DIRECTORY = re.compile(r'(/[A-Za-z0-9][A-Za-z0-9._-]*){2,}', re.ASCII)
-#: A disk, or the file of a loop device. The kernel's own names, such as
-#: /dev/sda, are other disks after the next boot.
+#: A disk. The kernel's own names, such as /dev/sda, are other disks after the
+#: next boot.
 _DISK = re.compile(
     r'/dev/disk/by-(id|path)/[A-Za-z0-9][A-Za-z0-9:._+-]*', re.ASCII
 )
+#: A mount point, or the file of a loop device.
+_MOUNT_POINT = re.compile(r'(/[A-Za-z0-9][A-Za-z0-9._-]*)+', re.ASCII)
+#: What becomes of the file systems that hvstack creates on disks.
+KEEP, CLEAR = 'keep', 'clear'
 #: No user of a Linux distribution, container or Samba has this number.
 UID = 1_879_091_000
 _FIREWALL = re.compile(r'hv_[0-9a-f]{16}', re.ASCII)
@@ -79,11 +83,14 @@ class ReleaseSSHHost:
     :param data: directory of HDFS on the host; empty if it is in ``root``.
     :param settings: settings of the kernel to restore, by their names in
         :func:`hvstack.hadoop.os_profiles.kernel_settings`.
-    :param disks: disks on which Hadoop created file systems, with the UUIDs.
+    :param disks: disks on which Hadoop created file systems, and mount points
+        below which hvstack created a directory, with UUIDs.
     :param firewall: name of the firewall's table or chain; empty without.
     :param uid: user ID of Hadoop's processes.
     :param known_hosts: file with host keys; empty accepts the key of the
         first contact.
+    :param after: :data:`KEEP` leaves the file systems that hvstack created on
+        the disks, :data:`CLEAR` erases them.
     """
 
     action: ClassVar[str] = 'release-ssh-host'
@@ -97,19 +104,20 @@ class ReleaseSSHHost:
     firewall: str = ''
     uid: int = UID
     known_hosts: str = ''
+    after: str = KEEP
 
     def argv(self) -> list[str]:
         """Return the program that does it."""
         return self.on_host(
             host_script.command(
-                'release', self.root, self.data, *self.changes()
+                'release', self.root, self.data, self.after, *self.changes()
             )
         )
 
     def changes(self) -> list[str]:
         """Return what is to be undone, as the host's program reads it."""
         changes = [f'{name}={value}' for name, value in self.settings.items()]
-        changes += [f'disk.{uuid}={disk}' for disk, uuid in self.disks.items()]
+        changes += [f'used.{uuid}={disk}' for disk, uuid in self.disks.items()]
         if self.firewall:
             changes.append(f'firewall.{self.uid}={self.firewall}')
         return changes
@@ -203,6 +211,7 @@ def load(data: Any, path: Path) -> Action:
         firewall,
         user_id(fields),
         str(known_hosts),
+        after(fields),
     )
 
 
@@ -263,20 +272,32 @@ def check_disk(fields: Fields, name: str, disk: object) -> str:
     """Return a disk if its name stays the same at the next boot.
 
     :param name: the field that it stands in.
-    :param disk: link in ``/dev/disk/by-id`` or ``by-path``, or the file of a
-        loop device.
+    :param disk: link in ``/dev/disk/by-id`` or ``by-path``, the mount point
+        of a file system, or the file of a loop device.
     :raises hvstack.errors.InputError: it is another name.
     """
     if isinstance(disk, str) and (
         _DISK.fullmatch(disk)
-        or (DIRECTORY.fullmatch(disk) and not disk.startswith('/dev/'))
+        or (
+            _MOUNT_POINT.fullmatch(disk)
+            and not disk.startswith(('/dev/', '/proc/', '/sys/'))
+        )
     ):
         return disk
     raise fields.error(
         name,
         f'has {disk!r:.60}. Use a link in /dev/disk/by-id or '
-        '/dev/disk/by-path, or the file of a loop device',
+        '/dev/disk/by-path, the mount point of a file system, or the file of '
+        'a loop device',
     )
+
+
+def after(fields: Fields) -> str:
+    """Return the field ``after``, or the default for a missing field.
+
+    :raises hvstack.errors.InputError: it is another text.
+    """
+    return fields.choice('after', (KEEP, CLEAR), KEEP)
 
 
 def host_name(fields: Fields) -> str:

@@ -5,7 +5,7 @@ import contextlib
 import json
 import shlex
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -118,6 +118,7 @@ class BareHosts(ClusterNodes):
         progress: Progress | None = None,
         tuning: str = sizing.DEFAULT,
         os_profile: str = os_profiles.DEFAULT,
+        wiped: Collection[str] = (),
     ) -> Self:
         """Make a cluster of a baseline file.
 
@@ -128,12 +129,14 @@ class BareHosts(ClusterNodes):
         :param tuning: profile of Hadoop's settings.
         :param os_profile: of the hosts' operating system; of the lab's
             hosts, which share this machine's kernel, the limits alone.
+        :param wiped: disks whose content is to be erased, such as
+            ``node2:/dev/disk/by-id/ata-A``.
         :raises hvstack.errors.InputError: the file is not well formed, or
             there is no such profile.
         """
         tuning_profiles.load(tuning)
         os_profiles.settings(os_profile)
-        hosts = baseline_hosts.read(path)
+        hosts = host_inventory.select_wiped(baseline_hosts.read(path), wiped)
         nodes = [
             host.reach
             or CommandNode(

@@ -8,8 +8,8 @@ entered by chroot: the same Hadoop, JRE and programs on both sides.
 import contextlib
 import shlex
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hvstack import errors, processutils, textfile, yamlfile
@@ -77,6 +77,7 @@ class Host:
     :param reach: how ssh reaches it, instead of ``enter``.
     :param backend: compute backend of its guests, when Nova has it; only the
         lab's are known.
+    :param wiped: disks whose content a user has confirmed to erase.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Host:
     memory_cap_mib: int | None = None
     reach: Reach | None = None
     backend: str = ''
+    wiped: frozenset[str] = frozenset()
 
 
 def commands(
@@ -111,11 +113,16 @@ def commands(
     """
     assert host.rootfs
     root, data = action.root, action.data
-    disks = [text for item in action.disks.items() for text in item]
+    disks = [
+        text
+        for disk, disk_uuid in action.disks.items()
+        for text in (disk, disk_uuid, 'wipe' if disk in host.wiped else '')
+    ]
+    firewall = f'firewall.{action.uid}={action.firewall}'
     steps = {
         'release': Command(
             'End and unmount what an earlier run left',
-            host_script.command('release', root, data),
+            host_script.command('release', root, data, action.after),
         ),
         'claim': Command(
             'Create the directories, or check that hvstack created them',
@@ -134,12 +141,21 @@ def commands(
         ),
         'check': Command(
             'Check the user ID and the disks, and write them down for Hadoop',
-            host_script.command('check', root, str(action.uid), *disks),
+            host_script.command(
+                'check',
+                root,
+                str(action.uid),
+                os_profiles.label(os_profile),
+                *disks,
+            ),
         ),
         'settings': Command(
-            'Read the settings of the kernel that the OS profile changes',
+            'Record the settings of the kernel that the OS profile changes',
             host_script.command(
-                'settings', *os_profiles.kernel_settings(os_profile)
+                'settings',
+                root,
+                *((firewall,) if action.firewall else ()),
+                *os_profiles.kernel_settings(os_profile),
             ),
         ),
     }
@@ -217,7 +233,7 @@ def inventory(path: Path) -> list[Host]:
                 document.source_location(),
                 (
                     *('name', 'role', 'address', 'vcpus', 'memory_mib'),
-                    *('data', 'disks', 'root'),
+                    *('data', 'disks', 'after', 'root'),
                     *('cpu_cap', 'memory_cap_mib'),
                 ),
                 f'hosts.{index}',
@@ -271,10 +287,11 @@ def _host(
             root,
             str(key),
             f'{data}/{DATA}' if data else '',
-            disks={disk: str(uuid.uuid4()) for disk in _disks(fields)},
+            disks={disk: str(uuid.uuid4()) for disk in _disks(fields, data)},
             firewall=firewall,
             uid=uid,
             known_hosts=str(known_hosts) if known_hosts else '',
+            after=actions.after(fields),
         ),
         cpu_cap=_optional(fields, 'cpu_cap'),
         memory_cap_mib=fields.integer('memory_cap_mib', 1, _MOST_MIB)
@@ -298,15 +315,73 @@ def _known_hosts(fields: Fields) -> Path | None:
     )
 
 
-def _disks(fields: Fields) -> list[str]:
+def _disks(fields: Fields, data: str) -> list[str]:
     disks = fields.raw('disks') or []
     if not isinstance(disks, list):
-        raise fields.error('disks', 'is not a list')
+        raise fields.error(
+            'disks',
+            'is not a list. Name each disk, such as [/dev/disk/by-id/ata-A], '
+            'or delete the field',
+        )
     for disk in disks:
         actions.check_disk(fields, 'disks', disk)
-    if len(set(disks)) < len(disks):
-        raise fields.error('disks', 'has a disk twice')
+    for disk in disks:
+        if disks.count(disk) > 1:
+            raise fields.error('disks', f'has {disk} twice. Delete one of it')
+        if disk == data:
+            raise fields.error('disks', f"has {disk}, as 'data'. Delete one")
     return disks
+
+
+def select_wiped(hosts: Sequence[Host], wiped: Collection[str]) -> list[Host]:
+    """Return the hosts with the disks whose content is to be erased.
+
+    :param wiped: host and disk, such as ``node2:/dev/disk/by-id/ata-A``.
+    :raises hvstack.errors.InputError: the inventory has no such disk.
+    """
+    disks: dict[str, set[str]] = {}
+    by_name = {host.name: host for host in hosts}
+    for text in wiped:
+        name, _, disk = text.partition(':')
+        host = by_name.get(name)
+        action = host.release if host else None
+        names = (
+            list(action.disks)
+            if isinstance(action, actions.ReleaseSSHHost)
+            else []
+        )
+        if disk not in names:
+            raise errors.InputError(
+                f"Cannot erase '{text[:200]}' (--wipe): the inventory has no "
+                "such disk. Use HOST:DISK with a disk of the host's 'disks'"
+                + (f': {", ".join(names)}.' if names else '.')
+            )
+        disks.setdefault(name, set()).add(disk)
+    return [
+        replace(host, wiped=frozenset(disks.get(host.name, ())))
+        for host in hosts
+    ]
+
+
+def describe(host: Host, disks: Collection[str], timeout: float) -> list[str]:
+    """Return what disks of a host contain, such as ``ext4`` or ``blank``.
+
+    :param timeout: seconds.
+    :raises hvstack.errors.CommandError: a disk does not exist, or the host
+        cannot be reached.
+    """
+    action = host.release
+    assert isinstance(action, actions.ReleaseSSHHost)
+    actions.SSH.mkdir(parents=True, exist_ok=True)
+    result = processutils.run(
+        action.on_host(host_script.command('describe', *disks)),
+        timeout=timeout,
+        display_argv=[f'{host.name}:', 'read', 'the', 'disks'],
+    )
+    return [
+        line.partition('\t')[2] or 'unknown'
+        for line in result.stdout.splitlines()
+    ]
 
 
 def _optional(fields: Fields, name: str) -> float | None:

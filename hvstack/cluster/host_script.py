@@ -15,6 +15,7 @@ def program() -> str:
     """Return the program; its first argument is the function to call."""
     functions = shell_scripts.load('end-inside')
     functions += shell_scripts.load('prepare-host')
+    functions += shell_scripts.load('host-disks')
     return f'{functions}\nverb=$1\nshift\n"$verb" "$@"\n'
 
 

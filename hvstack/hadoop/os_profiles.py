@@ -26,6 +26,9 @@ SETUP = '/etc/hvstack/node-setup'
 DISKS = '/etc/hvstack/disks'
 #: Directory below which data disks are mounted, with a number from 0 each.
 DATA = '/srv/data'
+#: Beginning of the names of directories in :data:`DATA` on file systems that
+#: the host has mounted (``hvstack/share/shell/host-disks.sh``).
+MOUNT_POINT = 'mount-'
 _DIRECTORY = share.HADOOP / 'os-profiles'
 
 
@@ -121,6 +124,17 @@ def kernel_settings(profile: str) -> list[str]:
     ]
 
 
+def label(profile: str) -> str:
+    """Return the label of the file systems that an OS profile creates.
+
+    :param profile: name of the OS profile.
+    :returns: empty if the profile does not say how to create them.
+    :raises hvstack.errors.InputError: the profile does not exist.
+    """
+    kinds = {setting.kind for setting in settings(profile)}
+    return f'hv-{profile}' if Kind.MKFS in kinds else ''
+
+
 def fragment(
     profile: str = DEFAULT,
     *,
@@ -172,12 +186,45 @@ def fragment(
                 f'os_{setting.kind.value}', setting.name, setting.value
             )
             lines.append(f'{call} # {setting.source}')
+    lines.append('os_wait')
+    if disk_table:
+        lines += _skip_mounted(disks[Kind.MKFS], disks[Kind.MOUNT])
     lines += [
-        'os_wait',
         _shell_call('os_disks', *disks[Kind.MKFS], disks[Kind.MOUNT][1]),
+        *(['fi'] if disk_table else []),
         'os_folders',
     ]
     return '\n'.join(lines) + '\n'
+
+
+def _skip_mounted(mkfs: tuple[str, str], mount: tuple[str, str]) -> list[str]:
+    """Return lines for file systems that the host itself has mounted.
+
+    They list the settings that hvstack does not apply to these file systems,
+    and end with a condition: other disks exist, or there is only the root
+    disk.
+
+    :param mkfs: file system and options of mkfs; empty without any.
+    :param mount: name and value of the mount options; empty without any.
+    """
+    reason = 'the host mounted the file system'
+    settings_of_disks = [
+        (name, value)
+        for name, value in ((f'mkfs.{mkfs[0]}', mkfs[1]), ('mount', mount[1]))
+        if name != 'mkfs.' and (name, value) != ('mount', '')
+    ]
+    return [
+        f'os_mounted=$os_root{DATA}/{MOUNT_POINT}0',
+        'if mountpoint -q "$os_mounted" 2>/dev/null; then',
+        *(
+            f'    {_shell_call("os_not_set", name, value, reason)}'
+            for name, value in settings_of_disks
+        ),
+        '    :',
+        'fi',
+        'if [ -n "$DATA_DISKS" ] ||',
+        '    ! mountpoint -q "$os_mounted" 2>/dev/null; then',
+    ]
 
 
 def _shell_call(*args: str) -> str:

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # Functions that prepare and release a host that ssh reaches. Those of
-# end-inside.sh come first.
+# end-inside.sh come first; those of host-disks.sh follow.
 
 fail() {
     echo "$*" >&2
@@ -21,7 +21,8 @@ is_own() {
         [ "$(cat "$1/.hvstack")" = "hvstack directory $(stat -c %i "$1")" ]
 }
 
-create() {
+# Fails unless create would succeed.
+check_creatable() {
     [ "$(readlink -m "$1")" = "$1" ] ||
         fail "Cannot use $1: it contains a symbolic link. Use the real path."
     ! is_own "$1" || return 0
@@ -32,74 +33,38 @@ create() {
         [ -z "$(mounts_below "$1")" ] ||
             fail "Cannot use $1: it is a mount point. Use a directory in it."
     fi
+}
+
+create() {
+    check_creatable "$1"
+    ! is_own "$1" || return 0
     mkdir -p "$1" || exit 1
     echo "hvstack directory $(stat -c %i "$1")" >"$1/.hvstack" || exit 1
 }
 
-# Deletes everything in a directory but the stamp, which goes last.
+# Prints the file with the changes to this host, which release undoes.
+changes() {
+    echo "$1/.hvstack-changes"
+}
+
+# record ROOT CHANGE: writes a change down, before it is made.
+record() {
+    is_own "$1" && [ ! -L "$(changes "$1")" ] ||
+        fail "Cannot record changes in $1: hvstack did not create it."
+    ! grep -qsxF -e "$2" "$(changes "$1")" || return 0
+    echo "$2" >>"$(changes "$1")" || exit 1
+    sync "$(changes "$1")" 2>/dev/null || sync
+}
+
+# Deletes everything in a directory but the stamp, which goes last, and the
+# changes that are not undone yet.
 empty() {
     is_own "$1" || fail "Cannot empty $1: hvstack did not create it."
     below=$(mounts_below "$1" | tr '\n' ' ')
     [ -z "$below" ] ||
         fail "Cannot empty $1: ${below% } is mounted. Unmount it."
     find "$1" -xdev -mindepth 1 -maxdepth 1 ! -name .hvstack \
-        -exec rm -rf --one-file-system {} + || exit 1
-}
-
-# Prints the device of a disk: a link of /dev/disk, or the file of a loop
-# device.
-device() {
-    case $1 in
-    /dev/disk/*)
-        [ -b "$1" ] || fail "Cannot use the disk $1: it does not exist."
-        readlink -f "$1"
-        ;;
-    *)
-        loop=$(losetup -n -O NAME -j "$1" 2>/dev/null | tr -d ' ')
-        [ -b "$loop" ] ||
-            fail "Cannot use $1: it must be the file of one loop device, and" \
-                "losetup -j lists '$loop'. Run losetup -f $1, or name a" \
-                "disk by its link in /dev/disk/by-id or by-path."
-        echo "$loop"
-        ;;
-    esac
-}
-
-# check_blank DISK DEVICE: fails unless nothing uses it and nothing is on it.
-check_blank() {
-    kernel=/sys/block/${2##*/}
-    [ -d "$kernel" ] ||
-        fail "Cannot use the disk $1: it is a partition. Name a whole disk."
-    [ "$(cat "$kernel/ro")" = 0 ] ||
-        fail "Cannot use the disk $1: it is read-only. Name another disk."
-    number=$(cat "$kernel/dev")
-    for part in "$kernel/${2##*/}"* "$kernel"/holders/*; do
-        [ ! -e "$part" ] ||
-            fail "Cannot use the disk $1: it has ${part##*/} (partition or" \
-                "holder). Name a disk without data."
-    done
-    ! grep -qs "^[0-9]* [0-9]* $number " /proc/[0-9]*/mountinfo ||
-        fail "Cannot use the disk $1: it is mounted. Name another disk."
-    ! grep -q "^$2 " /proc/swaps ||
-        fail "Cannot use the disk $1: it is swap space. Name another disk."
-    status=0
-    content=$(blkid -p -o value -s TYPE -s PTTYPE "$2" 2>&1) || status=$?
-    [ $status = 2 ] ||
-        fail "Cannot use the disk $1: it contains data" \
-            "($(squeeze "$content")). Name a blank disk, or erase it with wipefs."
-    content=$(wipefs "$2" 2>&1) || fail "Cannot use the disk $1: $content"
-    [ -z "$content" ] ||
-        fail "Cannot use the disk $1: it has signatures. Name a blank disk."
-}
-
-# erase DISK UUID: erases the file system that hvstack created, no other.
-erase() {
-    device=$(device "$1") || exit 1
-    [ "$(blkid -p -o value -s UUID "$device")" = "$2" ] || return 0
-    number=$(cat "/sys/block/${device##*/}/dev")
-    ! grep -qs "^[0-9]* [0-9]* $number " /proc/[0-9]*/mountinfo ||
-        fail "Cannot erase the disk $1: it is mounted. Unmount it."
-    wipefs -qa "$device" || exit 1
+        ! -name .hvstack-changes -exec rm -rf --one-file-system {} + || exit 1
 }
 
 setting_file() {
@@ -109,8 +74,8 @@ setting_file() {
     esac
 }
 
-# Prints the settings of the kernel that there are, as NAME=VALUE.
-settings() {
+# Prints the settings of the kernel that exist, as NAME=VALUE.
+read_settings() {
     for name; do
         file=$(setting_file "$name")
         [ -e "$file" ] || continue
@@ -122,43 +87,95 @@ settings() {
     done
 }
 
+# settings ROOT [NAME|CHANGE...]: prints the settings of the kernel, and
+# records them, and the other changes, before anything is set.
+settings() {
+    root=$1
+    shift
+    for name; do
+        case $name in
+        *=*)
+            record "$root" "$name"
+            continue
+            ;;
+        esac
+        setting=$(read_settings "$name") || exit 1
+        [ -n "$setting" ] || continue
+        record "$root" "$setting"
+        echo "$setting"
+    done
+}
+
 # A value that is in force already is not written: a host may refuse to have
 # it written at all, and then nothing changed it either.
 restore() {
     file=$(setting_file "$1")
-    [ -e "$file" ] && [ "$(settings "$1")" != "$1=$2" ] || return 0
+    [ -e "$file" ] && [ "$(read_settings "$1")" != "$1=$2" ] || return 0
     { echo "$2" >"$file"; } 2>/dev/null ||
         fail "Cannot restore $1 to $2: the kernel refuses it. Set it by hand."
 }
 
-# release ROOT DATA [NAME=VALUE...]: what was changed, as the journal has it.
+# undo CHANGE AFTER
+undo() {
+    case $1 in
+    used.*)
+        uuid=${1%%=*}
+        release_disk "${1#*=}" "${uuid#used.}" "$2"
+        ;;
+    disk.*) ;;
+    firewall.*) close_firewall "${1%%=*}" "${1#*=}" ;;
+    *) restore "${1%%=*}" "${1#*=}" ;;
+    esac
+}
+
+# delete_directory DIRECTORY: with all files, if hvstack created it.
+delete_directory() {
+    is_own "$1" || return 0
+    empty "$1"
+    rm -f "$1/.hvstack"
+    rmdir "$1" || exit 1
+}
+
+# release ROOT DATA AFTER [CHANGE...]: undoes the changes that the journal and
+# this host have recorded.
 release() {
-    if is_own "$1"; then
-        end_inside "$1"
-        rm -rf --one-file-system "$1/srv/hdfs" "$1/srv/yarn" "$1/srv/data" ||
-            exit 1
+    root=$1 data=$2 after=$3
+    shift 3
+    if is_own "$root"; then
+        end_inside "$root"
+        rm -rf --one-file-system "$root/srv/hdfs" "$root/srv/yarn" \
+            "$root/srv/data" || exit 1
     fi
-    if [ -n "$2" ] && is_own "$2"; then
-        empty "$2"
-        rm -f "$2/.hvstack"
-        rmdir "$2" || exit 1
-    fi
-    shift 2
+    [ -z "$data" ] || delete_directory "$data"
     status=0
     # In subshells: a change that cannot be undone does not keep the others.
     for change; do
-        case $change in
-        disk.*)
-            (erase "${change#*=}" "$(echo "${change%%=*}" | cut -c6-)")
-            ;;
-        firewall.*) (close_firewall "${change%%=*}" "${change#*=}") ;;
-        *) (restore "${change%%=*}" "${change#*=}") ;;
-        esac || status=1
+        (undo "$change" "$after") || status=1
     done
-    return $status
+    recorded=$(changes "$root")
+    is_own "$root" && [ -f "$recorded" ] && [ ! -L "$recorded" ] ||
+        return $status
+    while IFS= read -r change <&3; do
+        (undo "$change" "$after") || status=1
+    done 3<"$recorded"
+    [ $status = 0 ] || return $status
+    # File systems that stay on their disks are hvstack's in the next run, too.
+    awk -v after="$after" '
+    /^used\./ { used[substr($0, 6)] }
+    /^disk\./ { disks[substr($0, 6)] }
+    END {
+        for (disk in disks)
+            if (after == "keep" || !(disk in used)) print "disk." disk
+    }' "$recorded" >"$recorded.new" || exit 1
+    if [ -s "$recorded.new" ]; then
+        mv "$recorded.new" "$recorded"
+    else
+        rm -f "$recorded" "$recorded.new"
+    fi
 }
 
-# check ROOT UID [DISK UUID...]: the user of Hadoop's processes, and the disks.
+# check ROOT UID LABEL [DISK UUID WIPE...]: the user of Hadoop's processes, and
+# the disks. Nothing is changed before all of them are checked.
 check() {
     root=$1 uid=$2
     is_own "$root" || exit 1
@@ -167,24 +184,13 @@ check() {
         fail "Cannot use the user ID $uid: this host has such a user or" \
             "group. Set 'uid' to another number."
     fi
-    for entry in /proc/[0-9]*; do
-        [ "$(stat -c %u "$entry" 2>/dev/null)" != "$uid" ] ||
-            fail "Cannot use the user ID $uid: process ${entry#/proc/} has" \
-                "it. Set 'uid' to another number."
-    done
-    table=
-    while [ $# -ge 2 ]; do
-        device=$(device "$1") || exit 1
-        check_blank "$1" "$device"
-        case $table in
-        *"$device "*) fail "Cannot use the disk $1: it is named twice." ;;
-        esac
-        table="$table$device $2
-"
-        shift 2
-    done
-    mkdir -p "$root/etc/hvstack"
-    printf '%s' "$table" >"$root/etc/hvstack/disks"
+    process=$(stat -c '%u %n' /proc/[0-9]* 2>/dev/null |
+        sed -n "s:^$uid /proc/::p" | head -n 1)
+    [ -z "$process" ] ||
+        fail "Cannot use the user ID $uid: process $process has it. Set" \
+            "'uid' to another number."
+    select_disks "$root" "$@"
+    use_disks "$root"
     for file in passwd group; do
         sed -i '/^hvstack:/d' "$root/etc/$file"
     done

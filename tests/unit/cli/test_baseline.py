@@ -126,6 +126,10 @@ class BaselineTest(testtools.TestCase):
             ('--workers goes with --stack', '--workers', '2'),
             ('--os-cloud goes with --stack', '--os-cloud', 'lab'),
             (
+                'Use --wipe with --hosts',
+                *('--stack', 'metal', '--workers', '2', '--wipe', 'w:/x'),
+            ),
+            (
                 '--controller-flavor goes with --stack',
                 *('--controller-flavor', 'metal'),
             ),

@@ -102,6 +102,52 @@ class InventoryTest(testtools.TestCase):
                 release, actions.load(stored, self.directory / 'mark')
             )
 
+    def test_disks(self) -> None:
+        names = ['/dev/disk/by-id/ata-A', '/srv/disk.img', '/data2']
+        self.data['hosts'][1]['disks'] = names
+        for after in (None, 'keep', 'clear'):
+            if after:
+                self.data['hosts'][1]['after'] = after
+            action = self.read()[1].release
+            assert isinstance(action, actions.ReleaseSSHHost)
+            self.assertEqual(names, list(action.disks))
+            self.assertEqual(after or 'keep', action.after)
+            stored = actions.dump(action)
+            path = self.directory / 'mark'
+            self.assertEqual(action, actions.load(stored, path))
+            used = [f'used.{action.disks[name]}={name}' for name in names]
+            self.assertLess(set(used), set(action.changes()))
+            command = action.argv()[-1]
+            self.assertIn(f' {action.data} {after or "keep"} used.', command)
+        stored['after'] = 'erase'
+        self.assertRaises(errors.InputError, actions.load, stored, path)
+
+    def test_erased_disks(self) -> None:
+        names = ['/dev/disk/by-id/ata-A', '/dev/disk/by-id/ata-B']
+        self.data['hosts'][1]['disks'] = names
+        hosts = self.read()
+        chosen = host_inventory.select_wiped(hosts, [f'node2:{names[1]}'])
+        self.assertEqual([set(), {names[1]}], [set(h.wiped) for h in chosen])
+        action = chosen[1].release
+        assert isinstance(action, actions.ReleaseSSHHost)
+        for host, wipe in ((hosts[1], "''"), (chosen[1], 'wipe')):
+            command = host_inventory.commands(host, action, [], 'amd')['check']
+            uuid = action.disks[names[1]]
+            self.assertTrue(
+                command.text.endswith(f' {names[1]} {uuid} {wipe}'),
+                command.text[-100:],
+            )
+            self.assertIn(' hv-amd ', command.text)
+        for text in (
+            *('node2', 'node1:/dev/disk/by-id/ata-A', 'node2:/dev/sdb'),
+            *(f'node3:{names[0]}', f'node2:{names[0]}x', ':', ''),
+        ):
+            error = self.assertRaises(
+                errors.InputError, host_inventory.select_wiped, hosts, [text]
+            )
+            self.assertIn(f"'{text}' (--wipe)", str(error))
+            self.assertEqual(1, len(str(error).splitlines()))
+
     def test_a_cluster_of_them(self) -> None:
         path = self.directory / 'hosts.yaml'
         path.write_text(yaml.safe_dump(self.data))
@@ -125,6 +171,12 @@ class InventoryTest(testtools.TestCase):
             ({'disks': ['/dev/disk/by-id/../../sdb']}, 'by-id'),
             ({'disks': ['sdb']}, 'by-id'),
             ({'disks': ['/srv/disk.img'] * 2}, 'twice'),
+            ({'disks': ['/dev/mapper/vg-data']}, 'by-id'),
+            ({'disks': ['/srv/../etc']}, 'by-id'),
+            ({'disks': ['/']}, 'mount point'),
+            ({'disks': '/srv/1'}, 'Name each disk'),
+            ({'disks': ['/data/1']}, "as 'data'"),
+            ({'after': 'erase'}, 'choose one of keep, clear'),
             ({'role': 'gateway'}, 'role'),
             ({'vcpus': 0}, 'vcpus'),
             ({'adress': '1'}, 'adress'),
@@ -232,7 +284,7 @@ class HostScriptTest(testtools.TestCase):
             self.refused(
                 'did not create it', 'claim', self.directory / 'a', self.root
             )
-            done = self.run_verb('release', self.root, self.root)
+            done = self.run_verb('release', self.root, self.root, 'keep')
             self.assertEqual((0, ''), (done.returncode, done.stderr))
             self.assertTrue((self.root / 'file').exists())
 
@@ -263,7 +315,9 @@ class HostScriptTest(testtools.TestCase):
         self.refused('is mounted', 'unpack', self.root, '2', before=mount)
         busy = f'mount --bind {self.root} {self.root}; {mount}'
         busy += f'; exec 8<{self.root}/file'
-        self.refused('Cannot unmount', 'release', self.root, '', before=busy)
+        self.refused(
+            *('Cannot unmount', 'release', self.root, '', 'keep'), before=busy
+        )
         self.assertTrue((data_of_others / 'file').exists())
         self.assertTrue((self.root / 'file').exists())
 
@@ -281,7 +335,7 @@ class HostScriptTest(testtools.TestCase):
         )
         look = f'touch {self.root}/srv/inside; ls {data}/inside >&2'
         done = self.run_verb(
-            'release', self.root, data, before=f'{mount}; {look}'
+            'release', self.root, data, 'keep', before=f'{mount}; {look}'
         )
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertEqual(f'{data}/inside\n', done.stderr)

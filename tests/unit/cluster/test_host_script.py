@@ -102,8 +102,8 @@ class DisksTest(RootTest):
         self.addCleanup(run, f'losetup -d {self.loop}')
 
     def check(self, *disks: str, before: str = '') -> tuple[int, str]:
-        args = [word for disk in disks for word in (disk, UUID)]
-        text = host_script.command('check', str(self.root), UID, *args)
+        args = [word for disk in disks for word in (disk, UUID, '')]
+        text = host_script.command('check', str(self.root), UID, '', *args)
         done = run(f'{before}\n{text}')
         return done.returncode, done.stderr
 
@@ -159,7 +159,7 @@ class DisksTest(RootTest):
             self.assertIn(part, error)
 
     def test_user_that_exists(self) -> None:
-        text = host_script.command('check', str(self.root), '0')
+        text = host_script.command('check', str(self.root), '0', '')
         self.assertIn('user ID 0', run(text).stderr)
 
     def test_blank_disks_that_the_inventory_does_not_name(self) -> None:
@@ -196,8 +196,10 @@ class DisksTest(RootTest):
 
     def test_only_its_own_file_system_is_erased(self) -> None:
         other = UUID.replace('0f', '1f')
-        disk = f'disk.{UUID}={self.disk}'
-        release = host_script.command('release', str(self.root), '', disk)
+        disk = f'used.{UUID}={self.disk}'
+        release = host_script.command(
+            'release', str(self.root), '', 'clear', disk
+        )
         for created, blank in ((other, False), (UUID, True)):
             run(f'mkfs.ext4 -q -F -U {created} {self.loop}')
             self.assertEqual('', run(release).stderr)
@@ -224,13 +226,14 @@ class NetworkTest(RootTest):
         name = 'sysctl.net.ipv4.tcp_rmem'
         file = '/proc/sys/net/ipv4/tcp_rmem'
         read = host_script.command(
-            'settings', name, 'thp.enabled', 'sysctl.net.no_such'
+            'settings',
+            *(str(self.root), name, 'thp.enabled', 'sysctl.net.no_such'),
         )
         (before, *thp) = self.in_namespace(read)
         self.assertRegex(before, rf'^{name}=\d+ \d+ \d+$')
         for line in thp:
             self.assertRegex(line, r'^thp.enabled=[a-z]+$')
-        restore = host_script.command('release', '/none', '', before)
+        restore = host_script.command('release', '/none', '', 'keep', before)
         first, last = self.in_namespace(
             f'echo 4096 87380 99999 >{file}; cat {file}\n{restore}\ncat {file}'
         )
@@ -241,14 +244,16 @@ class NetworkTest(RootTest):
         """They kept the others, and the firewall, from being undone."""
         refused = 'sysctl.kernel.ostype'
         file = '/proc/sys/net/ipv4/tcp_rmem'
-        read = host_script.command('settings', refused)
+        read = host_script.command('settings', str(self.root), refused)
         (unchanged,) = self.in_namespace(read)
         other = 'sysctl.net.ipv4.tcp_rmem=4096 87380 99999'
-        release = host_script.command('release', '/none', '', unchanged, other)
+        release = host_script.command(
+            'release', '/none', '', 'keep', unchanged, other
+        )
         (value,) = self.in_namespace(f'{release}\ncat {file}')
         self.assertEqual('4096 87380 99999', ' '.join(value.split()))
         release = host_script.command(
-            'release', '/none', '', f'{refused}=Plan9', other
+            'release', '/none', '', 'keep', f'{refused}=Plan9', other
         )
         done = run(f"unshare -n sh -c '{RELEASE}'", RELEASE=release, FILE=file)
         self.assertEqual(1, done.stderr.count('\n'), done.stderr)
@@ -263,7 +268,8 @@ class NetworkTest(RootTest):
             'open_firewall', NAME, self.uid, '10.9.0.2'
         )
         closed = host_script.command(
-            'release', '/none', '', f'firewall.{self.uid}={NAME}'
+            *('release', '/none', '', 'keep'),
+            f'firewall.{self.uid}={NAME}',
         )
         text = f"""{_NETWORK}
 serve {self.uid} 8088
