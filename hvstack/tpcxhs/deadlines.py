@@ -31,11 +31,11 @@ START_SECONDS = 900.0
 FACTOR = 2.0
 #: Speeds in bytes per second of a disk with many concurrent streams, of a port
 #: of 10 Gbit/s, and of one CPU. The last one is that of vsphere6, Table 2:
-#: 10 TB in 3825 s on 1280 threads, disks included. On slower hosts a phase
+#: 30 TB in 3825 s on 1240 threads, disks included. On slower hosts a phase
 #: continues after its deadline.
 DISK_SPEED = 80e6
 NETWORK_SPEED = 1e9
-CPU_SPEED = 2e6
+CPU_SPEED = 6e6
 #: Seconds between two queries of the progress after the deadline.
 _INTERVAL = 10.0
 
