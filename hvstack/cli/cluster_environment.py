@@ -8,12 +8,13 @@ from typing import Any
 
 import yaml
 from cliff.command import Command
+from openstack.connection import Connection
 
 from hvstack import conf, errors, paths
 from hvstack.cli import arguments, hadoop_options
 from hvstack.cli.cluster import add_readiness
 from hvstack.cli.options import add_cloud
-from hvstack.cloud import connection
+from hvstack.cloud import connection, servers
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import heat_environment, node_counts, planner
 from hvstack.cluster.plan import CONTROLLERS, ClusterSpec, ProjectResources
@@ -164,9 +165,11 @@ class Environment(Command):
         )
         # Invalid numbers are refused without a cloud.
         nodes = node_counts.count_nodes(spec, resources)
-        plan = planner.plan_with_flavors(
-            connection.connect(args.os_cloud), spec, resources, nodes, options
-        )
+        conn = connection.connect(args.os_cloud)
+        plan = planner.plan_with_flavors(conn, spec, resources, nodes, options)
+        servers.image(conn, plan.stack.image)
+        servers.check_key_pair(conn, plan.stack.key_name)
+        _check_network(conn, plan.stack.network, args.network)
         if heat_environment.controllers_first(plan):
             Progress().say(
                 'the controllers come first, and wait for their topology: '
@@ -174,6 +177,26 @@ class Environment(Command):
                 "--refresh' once the stack is complete"
             )
         return heat_environment.environment(plan)
+
+
+def _check_network(
+    conn: Connection, network: str, requested: str | None
+) -> None:
+    """Refuse a network that was requested, else report it.
+
+    The environment file network-new.yaml creates a network, so that the
+    network of hvstack.conf need not exist.
+
+    :param conn: connection of the project.
+    :param network: network in the environment.
+    :param requested: value of ``--network``.
+    """
+    try:
+        servers.check_network(conn, network)
+    except errors.InputError as exc:
+        if requested is not None:
+            raise
+        Progress().say(str(exc))
 
 
 def _add_resources(

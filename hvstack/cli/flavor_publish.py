@@ -4,6 +4,7 @@
 import argparse
 from collections.abc import Sequence
 from dataclasses import astuple
+from http import HTTPStatus
 from typing import Any
 
 import yaml
@@ -179,7 +180,11 @@ class Publish(_Publishing):
 
 
 class List(Lister):
-    """List the flavors that hvstack published on a cloud."""
+    """List the flavors that hvstack published on a cloud.
+
+    Whether a flavor is in use is unknown to members, who cannot list the
+    servers of other projects.
+    """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Describe the cloud."""
@@ -194,6 +199,22 @@ class List(Lister):
         conn = connection.connect(parsed_args.os_cloud)
         labels = ('host', 'role', 'configuration', 'status', 'percent')
         rows = []
+        is_allowed = True
+
+        def is_used(flavor: Any) -> str:
+            nonlocal is_allowed
+            if not is_allowed:
+                return 'unknown'
+            try:
+                used = catalogue_publisher.in_use(conn, flavor)
+            except errors.CloudError as exc:
+                # Members cannot list the servers of other projects.
+                if connection.get_status(exc) != HTTPStatus.FORBIDDEN:
+                    raise
+                is_allowed = False
+                return 'unknown'
+            return 'yes' if used else 'no'
+
         for name, flavor in sorted(nova_flavors.list_flavors(conn).items()):
             if catalogue_publisher.is_managed(flavor):
                 flavor_labels = catalogue_publisher.labelled(flavor)
@@ -202,9 +223,7 @@ class List(Lister):
                         name,
                         *(flavor_labels.get(label, '') for label in labels),
                         'yes' if flavor.is_public else 'no',
-                        'yes'
-                        if catalogue_publisher.in_use(conn, flavor)
-                        else 'no',
+                        is_used(flavor),
                     )
                 )
         columns = [label.capitalize() for label in labels]

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connections to a cloud, and its services' errors in one line."""
 
+import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from http import HTTPStatus
+from typing import Any, TypeVar
 
 import keystoneauth1.exceptions
 import openstack
@@ -23,6 +25,13 @@ PLACEMENT_API = '1.36'
 #: waits 60 s for a busy engine; an upload counts from its last byte.
 _TIMEOUT = 300.0
 
+_CACERT = (
+    'cacert of the cloud in clouds.yaml to the file with the certificate of '
+    'the CA that signed it'
+)
+
+_Cause = TypeVar('_Cause', bound=BaseException)
+
 FAILURES = (
     keystoneauth1.exceptions.ClientException,
     openstack.exceptions.SDKException,
@@ -40,7 +49,36 @@ def refused(failure: str) -> Iterator[None]:
         yield
     except FAILURES as exc:
         text = ' '.join(str(exc).split())
+        if find_cause(exc, keystoneauth1.exceptions.SSLError):
+            text = f'{text}; set {_CACERT}'
         raise errors.CloudError(f'{failure}: {text}') from exc
+
+
+def find_cause(failure: BaseException, kind: type[_Cause]) -> _Cause | None:
+    """Return the exception of a class that led to another one.
+
+    :param failure: exception that was raised last.
+    :param kind: class of the exception to find.
+    :returns: this exception, or None if it is not part of the chain.
+    """
+    exc: BaseException | None = failure
+    while exc is not None and not isinstance(exc, kind):
+        exc = exc.__cause__ or exc.__context__
+    return exc
+
+
+def get_status(failure: BaseException) -> int:
+    """Return the HTTP status with which a service refused; 0 without one.
+
+    :param failure: exception that :func:`refused` raised, or its cause.
+    """
+    for kind, name in (
+        (keystoneauth1.exceptions.HttpError, 'http_status'),
+        (openstack.exceptions.HttpException, 'status_code'),
+    ):
+        if (exc := find_cause(failure, kind)) is not None:
+            return int(getattr(exc, name) or 0)
+    return 0
 
 
 def passing(failure: Exception) -> bool:
@@ -94,12 +132,9 @@ def connect(
             newest = getattr(endpoint, 'max_microversion', None) or COMPUTE_API
             version = min(tuple(newest), COMPUTE_API)
         except FAILURES as exc:
-            if not (reason := _system_error(exc)):
-                raise
-            raise errors.CloudError(
-                f"Cannot connect to the cloud (auth_url '{url[:200]}'): "
-                f'{reason}. Check auth_url, the network and the services.'
-            ) from exc
+            if message := _explain_failure(exc, url[:200]):
+                raise errors.CloudError(message) from exc
+            raise
         except Exception as exc:
             # keystoneauth does not check the types of what it is answered.
             raise errors.CloudError(
@@ -111,6 +146,35 @@ def connect(
         conn.compute.default_microversion = f'{version[0]}.{version[1]}'
         conn.placement.default_microversion = PLACEMENT_API
     return conn
+
+
+def _explain_failure(failure: BaseException, url: str) -> str:
+    """Return why a cloud cannot be used, and what to do; empty if unknown.
+
+    :param failure: one of :data:`FAILURES`.
+    :param url: URL of Keystone.
+    """
+    if get_status(failure) == HTTPStatus.UNAUTHORIZED:
+        return (
+            f"Cannot log in to the cloud (auth_url '{url}'): Keystone rejects "
+            'the credentials (HTTP 401). Check the user, the password, the '
+            'domains and the project of its entry in clouds.yaml, and '
+            'whether the application credential has expired.'
+        )
+    if find_cause(failure, keystoneauth1.exceptions.SSLError):
+        certificate = find_cause(failure, ssl.SSLCertVerificationError)
+        reason = certificate.verify_message if certificate else failure
+        return (
+            f"Cannot connect to the cloud (auth_url '{url}'): the TLS "
+            'certificate cannot be verified '
+            f'({" ".join(str(reason).split())}). Set {_CACERT}.'
+        )
+    if reason := _system_error(failure):
+        return (
+            f"Cannot connect to the cloud (auth_url '{url}'): {reason}. Check "
+            'auth_url, the network and the services.'
+        )
+    return ''
 
 
 def _system_error(failure: BaseException) -> str:

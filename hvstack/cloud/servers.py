@@ -7,7 +7,7 @@ from typing import Any
 from openstack.connection import Connection
 
 from hvstack import errors
-from hvstack.cloud.connection import refused
+from hvstack.cloud.connection import access, refused
 
 
 def image(conn: Connection, name: str) -> Any:
@@ -26,6 +26,70 @@ def image(conn: Connection, name: str) -> Any:
             "'openstack image list'"
         )
     return glance_image
+
+
+def check_key_pair(conn: Connection, name: str) -> None:
+    """Check that the user of a connection has a key pair.
+
+    :param name: name of the key pair.
+    :raises hvstack.errors.InputError: the user has no such key pair.
+    :raises hvstack.errors.CloudError: Nova refused.
+    """
+    with refused(f"key pair '{name}' cannot be looked up"):
+        key_pair: Any = conn.compute.find_keypair(name, ignore_missing=True)
+    if key_pair is None:
+        raise errors.InputError(
+            f"Cannot use the key pair '{name}': this user has no key pair of "
+            "this name. Use one that 'openstack keypair list' shows, or "
+            f"create it with 'openstack keypair create --public-key FILE "
+            f"{name}'."
+        )
+
+
+def find_network(conn: Connection, name: str) -> Any:
+    """Return a network, or None if the project sees no such network.
+
+    :param name: name or ID of the network.
+    :raises hvstack.errors.CloudError: Neutron refused.
+    """
+    with refused('networks cannot be listed'):
+        return conn.network.find_network(name, ignore_missing=True)
+
+
+def is_admin_only(network: Any) -> bool:
+    """Return whether only administrators can attach servers to a network.
+
+    This is the default of the policy network:attach_external_network of
+    Nova for external networks that are not shared.
+
+    :param network: network of :func:`find_network`.
+    """
+    return bool(network.is_router_external and not network.is_shared)
+
+
+def check_network(conn: Connection, name: str) -> None:
+    """Check that servers of a project can be attached to a network.
+
+    :param name: name or ID of the network.
+    :raises hvstack.errors.InputError: the network does not exist, has no
+        subnet, or only administrators can attach servers to it.
+    :raises hvstack.errors.CloudError: Neutron refused.
+    """
+    network = find_network(conn, name)
+    if network is None:
+        reason = 'the project sees no such network'
+    elif not network.subnet_ids:
+        reason = 'it has no subnet'
+    elif is_admin_only(network) and 'admin' not in access(conn).role_names:
+        reason = 'it is external, so only administrators can attach servers'
+    else:
+        return
+    raise errors.InputError(
+        f"Cannot use the network '{name}': {reason}. Use --network, or "
+        "'network' in hvstack.conf, with a network of the project; "
+        'network-new.yaml creates one with floating IPs of an external '
+        'network.'
+    )
 
 
 def flavor(conn: Connection, server: str) -> dict[str, Any]:

@@ -331,8 +331,11 @@ def environments() -> Iterator[tuple[str, str]]:
         ):
             stack.enter_context(fixtures.EnvironmentVariable(name, value))
         cloud = stack.enter_context(
-            fake.FakeCloud(services={'image': fake.GLANCE})
+            fake.FakeCloud(
+                services={'image': fake.GLANCE, 'network': fake.NEUTRON}
+            )
         )
+        cloud.resources()
         limits = {'limits': {'absolute': {}, 'rate': []}}
         cloud.http.get(f'{fake.NOVA}/limits', json=limits)
         cloud.http.get(f'{fake.CINDER}/limits', json=limits)

@@ -4,9 +4,10 @@
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import fixtures
@@ -37,6 +38,8 @@ def flavor(name: str, **specs: str) -> dict[str, Any]:
 class ClusterTest(testtools.TestCase):
     """A cloud, and a file that names it."""
 
+    services: Mapping[str, str] = MappingProxyType({})
+
     def setUp(self) -> None:
         super().setUp()
         self.directory = Path(self.useFixture(fixtures.TempDir()).path)
@@ -46,7 +49,7 @@ class ClusterTest(testtools.TestCase):
             fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', str(clouds))
         )
         self.cloud = self.useFixture(
-            fake.FakeCloud(services={'image': fake.GLANCE})
+            fake.FakeCloud(services={'image': fake.GLANCE, **self.services})
         )
 
     def run_main(self, *args: str) -> tuple[int, str, str]:
@@ -423,8 +426,11 @@ class AfterTest(ClusterTest):
 
 
 class EnvironmentTest(ClusterTest):
+    services: Mapping[str, str] = MappingProxyType({'network': fake.NEUTRON})
+
     def setUp(self) -> None:
         super().setUp()
+        self.cloud.resources()
         self.cloud.http.get(f'{fake.NOVA}/limits', json=limits(NOVA))
         self.cloud.http.get(
             f'{fake.NOVA}/flavors/detail',
@@ -517,6 +523,45 @@ class EnvironmentTest(ClusterTest):
         values = yaml.safe_load(path.read_text())['parameters']
         self.assertEqual('separate', values['controllers'])
         self.assertEqual('dedicated', values['cpu_policy'])
+
+    def test_resources_that_do_not_exist(self) -> None:
+        args = ('--worker-flavor', 'shared', '--hosts', '3')
+        for option, name, remedy in (
+            ('--image', 'debian', 'openstack image list'),
+            ('--network', 'lan', '--network'),
+            ('--key-name', 'other', 'openstack keypair list'),
+            ('--worker-flavor', 'm1.tiny', 'openstack flavor list'),
+        ):
+            message = self.refused(*args, option, name)
+            self.assertIn(f"'{name}'", message)
+            self.assertIn(remedy, message)
+
+    def test_a_network_that_members_cannot_use(self) -> None:
+        args = ('--worker-flavor', 'shared', '--hosts', '3')
+        for fields, reason in (
+            ({'router:external': True}, 'only administrators'),
+            ({'router:external': True, 'shared': True}, ''),
+            ({'subnets': []}, 'no subnet'),
+        ):
+            self.cloud.resources(**fields)
+            if reason:
+                message = self.refused(*args, '--network', 'provider')
+                self.assertIn(reason, message)
+            else:
+                self.assertEqual(0, self.call(*args)[0])
+
+    def test_the_network_of_the_configuration_need_not_exist(self) -> None:
+        """The environment file network-new.yaml creates another one."""
+        self.cloud.http.get(
+            f'{fake.NEUTRON}/networks/provider', status_code=404
+        )
+        status, out, err = self.call(
+            '--worker-flavor', 'shared', '--hosts', '3'
+        )
+        self.assertEqual((0, 1), (status, err.count('\n')))
+        self.assertIn("'provider'", err)
+        self.assertIn('network-new.yaml', err)
+        self.assertEqual('key', yaml.safe_load(out)['parameters']['key_name'])
 
     def test_a_controller_of_several_slots(self) -> None:
         """It comes first, and its user is told what it waits for."""

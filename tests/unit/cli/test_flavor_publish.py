@@ -2,6 +2,7 @@
 """What is refused before any cloud is asked."""
 
 import io
+import json
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -11,8 +12,11 @@ import yaml
 
 from hvstack import host_profiles
 from hvstack.cli.app import main
+from hvstack.cloud import catalogue_publisher
 from hvstack.model import catalogue
 from hvstack.model.configuration import parse
+from tests.unit.cli.test_cluster import ClusterTest, flavor
+from tests.unit.cloud import fake
 
 
 class RefusalTest(testtools.TestCase):
@@ -83,3 +87,31 @@ class RefusalTest(testtools.TestCase):
         status, err = self.call('publish', first['name'], '--records', records)
         self.assertEqual(2, status)
         self.assertIn("'s1'", err)
+
+
+class ListTest(ClusterTest):
+    """What an administrator and a member see of published flavors."""
+
+    def rows(self) -> dict[str, dict[str, str]]:
+        out = io.StringIO()
+        with redirect_stdout(out):
+            status = main(
+                ('flavor', 'list', '-f', 'json', '--os-cloud', 'test')
+            )
+        self.assertEqual(0, status)
+        return {row['Name']: row for row in json.loads(out.getvalue())}
+
+    def test_in_use(self) -> None:
+        flavor_id = catalogue_publisher.flavor_id('vsan', 'f')
+        labels = {'hvstack:flavor': 'host=vsan'}
+        self.cloud.http.get(
+            f'{fake.NOVA}/flavors/detail',
+            json={'flavors': [{**flavor('f', **labels), 'id': flavor_id}]},
+        )
+        servers = f'{fake.NOVA}/servers'
+        self.cloud.http.get(servers, json={'servers': [{'id': 's'}]})
+        self.assertEqual('yes', self.rows()['f']['In use'])
+        self.cloud.http.get(servers, json={'servers': []})
+        self.assertEqual('no', self.rows()['f']['In use'])
+        self.cloud.http.get(servers, status_code=403)
+        self.assertEqual('unknown', self.rows()['f']['In use'])

@@ -19,6 +19,7 @@ PLACEMENT = 'http://placement.test'
 HEAT = 'http://heat.test/v1/p1'
 CINDER = 'http://cinder.test/v3/p1'
 GLANCE = 'http://glance.test/v2'
+NEUTRON = 'http://neutron.test/v2.0'
 
 CREDENTIAL = {
     'auth_url': KEYSTONE,
@@ -133,6 +134,39 @@ class FakeCloud(fixtures.Fixture):
         self.http.delete(
             re.compile(f'^{re.escape(providers)}/'), status_code=204
         )
+
+    def resources(self, **network: object) -> None:
+        """Add an image, a network and a key pair of their default names.
+
+        The cloud needs the services image and network.
+
+        :param network: other fields of the network.
+        """
+        for url, content in (
+            (f'{GLANCE}/images/hvstack-hadoop', {'id': 'i1'}),
+            (
+                f'{NEUTRON}/networks/provider',
+                {
+                    'network': {
+                        'id': 'n1',
+                        'name': 'provider',
+                        'subnets': ['s1'],
+                        **network,
+                    }
+                },
+            ),
+            (f'{NOVA}/os-keypairs/key', {'keypair': {'name': 'key'}}),
+        ):
+            self.http.get(
+                re.compile(f'^{re.escape(url.rpartition("/")[0])}/[^/]+$'),
+                status_code=404,
+            )
+            self.http.get(url, json=content)
+        for url, name in (
+            (f'{GLANCE}/images', 'images'),
+            (f'{NEUTRON}/networks', 'networks'),
+        ):
+            self.http.get(url, json={name: []})
 
     def hosts(self, count: int, down: int = 0) -> None:
         """List hosts with KVM, the last ones of them down."""

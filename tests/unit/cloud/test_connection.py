@@ -1,11 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cloud that cannot be reached is named in one sentence."""
 
+import shutil
 import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
+import fixtures
+import keystoneauth1.exceptions
+import openstack.exceptions
 import testtools
 
-from hvstack import errors
+from hvstack import errors, processutils
 from hvstack.cloud import connection
 from tests.unit.cloud import fake
 
@@ -35,3 +44,64 @@ class ConnectTest(testtools.TestCase):
         self.assertIn("'http://keystone.invalid/v3'): ", message)
         self.assertNotIn('HTTPConnectionPool', message)
         self.assertNotIn('Errno', message)
+
+    def test_rejected_credentials(self) -> None:
+        cloud = self.useFixture(fake.FakeCloud())
+        cloud.http.post(f'{fake.KEYSTONE}/auth/tokens', status_code=401)
+        message = self.refused(fake.KEYSTONE)
+        self.assertIn(f"'{fake.KEYSTONE}'", message)
+        self.assertIn('HTTP 401', message)
+        self.assertIn('password', message)
+        self.assertNotIn('does not answer', message)
+
+    @testtools.skipUnless(shutil.which('openssl'), 'needs openssl')
+    def test_certificate_of_an_unknown_authority(self) -> None:
+        with self.serve_tls() as url:
+            message = self.refused(url)
+        self.assertIn(f"'{url}'", message)
+        self.assertIn('self-signed certificate', message)
+        self.assertIn('Set cacert of the cloud in clouds.yaml', message)
+        self.assertIn('the CA that', message)
+        self.assertNotIn('HTTPSConnectionPool', message)
+
+    @contextmanager
+    def serve_tls(self) -> Iterator[str]:
+        """Serve TLS with a certificate that no authority signed."""
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        key, certificate = directory / 'key', directory / 'certificate'
+        processutils.run(
+            [
+                *('openssl', 'req', '-x509', '-newkey', 'ec', '-nodes'),
+                *('-pkeyopt', 'ec_paramgen_curve:prime256v1'),
+                *('-keyout', key, '-out', certificate, '-days', '2'),
+                *('-subj', '/CN=127.0.0.1'),
+                *('-addext', 'subjectAltName=IP:127.0.0.1'),
+            ]
+        )
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        with socket.create_server(('127.0.0.1', 0)) as server:
+
+            def serve() -> None:
+                while True:
+                    try:
+                        stream, _ = server.accept()
+                        context.wrap_socket(stream, server_side=True).close()
+                    except ssl.SSLError:
+                        stream.close()
+                    except OSError:
+                        return
+
+            thread = threading.Thread(target=serve, daemon=True)
+            thread.start()
+            yield f'https://127.0.0.1:{server.getsockname()[1]}/v3'
+            server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+    def test_certificate_of_another_service(self) -> None:
+        cause = keystoneauth1.exceptions.SSLError('verify failed')
+        with (
+            testtools.ExpectedException(errors.CloudError, '.*cacert'),
+            connection.refused('images cannot be listed'),
+        ):
+            raise openstack.exceptions.SDKException('x') from cause
