@@ -13,7 +13,13 @@ from openstack.connection import Connection
 from os_service_types import ServiceTypes
 
 from hvstack import errors
-from hvstack.cloud import host_checks, hypervisors, placement, quotas
+from hvstack.cloud import (
+    host_checks,
+    hypervisors,
+    placement,
+    quotas,
+    servers,
+)
 from hvstack.cloud.connection import COMPUTE_API, access, refused
 from hvstack.cloud.diagnosis import (
     FAULT,
@@ -179,9 +185,7 @@ def _hosts(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
         "workers' hosts",
         bool(worker_hosts),
         f'{len(worker_hosts)} with trait {trait or "(none is asked for)"}',
-        f"'openstack trait create {trait}' if it is not there, then "
-        f"'openstack resource provider trait set --trait {trait}' on the "
-        "workers' hosts",
+        placement.explain_trait(trait),
     )
     kinds = sorted(
         {hypervisors_by_name[name].hypervisor_type for name in worker_hosts}
@@ -344,18 +348,21 @@ def _image(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
 
 
 def _network(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
-    with refused('networks cannot be listed'):
-        network = conn.network.find_network(
-            request.network, ignore_missing=True
+    network = servers.find_network(conn, request.network)
+    good = network is not None and bool(network.subnet_ids)
+    detail = f"'{request.network}' is not there"
+    remedy = "name one with a subnet as 'network' in hvstack.conf"
+    if network is not None:
+        detail = f'{network.name}: {len(network.subnet_ids)} subnets'
+    if good and servers.is_admin_only(network):
+        detail += ', external: only administrators can attach servers to it'
+        good = 'admin' in access(conn).role_names
+        remedy = (
+            "name a network of the project as 'network' in hvstack.conf, or "
+            'create stacks with network-new.yaml, which gives them a network '
+            f'and a floating IP of {network.name}'
         )
-    yield build_finding(
-        'network',
-        network is not None and bool(network.subnet_ids),
-        f'{network.name}: {len(network.subnet_ids)} subnets'
-        if network is not None
-        else f"'{request.network}' is not there",
-        "name one with a subnet as 'network' in hvstack.conf",
-    )
+    yield build_finding('network', good, detail, remedy)
 
 
 _CHECKS: tuple[

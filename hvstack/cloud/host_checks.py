@@ -123,9 +123,9 @@ def _ratios(host: str, inventories: Mapping[str, Any]) -> Iterator[Diagnosis]:
             for resource_class, value in other_ratios.items()
         )
         or '1 for all of ' + ', '.join(sorted(inventories)),
-        'unset cpu_allocation_ratio and ram_allocation_ratio, then '
-        f"'openstack resource provider inventory set --amend "
-        f"--resource VCPU:allocation_ratio=1.0' (MEMORY_MB alike) on {host}",
+        f'on {host}, set cpu_allocation_ratio and ram_allocation_ratio to 1.0 '
+        'and restart nova-compute, which then writes them to Placement; unset '
+        'both afterwards, so that sweeps can change the ratios',
         nova_conf.format_options(nova_conf.list_ratio_options()),
     )
 

@@ -4,6 +4,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+import yaml
 from openstack.connection import Connection
 
 from hvstack.cloud.connection import refused
@@ -92,3 +93,32 @@ def allocations(
                 total[resource_class] = total.get(resource_class, 0) + amount
         totals[name] = total
     return totals
+
+
+def explain_trait(trait: str | None) -> str:
+    """Return how hosts get a trait, without a plugin of the openstack client.
+
+    Nova's administration guide, "Managing Resource Providers Using Config
+    Files".
+
+    :param trait: custom trait; None if hosts need none.
+    """
+    if not trait:
+        return 'start nova-compute on a host that Placement lists'
+    file = yaml.safe_dump(
+        {
+            'meta': {'schema_version': '1.0'},
+            'providers': [
+                {
+                    'identification': {'uuid': '$COMPUTE_NODE'},
+                    'traits': {'additional': [trait]},
+                }
+            ],
+        },
+        default_flow_style=True,
+        width=1000,
+    )
+    return (
+        "on the workers' hosts, write to /etc/nova/provider_config/"
+        f'hvstack.yaml: {file.strip()}, then restart nova-compute'
+    )

@@ -286,7 +286,7 @@ def parse_inventories(
     if not cpus or 'MEMORY_MB' not in inventories:
         raise errors.InputError(
             f'{host}: Placement has no VCPU, PCPU or MEMORY_MB of it: take a '
-            "compute host ('openstack resource provider list')"
+            "compute host ('openstack hypervisor list')"
         )
     topology = (cpu_info or {}).get('topology') or {}
     cells = _count_cells(host, topology, cells)

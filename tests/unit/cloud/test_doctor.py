@@ -2,9 +2,11 @@
 """A cloud is inspected before anything is made on it."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import testtools
+import yaml
 
 from hvstack import errors, host_profiles
 from hvstack.cloud import doctor
@@ -96,10 +98,13 @@ class DoctorTest(testtools.TestCase):
         )
 
     def examine(
-        self, label: str = 'i1', controllers: int = 1
+        self, label: str = 'i1', controllers: int = 1, **fields: Any
     ) -> dict[str, Diagnosis]:
-        """Return findings by check."""
-        profile = host_profiles.load('vsphere6')
+        """Return findings by check.
+
+        :param fields: fields of the host profile.
+        """
+        profile = replace(host_profiles.load('vsphere6'), **fields)
         configuration = parse(label)
         request = CloudNeeds(
             profile=profile,
@@ -240,6 +245,44 @@ class DoctorTest(testtools.TestCase):
         for check in ('network', 'image'):
             self.assertTrue(findings[check].bad, check)
             self.assertIn('registered', findings[check].remedy)
+
+    def test_external_network(self) -> None:
+        for roles, state in ((('member',), FAULT), (('admin',), OK)):
+            self.cloud = self.useFixture(
+                fake.FakeCloud(
+                    services={'image': fake.GLANCE, 'network': fake.NEUTRON},
+                    roles=roles,
+                )
+            )
+            self.cloud.http.get(
+                re.compile(f'({fake.NOVA}|{fake.PLACEMENT}|{fake.HEAT})/.'),
+                status_code=404,
+            )
+            self.cloud.resources(**{'router:external': True})
+            finding = self.examine()['network']
+            self.assertEqual(state, finding.state)
+            self.assertIn('only administrators', finding.detail)
+            if state == FAULT:
+                self.assertIn('network-new.yaml', finding.remedy)
+
+    def test_remedies_need_no_plugin_of_the_openstack_client(self) -> None:
+        self.inventories['VCPU']['allocation_ratio'] = 4.0
+        self.cloud.http.get(
+            f'{fake.PLACEMENT}/resource_providers',
+            json={'resource_providers': []},
+        )
+        findings = self.examine(traits={'worker': 'CUSTOM_HADOOP'})
+        hosts = findings["workers' hosts"]
+        self.assertEqual(FAULT, hosts.state)
+        text = hosts.remedy.split('hvstack.yaml: ')[1]
+        file = yaml.safe_load(text.rpartition(', then')[0])
+        self.assertEqual(
+            ['CUSTOM_HADOOP'], file['providers'][0]['traits']['additional']
+        )
+        self.assertIn('nova-compute', self.examine()["workers' hosts"].remedy)
+        for finding in findings.values():
+            self.assertNotIn('openstack resource provider', finding.remedy)
+            self.assertNotIn('openstack trait', finding.remedy)
 
     def test_member(self) -> None:
         for path in (
