@@ -155,6 +155,18 @@ class Topology(Lister):
                     cluster, stack_topology, tables_only=parsed_args.dry_run
                 )
             self.mismatch_count = 0 if parsed_args.dry_run else len(findings)
+            missing_count = sum(
+                mismatch.actual == topology_refresh.NO_TABLE
+                for mismatch in findings
+            )
+            if missing_count:
+                progress.say(
+                    f'{missing_count} nodes have no topology table yet: a '
+                    "stack created with 'openstack stack create' gives the "
+                    'table only to controllers that come after the workers; '
+                    f"'hvstack cluster topology {parsed_args.name} --refresh' "
+                    'writes it to all nodes'
+                )
             return _FINDINGS, [
                 (
                     mismatch.source,

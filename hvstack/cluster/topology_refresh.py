@@ -39,6 +39,8 @@ _COMPUTE = 'compute'
 #: Where YARN puts a node that it cannot look up.
 _UNPLACED = '/default-rack'
 _READY_SECONDS = 300
+#: Value of a mismatch of a node whose table is missing or empty.
+NO_TABLE = 'no table'
 _GROUPED = (
     '. /usr/lib/hvstack/hadoop-env; site_value core-site.xml '
     'net.topology.impl none'
@@ -432,11 +434,16 @@ def check(
         Mismatch('node', name, 'does not answer', 'its table') for name in away
     ]
     for node in (*daemon_http.list_controllers(cluster), *part.workers):
-        text = node.run(
-            f'cat {site_files.TABLE}', check=False, timeout=60
-        ).stdout
-        mismatches += find_mismatches(
-            f'table on {node.name}', parse_table(text), expected
+        paths_by_node = parse_table(
+            node.run(
+                f'cat {site_files.TABLE}', check=False, timeout=60
+            ).stdout
+        )
+        source = f'table on {node.name}'
+        mismatches += (
+            find_mismatches(source, paths_by_node, expected)
+            if paths_by_node
+            else [Mismatch(source, 'all nodes', NO_TABLE, 'their paths')]
         )
     if tables_only:
         return mismatches

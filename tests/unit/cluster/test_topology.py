@@ -358,6 +358,23 @@ class CheckTest(testtools.TestCase):
         )
         self.assertEqual(6, len(mismatches))
 
+    def test_workers_without_a_table(self) -> None:
+        """Heat cannot tell workers where the others are."""
+        for worker in self.cluster.workers[:2]:
+            del worker.files[TABLE]
+        self.assertEqual(
+            [
+                Mismatch(
+                    f'table on {name}',
+                    'all nodes',
+                    topology_refresh.NO_TABLE,
+                    'their paths',
+                )
+                for name in ('w0', 'w1')
+            ],
+            topology_refresh.check(self.cluster, make_topology()),
+        )
+
     def test_a_controller_s_own_line_is_no_matter(self) -> None:
         self.assertEqual(
             [], topology_refresh.check(self.cluster, make_topology(c='ng-z'))
