@@ -56,6 +56,10 @@ class CloudError(HVStackError):
     """An OpenStack service refused or failed a request."""
 
 
+class HostAccessError(CloudError):
+    """A compute host cannot be inspected, because no command runs there."""
+
+
 class HostKeyError(HVStackError):
     """A node's ssh host key is unknown, or not the recorded one."""
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read-only inspection of compute hosts: libvirt's XML, /proc, nova.conf."""
 
+import ipaddress
 import shlex
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ class Access:
     :param uri: URI of libvirt on the host.
     :param directory: private directory for ssh connections, which
         :meth:`close` closes; None without ssh.
+    :param addresses: address for ssh by host name; other hosts are reached
+        by their names.
     """
 
     host_access: str = 'none'
@@ -38,6 +41,7 @@ class Access:
     key: str = ''
     uri: str = 'qemu:///system'
     directory: Path | None = None
+    addresses: Mapping[str, str] = field(default_factory=dict)
 
     def node(self, host: str) -> ShellNode:
         """Return a host as a node that runs commands.
@@ -58,6 +62,7 @@ class Access:
                 **names, enter=tuple(split_command(self.command, host))
             )
         if self.host_access == 'ssh' and self.key and self.directory:
+            names['address'] = self.addresses.get(host, host)
             return SSHNode(
                 **names, key=Path(self.key), directory=self.directory / host
             )
@@ -76,6 +81,30 @@ class Access:
             if isinstance(node, SSHNode):
                 node.close()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def map_addresses(
+    hypervisors: Sequence[Mapping[str, Any]],
+) -> dict[str, str]:
+    """Return the addresses of hosts, by all names that Nova gives them.
+
+    The name of a hypervisor need not resolve on this machine.
+
+    :param hypervisors: answer of Nova to "List Hypervisors Details".
+    """
+    addresses = {}
+    for hypervisor in hypervisors:
+        try:
+            address = ipaddress.ip_address(hypervisor.get('host_ip') or '')
+        except ValueError:
+            continue
+        if address.is_loopback or address.is_unspecified:
+            continue
+        service = hypervisor.get('service') or {}
+        for name in (hypervisor['hypervisor_hostname'], service.get('host')):
+            if name:
+                addresses[str(name)] = str(address)
+    return addresses
 
 
 def split_command(command: str, host: str) -> list[str]:
@@ -109,8 +138,9 @@ def read_domain(access: Access, host: str, instance: str) -> Domain:
         guest does not run.
     """
     # A name can be any text, even an option or a shell command.
-    name = shlex.quote(f'--domain={instance}')
-    return libvirt_domain.parse_domain(_virsh(access, host, f'dumpxml {name}'))
+    return libvirt_domain.parse_domain(
+        _virsh(access, host, 'dumpxml', f'--domain={instance}')
+    )
 
 
 def list_domains(access: Access, host: str) -> list[Domain]:
@@ -120,7 +150,7 @@ def list_domains(access: Access, host: str) -> list[Domain]:
     """
 
     def names() -> list[str]:
-        lines = _virsh(access, host, 'list --name').splitlines()
+        lines = _virsh(access, host, 'list', '--name').splitlines()
         return [line for line in lines if line.strip()]
 
     domains = []
@@ -179,24 +209,36 @@ def read_nova_conf(access: Access, host: str) -> dict[str, str]:
     )
 
 
-def _virsh(access: Access, host: str, command: str) -> str:
-    uri = shlex.quote(access.uri)
-    return _run(access, host, f'virsh -c {uri} {command}')
+def _virsh(access: Access, host: str, *command: str) -> str:
+    args = ('-c', access.uri, *command)
+    return _run(access, host, shell_scripts.render('virsh', *args))
+
+
+def _runs_commands(node: ShellNode) -> bool:
+    """Return whether a command that does nothing succeeds on a host."""
+    try:
+        return node.run('true', timeout=_SECONDS, check=False).returncode == 0
+    except (errors.DeadlineExceededError, errors.HostKeyError):
+        return False
 
 
 def _run(access: Access, host: str, command: str) -> str:
     """Run a command on a host and return its output.
 
+    :raises hvstack.errors.HostAccessError: no command runs on the host.
     :raises hvstack.errors.CloudError: the command failed.
     """
     node = access.node(host)
+    error = errors.CloudError
     try:
         return node.run(command, timeout=_SECONDS).stdout
     except errors.CommandError as exc:
         reason = ' '.join(exc.tail.split()) or f'status {exc.returncode}'
-    except errors.DeadlineExceededError:
-        reason = f'no answer in {_SECONDS} s'
-    raise errors.CloudError(
+    except (errors.DeadlineExceededError, errors.HostKeyError) as exc:
+        reason = ' '.join(str(exc).split())
+    if not _runs_commands(node):
+        error = errors.HostAccessError
+    raise error(
         f'Cannot inspect the host {host}: {reason[-300:]}. Check [hvstack] '
         f'host_access ({access.host_access}) and libvirt_uri ({access.uri}), '
         'or use host_access none, so that hosts are not checked.'

@@ -39,7 +39,7 @@ _LAB = {
     'power_on_command': f'{_HVSTACK} lab host on {{host}}',
 }
 
-_HOST_OPTIONS = (*_LAB, 'host_ssh_key', 'libvirt_uri')
+_HOST_OPTIONS = (*_LAB, 'libvirt_uri')
 
 
 def prepare_workspace(
@@ -91,6 +91,8 @@ def prepare_workspace(
         for name in _HOST_OPTIONS
         if (value := getattr(parsed_args, name)) is not None
     }
+    if parsed_args.host_ssh_key is not None:
+        group['host_ssh_key'] = _find_key(parsed_args.host_ssh_key)
     if not parsed_args.destructive:
         # 'tempest run' takes whatever tempest.conf allows.
         for name in POWER_COMMANDS:
@@ -117,6 +119,19 @@ def prepare_workspace(
         group['no_cluster'] = reason.replace('$', '$$')
         progress.say(f'{reason}; its tests are skipped')
     workspace.write(values)
+
+
+def _find_key(path: Path) -> Path:
+    """Return the absolute path of a key: tests run in another directory.
+
+    :raises hvstack.errors.InputError: the key is not a file.
+    """
+    if not path.is_file():
+        raise errors.InputError(
+            f'Cannot use --host-ssh-key {path}: it is not a file. Name the '
+            'file with the private key of root on the hosts.'
+        )
+    return path.absolute()
 
 
 def _placed(

@@ -146,14 +146,18 @@ def _add_hosts(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--host-access', choices=ACCESS, help='Access to the hosts.'
     )
-    for option, text in (
-        ('--host-command', "program that enters '{host}'"),
-        ('--host-ssh-key', 'private key of root on the hosts'),
-        ('--libvirt-uri', 'of the hosts (default: qemu:///system)'),
-        ('--power-off-command', "cuts the power of '{host}'"),
-        ('--power-on-command', "powers '{host}' on"),
+    for option, text, argument_type in (
+        ('--host-command', "program that enters '{host}'", str),
+        (
+            '--host-ssh-key',
+            'private key of root on the hosts',
+            arguments.path,
+        ),
+        ('--libvirt-uri', 'of the hosts (default: qemu:///system)', str),
+        ('--power-off-command', "cuts the power of '{host}'", str),
+        ('--power-on-command', "powers '{host}' on", str),
     ):
-        parser.add_argument(option, help=text)
+        parser.add_argument(option, help=text, type=argument_type)
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:

@@ -435,9 +435,7 @@ def check(
     ]
     for node in (*daemon_http.list_controllers(cluster), *part.workers):
         paths_by_node = parse_table(
-            node.run(
-                f'cat {site_files.TABLE}', check=False, timeout=60
-            ).stdout
+            node.run(f'cat {site_files.TABLE}', check=False, timeout=60).stdout
         )
         source = f'table on {node.name}'
         mismatches += (

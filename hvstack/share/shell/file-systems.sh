@@ -1,11 +1,26 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
-# Prints the file system of each path.
+# Prints the file system of each path, also of one that only the container of
+# nova-compute has.
 # Arguments: the paths.
 
+container() {
+    for p in /proc/[0-9]*; do
+        tr '\0' '\n' <"$p/cmdline" 2>/dev/null |
+            grep -q '^[^ ]*nova-compute$' || continue
+        [ -e "$p/root$1" ] && printf '%s\n' "$p/root$1" && return
+    done
+    printf '%s\n' "$1"
+}
+
 for path; do
-    if [ -b "$path" ]; then
+    place=$path
+    [ -e "$path" ] || place=$(container "$path")
+    if [ -b "$place" ]; then
         kind=device
+    elif [ "$place" != "$path" ]; then
+        # findmnt would look at the mounts of this namespace.
+        kind=$(stat -f -c %T "$place") || exit
     else
         real=$(readlink -f "$path") || exit
         kind=$(findmnt -n -o FSTYPE -T "$real" 2>/dev/null | tail -n 1)

@@ -2,12 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # Prints the options of nova-compute that tests need, in the order of
 # oslo.config: default files and directories if its command line names none,
-# then those on the command line. Its passwords stay on the host.
+# then those on the command line. Its files are those of its own mount
+# namespace, such as that of a container (kolla). Its passwords stay on the
+# host.
 
 export LC_ALL=C
 for p in /proc/[0-9]*; do
     args=$(tr '\0' '\n' <"$p/cmdline" 2>/dev/null) || continue
     printf '%s\n' "$args" | grep -q '^[^ ]*nova-compute$' || continue
+    # Other users than root may enter the root of their own processes alone.
+    root=$p/root
+    [ -e "$root/" ] || root=
     given=$(printf '%s\n' "$args" | sed -n \
         -e 's/^--config-file=/file /p' -e 's/^--config-dir=/dir /p' \
         -e '/^--config-file$/{N;s/.*\n/file /p;}' \
@@ -18,7 +23,7 @@ for p in /proc/[0-9]*; do
             end=; [ $kind = dir ] && end=.d
             for name in nova.conf nova-compute.conf; do
                 for folder in /etc/nova /etc; do
-                    [ -e "$folder/$name$end" ] || continue
+                    [ -e "$root$folder/$name$end" ] || continue
                     printf '%s\n' "$kind $folder/$name$end"
                     break
                 done
@@ -27,7 +32,11 @@ for p in /proc/[0-9]*; do
             cat
             printf '%s\n' "$given"
         } | while read -r kind path; do
-            [ "$path" ] || continue
+            case $path in
+                '') continue ;;
+                /*) path=$root$path ;;
+                *) path=${root:+$p/cwd/}$path ;;
+            esac
             if [ "$kind" = dir ]; then
                 set -- "$path"/*.conf
                 [ -e "$1" ] || continue

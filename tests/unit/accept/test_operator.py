@@ -12,9 +12,10 @@ import testtools
 import yaml
 from tempest.lib import exceptions
 
-from hvstack import host_profiles
+from hvstack import errors, host_profiles
 from hvstack.model import catalogue
 from hvstack.model.configuration import parse
+from hvstack.tempest_plugin import operator_base
 from hvstack.tempest_plugin.tests.operator import test_full_host, test_ratios
 from tests.unit.accept.tempestconf import configure
 
@@ -194,3 +195,32 @@ class OperatorTest(testtools.TestCase):
         self.assertIn(
             's2: pinned vCPUs', [check.subject for check in test.check_results]
         )
+
+
+class HostAccessTest(testtools.TestCase):
+    def test_no_access_is_not_checked(self) -> None:
+        class InnerTest(testtools.TestCase):
+            def setUp(self) -> None:
+                super().setUp()
+                self.exception_handlers.insert(
+                    0, (errors.HostAccessError, operator_base.add_unchecked)
+                )
+
+            def test_it(self) -> None:
+                raise error
+
+        for error, is_checked in (
+            (errors.HostAccessError('no route'), False),
+            (errors.CloudError('no nova-compute'), True),
+        ):
+            tests: list[Any] = []
+            result = testtools.ExtendedToStreamDecorator(
+                testtools.StreamToDict(tests.append)
+            )
+            result.startTestRun()
+            InnerTest('test_it').run(result)
+            result.stopTestRun()
+            (test,) = tests
+            self.assertEqual(is_checked, test['status'] != 'skip')
+            texts = [detail.as_text() for detail in test['details'].values()]
+            self.assertIn(str(error), ''.join(texts))

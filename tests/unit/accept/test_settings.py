@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import stat
+import subprocess
 import unittest
 from pathlib import Path
 from typing import Any
@@ -498,6 +499,7 @@ class HostLookTest(testtools.TestCase):
             *(access, 'h1', 'instance-of-nobody'),
         )
         self.assertIn('runs here', str(error))
+        self.assertNotIsInstance(error, errors.HostAccessError)
 
     def program(self, name: str, script: str) -> Path:
         """Put a program first in the path; return its folder."""
@@ -596,6 +598,7 @@ class HostLookTest(testtools.TestCase):
             path = directory / name.replace('__', '/')
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
+        (directory / 'proc' / '2' / 'root').symlink_to('/')
         script = shell_scripts.load('nova-options')
         for top in ('/proc/', '/etc'):
             script = script.replace(f' {top}', f' {directory}{top}')
@@ -645,6 +648,98 @@ class HostLookTest(testtools.TestCase):
                 directory_option in options, 'cpu_dedicated_set' in nova_conf
             )
 
+    def in_namespace(self, setup: str) -> int:
+        """Start a nova-compute in a mount namespace; return its process.
+
+        :param setup: shell commands in the namespace.
+        """
+        process = subprocess.Popen(
+            [
+                *('unshare', '--user', '--map-root-user', '--mount', '--'),
+                *('sh', '-c', f'{setup} && echo done && exec sleep 60'),
+                '/usr/bin/nova-compute',
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        assert process.stdout is not None
+        if process.stdout.readline() != 'done\n':
+            self.skipTest('no mount namespaces on this machine')
+        return process.pid
+
+    def test_nova_compute_in_a_container(self) -> None:
+        """As with kolla: the host has other files, or none."""
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        pid = self.in_namespace(
+            f'mount -t tmpfs none {directory} && '
+            f'mkdir {directory}/nova && '
+            'echo "cpu_allocation_ratio = 16" '
+            f'>{directory}/nova/nova.conf && touch {directory}/disk'
+        )
+        (directory / 'nova').mkdir()
+        (directory / 'nova' / 'nova.conf').write_text(
+            'cpu_allocation_ratio = 1'
+        )
+        # sleep has replaced the shell and its name.
+        processes = directory / 'processes'
+        (processes / '7').mkdir(parents=True)
+        for name in ('root', 'cwd'):
+            (processes / '7' / name).symlink_to(f'/proc/{pid}/{name}')
+        (processes / '7' / 'cmdline').write_text('nova-compute\0')
+        script = shell_scripts.load('nova-options')
+        script = script.replace('/etc/nova', f'{directory}/nova').replace(
+            ' /proc/', f' {processes}/'
+        )
+        done = processutils.run(['sh', '-c', script])
+        self.assertEqual('cpu_allocation_ratio = 16\n', done.stdout)
+        disk = f'{directory}/disk'
+        script = shell_scripts.render('file-systems', disk).replace(
+            ' /proc/', f' {processes}/'
+        )
+        done = processutils.run(['sh', '-c', script])
+        self.assertEqual(f'tmpfs\t{disk}\n', done.stdout)
+
+    def test_virsh_in_a_container(self) -> None:
+        directory = self.program(
+            'podman',
+            """case $1-$4 in
+            inspect-nova_libvirt) echo true;;
+            inspect-*) exit 1;;
+            *) shift; echo "$@" >"${0%/*}/log"
+               echo "<domain><name>x</name></domain>";;
+            esac""",
+        )
+        host_inspection.read_domain(Access('local'), 'h1', 'instance-1')
+        self.assertEqual(
+            'nova_libvirt virsh -c qemu:///system dumpxml '
+            '--domain=instance-1\n',
+            (directory / 'log').read_text(),
+        )
+
+    def test_addresses_of_hosts(self) -> None:
+        addresses = host_inspection.map_addresses(
+            [
+                {
+                    'hypervisor_hostname': 'h1.example.org',
+                    'host_ip': '192.0.2.1',
+                    'service': {'host': 'h1'},
+                },
+                {'hypervisor_hostname': 'h2', 'host_ip': '127.0.0.1'},
+                {'hypervisor_hostname': 'h3', 'host_ip': None},
+            ]
+        )
+        self.assertEqual(
+            {'h1.example.org': '192.0.2.1', 'h1': '192.0.2.1'}, addresses
+        )
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        access = Access(
+            'ssh', key='/key', directory=directory, addresses=addresses
+        )
+        self.assertEqual('192.0.2.1', access.node('h1').address)
+        self.assertEqual('h3', access.node('h3').address)
+
     def test_files_that_cannot_be_read(self) -> None:
         error = self.assertRaises(
             errors.CommandError,
@@ -665,6 +760,7 @@ class HostLookTest(testtools.TestCase):
                 look,
                 *(Access('command', command), 'h1', *args),
             )
+            self.assertIsInstance(error, errors.HostAccessError)
             self.assertIn('the host h1: no route', str(error))
             self.assertIn('host_access none', str(error))
             self.assertNotIn('\n', str(error))

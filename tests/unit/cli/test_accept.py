@@ -5,6 +5,7 @@ import configparser
 import contextlib
 import io
 import json
+import os
 import re
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -238,6 +239,23 @@ class AcceptTest(CloudTest):
         self.assertNotIn('power_off_command', options)
         options = self.conf(cloud, *args, '--destructive')
         self.assertEqual('off {host}', options['power_off_command'])
+
+    def test_key_for_the_hosts(self) -> None:
+        """Tempest runs in the workspace."""
+        cloud = self.cloud(without=('orchestration',))
+        args = [
+            *('--catalogue', str(CATALOGUES / 'vsan.yaml')),
+            *('--image', 'provider', '--host-access', 'ssh'),
+            *('--host-ssh-key', 'key'),
+        ]
+        previous = Path.cwd()
+        self.addCleanup(os.chdir, previous)
+        os.chdir(self.directory)
+        error = self.assertRaises(errors.InputError, self.conf, cloud, *args)
+        self.assertIn('--host-ssh-key key', str(error))
+        (self.directory / 'key').touch()
+        options = self.conf(cloud, *args)
+        self.assertEqual(str(self.directory / 'key'), options['host_ssh_key'])
 
 
 class DoctorTest(CloudTest):
