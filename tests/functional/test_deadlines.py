@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Phases after their deadline: slow ones continue, stalled ones are stopped.
+
+On the lab's hosts without guests, about 300 s. The tests in tests/long have
+more data, longer limits, and a program in the place of TPC's kit.
+"""
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterator
+
+import testtools
+
+from hvstack import processutils
+from hvstack.cluster import acquired_hosts, actions, bare_metal
+from hvstack.cluster.base import Cluster
+from hvstack.hadoop import daemons, job_progress
+from hvstack.hadoop.sizing import LAB
+from hvstack.progress import Progress
+from hvstack.tpcxhs import run
+from hvstack.tpcxhs.deadlines import Limits
+from hvstack.tpcxhs.workload import Workload
+
+#: Programs of Hadoop by a part of their command lines.
+TASKS, NODE_MANAGERS = '[Y]arnChild', '[p]roc_nodemanager'
+#: Seconds of each turn in which the tasks are stopped, and in which they run.
+STOPPED, RUNNING = 4.0, 1.0
+
+
+def signal_programs(cluster: Cluster, program: str, name: str) -> None:
+    """Send a signal to programs on all workers.
+
+    :param program: part of their command lines.
+    :param name: name of the signal.
+    """
+    for worker in cluster.workers:
+        # Hadoop has a user of its own on hosts without guests.
+        worker.run(f'pkill -{name} -u {actions.UID} -f {program}', check=False)
+
+
+@contextlib.contextmanager
+def slow_tasks(cluster: Cluster) -> Iterator[None]:
+    """Let the tasks run for a fifth of the time only."""
+    end = threading.Event()
+
+    def run_turns() -> None:
+        while not end.is_set():
+            signal_programs(cluster, TASKS, 'STOP')
+            end.wait(STOPPED)
+            signal_programs(cluster, TASKS, 'CONT')
+            end.wait(RUNNING)
+
+    thread = threading.Thread(target=run_turns)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
+
+
+class SortProgress(Progress):
+    """Progress that sets an event when HSSort starts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sorting = threading.Event()
+
+    def say(self, text: str) -> None:
+        super().say(text)
+        if text.startswith('HSSort ...'):
+            self.sorting.set()
+
+
+@contextlib.contextmanager
+def stopped_nodes(
+    cluster: Cluster, sorting: threading.Event
+) -> Iterator[None]:
+    """Stop all NodeManagers as soon as the ApplicationMaster of HSSort runs.
+
+    :param sorting: event that is set when HSSort starts.
+    """
+
+    def stop() -> None:
+        sorting.wait(600)
+        processutils.wait_for(
+            lambda: any(
+                state == 'RUNNING'
+                for state, _, _ in job_progress.load_progress(
+                    cluster.manager
+                ).values()
+            ),
+            'the ApplicationMaster',
+            timeout=120,
+            interval=0.5,
+        )
+        signal_programs(cluster, NODE_MANAGERS, 'STOP')
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+        signal_programs(cluster, NODE_MANAGERS, 'CONT')
+        signal_programs(cluster, TASKS, 'KILL')
+
+
+class DeadlineTest(testtools.TestCase):
+    """Runs whose deadline is forced to a few seconds."""
+
+    work = Workload(60_000_000, 2, 6, 6)
+    #: Deadline and stall limit in seconds.
+    limits = Limits(15, 45)
+
+    def setUp(self) -> None:
+        super().setUp()
+        if not os.environ.get('HVSTACK_LAB'):
+            self.skipTest('needs a lab that is up (make test)')
+        acquired_hosts.recover()
+        self.cluster = self.enterContext(
+            bare_metal.BareHosts.from_file(tuning=LAB, progress=Progress())
+        )
+        run.warm_up(self.cluster, self.work)
+
+    def test_slow_phase_continues(self) -> None:
+        with slow_tasks(self.cluster):
+            run_result = run.run(
+                self.cluster,
+                self.work,
+                progress=Progress(),
+                limits=self.limits,
+            )
+        self.assertEqual('', run_result.reason)
+        seconds = {
+            phase['name']: phase['seconds'] for phase in run_result.phases
+        }
+        self.assertGreater(
+            seconds['HSSort'], 2 * self.limits.phase_timeout, seconds
+        )
+
+    def test_stalled_phase_is_stopped(self) -> None:
+        begin = time.monotonic()
+        progress = SortProgress()
+        with stopped_nodes(self.cluster, progress.sorting):
+            run_result = run.run(
+                self.cluster,
+                self.work,
+                progress=progress,
+                limits=self.limits,
+            )
+        self.addDetail(
+            'reason', testtools.content.text_content(run_result.reason)
+        )
+        self.assertIn('HSSort was stopped after', run_result.reason)
+        self.assertIn('progress had not changed for', run_result.reason)
+        self.assertLess(time.monotonic() - begin, 900)
+        daemons.wait_ready(self.cluster, 180)
+        self.assertEqual(
+            {}, dict(job_progress.load_progress(self.cluster.manager))
+        )
