@@ -24,20 +24,30 @@ from hvstack.tpcxhs.deadlines import Limits
 from hvstack.tpcxhs.workload import Workload
 
 #: Programs of Hadoop by a part of their command lines.
-TASKS, NODE_MANAGERS = '[Y]arnChild', '[p]roc_nodemanager'
+TASKS, NODE_MANAGERS = 'mapred.YarnChild', '-Dproc_nodemanager'
+#: Sends a signal to the JVMs of a program. Hadoop has a user of its own on
+#: hosts without guests, and the file system may have no pkill.
+SIGNAL = """
+for file in $(grep -la -e {program} /proc/[0-9]*/cmdline 2>/dev/null); do
+    entry=${{file%/cmdline}}
+    [ "$(stat -c %u "$entry" 2>/dev/null)" = {uid} ] || continue
+    case $(readlink "$entry/exe") in
+    */java) kill -{name} "${{entry#/proc/}}" || : ;;
+    esac
+done
+"""
 #: Seconds of each turn in which the tasks are stopped, and in which they run.
 STOPPED, RUNNING = 4.0, 1.0
 
 
 def signal_programs(cluster: Cluster, program: str, name: str) -> None:
-    """Send a signal to programs on all workers.
+    """Send a signal to programs of Hadoop on all workers.
 
     :param program: part of their command lines.
     :param name: name of the signal.
     """
     for worker in cluster.workers:
-        # Hadoop has a user of its own on hosts without guests.
-        worker.run(f'pkill -{name} -u {actions.UID} -f {program}', check=False)
+        worker.run(SIGNAL.format(program=program, uid=actions.UID, name=name))
 
 
 @contextlib.contextmanager
