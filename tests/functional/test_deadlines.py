@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import testtools
 
 from hvstack import processutils
-from hvstack.cluster import acquired_hosts, actions, bare_metal
+from hvstack.cluster import acquired_hosts, bare_metal
 from hvstack.cluster.base import Cluster
 from hvstack.hadoop import daemons, job_progress
 from hvstack.hadoop.sizing import LAB
@@ -25,12 +25,13 @@ from hvstack.tpcxhs.workload import Workload
 
 #: Programs of Hadoop by a part of their command lines.
 TASKS, NODE_MANAGERS = 'mapred.YarnChild', '-Dproc_nodemanager'
-#: Sends a signal to the JVMs of a program. Hadoop has a user of its own on
-#: hosts without guests, and the file system may have no pkill.
+#: Sends a signal to the JVMs of a program in the network namespace of a lab
+#: host, whose file system may have no pkill.
 SIGNAL = """
+own=$(readlink /proc/self/ns/net)
 for file in $(grep -la -e {program} /proc/[0-9]*/cmdline 2>/dev/null); do
     entry=${{file%/cmdline}}
-    [ "$(stat -c %u "$entry" 2>/dev/null)" = {uid} ] || continue
+    [ "$(readlink "$entry/ns/net")" = "$own" ] || continue
     case $(readlink "$entry/exe") in
     */java) kill -{name} "${{entry#/proc/}}" || : ;;
     esac
@@ -47,7 +48,7 @@ def signal_programs(cluster: Cluster, program: str, name: str) -> None:
     :param name: name of the signal.
     """
     for worker in cluster.workers:
-        worker.run(SIGNAL.format(program=program, uid=actions.UID, name=name))
+        worker.run(SIGNAL.format(program=program, name=name))
 
 
 @contextlib.contextmanager
