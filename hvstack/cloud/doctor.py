@@ -19,6 +19,7 @@ from hvstack.cloud import (
     placement,
     quotas,
     servers,
+    volume_locality,
 )
 from hvstack.cloud.connection import COMPUTE_API, access, refused
 from hvstack.cloud.diagnosis import (
@@ -29,6 +30,7 @@ from hvstack.cloud.diagnosis import (
     build_finding,
 )
 from hvstack.model.host import HostProfile
+from hvstack.model.pinned_disks import is_volume_local
 
 #: Newest of Placement's APIs that hvstack uses.
 _PLACEMENT_API = (1, 36)
@@ -211,16 +213,37 @@ def _inventories(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
 def _hidden(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     """Name what no API shows, with what should be there."""
     yield from host_checks.list_unchecked(request)
-    if request.configuration.disk_pinning:
-        yield Diagnosis(
-            "Cinder's filters",
-            UNCHECKED,
-            'no API shows them; a pinned volume follows its server',
-            'in cinder.conf: [DEFAULT] scheduler_default_filters = '
-            'AvailabilityZoneFilter,CapacityFilter,CapabilitiesFilter,'
-            'InstanceLocalityFilter, and backend hosts with the names that '
-            'Nova gives hosts',
-        )
+    if is_volume_local(request.profile, request.configuration):
+        yield from host_checks.list_unchecked_cinder(request)
+
+
+def _cinder_hosts(
+    conn: Connection, request: CloudNeeds
+) -> Iterator[Diagnosis]:
+    """Check that Cinder has the hosts of Nova, for pinned local disks."""
+    profile = request.profile
+    if not is_volume_local(profile, request.configuration):
+        return
+    worker_hosts = workers_hosts(conn, profile)
+    names = sorted(
+        hypervisor.host
+        for hypervisor in hypervisors.hypervisors(conn)
+        if hypervisor.name in worker_hosts
+    )
+    reason = volume_locality.explain_missing_backends(
+        volume_locality.count_backends(conn),
+        names,
+        profile.disks.count if profile.disks else 0,
+    )
+    yield build_finding(
+        "Cinder's hosts",
+        bool(names) and not reason,
+        reason
+        or f'a backend for each disk on {", ".join(names) or "no host"}',
+        "run cinder-volume on the workers' hosts, under the names that Nova "
+        "gives them, with a backend for each disk: 'hvstack host nova-conf "
+        f"{profile.name} --disk-pinning --file cinder'",
+    )
 
 
 def _volumes(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
@@ -375,6 +398,7 @@ _CHECKS: tuple[
     _hosts,
     _inventories,
     _hidden,
+    _cinder_hosts,
     _volumes,
     _quotas,
     _image,

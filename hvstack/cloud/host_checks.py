@@ -175,3 +175,27 @@ def list_unchecked(request: CloudNeeds) -> Iterator[Diagnosis]:
                 if option.name == 'reserved_huge_pages'
             ),
         )
+
+
+def list_unchecked_cinder(request: CloudNeeds) -> Iterator[Diagnosis]:
+    """Yield the settings for local volumes that no API shows."""
+    filters, *_ = nova_conf.list_cinder_scheduler_options(
+        request.profile, request.configuration
+    )
+    yield Diagnosis(
+        "Cinder's filters",
+        UNCHECKED,
+        'no API shows them; with InstanceLocalityFilter, the volumes of a '
+        'server are on its host, and hvstack checks this after the start',
+        f'in cinder.conf of the schedulers: [{filters.section}] '
+        f'{filters.line}',
+    )
+    yield Diagnosis(
+        "Cinder's account in Nova",
+        UNCHECKED,
+        'no API shows it; InstanceLocalityFilter asks Nova for the host of a '
+        'server, which only a privileged account sees',
+        'in cinder.conf of the schedulers: a privileged account in [nova] '
+        f"('hvstack host nova-conf {request.profile.name} --disk-pinning "
+        "--file cinder-scheduler')",
+    )

@@ -20,12 +20,15 @@ class Hypervisor:
 
     :param hypervisor_type: Nova's field, such as ``LXC`` or ``QEMU``.
     :param version: of the hypervisor, as Nova's number.
+    :param host: name of its compute service, which servers have as their
+        host; the name of the hypervisor may be longer.
     """
 
     name: str
     hypervisor_type: str
     version: int
     up: bool
+    host: str = ''
 
 
 def hypervisors(conn: Connection) -> list[Hypervisor]:
@@ -40,6 +43,9 @@ def hypervisors(conn: Connection) -> list[Hypervisor]:
                 hypervisor_type=str(item.hypervisor_type),
                 version=int(item.hypervisor_version or 0),
                 up=item.state == 'up' and item.status == 'enabled',
+                host=str(
+                    (item.service_details or {}).get('host') or item.name
+                ),
             )
             for item in conn.compute.hypervisors(details=True)
         ]

@@ -86,6 +86,8 @@ def parameters(plan: ClusterPlan) -> dict[str, Any]:
         'volume_types': [list(slot_types) for slot_types in plan.disks.types],
         'disk_gb': plan.disks.size_gb,
     }
+    if plan.disks.local:
+        values['local_volumes'] = True
     if nodes.compute_workers:
         values |= {
             'compute_count': nodes.compute_workers,

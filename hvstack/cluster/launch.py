@@ -15,6 +15,7 @@ from hvstack.cloud import (
 )
 from hvstack.cluster import (
     heat_environment,
+    local_volumes,
     observation,
     planner,
     topology_refresh,
@@ -71,6 +72,7 @@ def launch(
     """
     access = SSHAccess.of(keypairs.FOLDER / name, options.ssh_config)
     planner.check(tenant, plan, options)
+    local_volumes.check_hosts(admin, plan)
     plan = plan.with_key(name, flavor_ids)
     keypairs.create(tenant, name)
     longer = timeout_factor(plan.hosts.backend)
@@ -103,7 +105,9 @@ def launch(
         plan.ratios,
         shared=plan.is_shared,
     )
-    observed = observation.observe_cloud(admin, plan, outputs)
+    observed = observation.observe_cloud(
+        admin, plan, outputs
+    ) | local_volumes.observe(admin, plan, outputs)
     cluster = StackCluster.from_outputs(
         outputs,
         access,

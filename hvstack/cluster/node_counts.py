@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers of nodes, replicas and disks of a cluster."""
 
+from collections.abc import Mapping
+
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import validation
 from hvstack.cluster.plan import (
@@ -9,6 +11,7 @@ from hvstack.cluster.plan import (
     NodeCounts,
     ProjectResources,
 )
+from hvstack.model import pinned_disks
 from hvstack.model.cluster_size import compute_cluster_size
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import Flavor
@@ -163,9 +166,26 @@ def plan_disks(
         disks = requested.count
     # Disks that are passed through come with the flavor, not as volumes.
     passed = PASSED_THROUGH in worker.extra_specs
+    local = has_local_volumes(configuration, worker.extra_specs)
     return ClusterDisks(
         get_disk_types(configuration, 0 if passed else disks, requested.type),
-        disk_gb or 1,
+        pinned_disks.compute_volume_gib(disk_gb) if local else disk_gb or 1,
+        local=local,
+    )
+
+
+def has_local_volumes(
+    configuration: Configuration, extra_specs: Mapping[str, str] | None
+) -> bool:
+    """Return whether workers have volumes on their own host.
+
+    :param extra_specs: extra specs of the workers' flavor; None if the cloud
+        does not show them.
+    """
+    return (
+        configuration.disk_pinning
+        and configuration.storage == 'local'
+        and PASSED_THROUGH not in (extra_specs or {})
     )
 
 

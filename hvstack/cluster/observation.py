@@ -8,6 +8,7 @@ from typing import Any
 from openstack.connection import Connection
 
 from hvstack.cloud import allocation_ratios, placement, servers, volumes
+from hvstack.cluster import local_volumes
 from hvstack.cluster.node_counts import PASSED_THROUGH
 from hvstack.cluster.plan import ClusterPlan
 
@@ -63,11 +64,18 @@ def observe_cloud(
 def storage(plan: ClusterPlan, observed: dict[str, Any]) -> dict[str, Any]:
     """Return how data disks are reached that are none of the guest's own.
 
-    :param observed: of :func:`observe_cloud`.
+    :param observed: of :func:`observe_cloud` and
+        :func:`hvstack.cluster.local_volumes.observe`.
     """
     if PASSED_THROUGH in plan.flavors.worker.extra_specs:
         return {'storage': 'PCI pass-through'}
     protocols = {
         backend['protocol'] for backend in observed.get('volume_backends', ())
     }
-    return {'storage': ', '.join(sorted(protocols))} if protocols else {}
+    local = observed.get(local_volumes.KEY, {})
+    protocol = local.get('protocol') or ', '.join(sorted(protocols))
+    if not protocol:
+        return {}
+    if local.get('host') == local_volumes.SAME_HOST:
+        return {'storage': f'same host, by {protocol}'}
+    return {'storage': protocol}

@@ -163,11 +163,13 @@ class ClusterDisks:
         a host; without disk pinning, for one slot.
     :param size_gb: size of a volume in GB.
     :param volume_type: description of the volume type on Ceph.
+    :param local: whether the volumes must be on the host of their worker.
     """
 
     types: tuple[tuple[str, ...], ...] = ((),)
     size_gb: int = 1
     volume_type: VolumeType | None = None
+    local: bool = False
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ from hvstack.cluster.plan import (
 )
 from hvstack.hadoop import os_profiles
 from hvstack.hadoop.sizing import size_node
+from hvstack.model import pinned_disks
 from hvstack.model.compute_backends import unsupported_parameter
 from hvstack.model.flavor import derive_flavor
 from hvstack.model.host import HostProfile
@@ -89,7 +90,9 @@ def plan_cluster(
     backend = hypervisors.backend(
         worker_hosts, options.backend or baseline_hosts.lab_backend(profile)
     )
-    refused = unsupported_parameter(configuration, backend)
+    refused = unsupported_parameter(
+        configuration, backend
+    ) or pinned_disks.explain_unsupported(profile, configuration)
     if refused:
         raise errors.InputError(refused)
     worker, controller = (
@@ -296,6 +299,9 @@ def plan_with_flavors(
                 spec.configuration, volume.count or 1, volume.type
             ),
             resources.disk_gb,
+            local=node_counts.has_local_volumes(
+                spec.configuration, flavors_in_nova['worker'].extra_specs
+            ),
         ),
         node_setup=os_profiles.fragment(spec.os_profile),
         secondary_namenode=True,

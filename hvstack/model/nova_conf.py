@@ -13,6 +13,7 @@ from hvstack.model.configuration import Configuration
 from hvstack.model.host import HostDisks, HostProfile
 from hvstack.model.host_settings import PAGE_KIB, HostSettings
 from hvstack.model.host_share import PAGE_MIB
+from hvstack.model.pinned_disks import is_volume_local, list_slots
 
 #: Default list of Nova 34, where ServerGroupAntiAffinityFilter keeps the
 #: number of workers on one host.
@@ -252,18 +253,6 @@ def list_scheduler_options(
     ]
 
 
-def is_volume_local(
-    profile: HostProfile, configuration: Configuration
-) -> bool:
-    """Return whether pinned disks are volumes of the server's own host."""
-    has_alias = bool(profile.disks and profile.disks.pci_alias)
-    return (
-        configuration.disk_pinning
-        and configuration.storage == 'local'
-        and not has_alias
-    )
-
-
 def list_cinder_scheduler_options(
     profile: HostProfile, configuration: Configuration
 ) -> list[ConfigOption]:
@@ -342,11 +331,6 @@ def list_cinder_options(
             ConfigOption(name, 'rbd_secret_uuid', 'UUID', example=True),
         ]
     return options
-
-
-def list_slots(disks: HostDisks) -> list[str]:
-    """Return the names of a host's disk slots, which are volume types."""
-    return [f'disk-slot-{number + 1}' for number in range(disks.count)]
 
 
 def _list_lvm_options(disks: HostDisks | None) -> list[ConfigOption]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hvstack import errors, yamlfile
 from hvstack.hadoop import sizing
-from hvstack.model import compute_backends
+from hvstack.model import compute_backends, pinned_disks
 from hvstack.model.configuration import (
     Configuration,
     format_ratio,
@@ -393,6 +393,8 @@ def _check_possible(
     """Raise an error if a configuration is not possible."""
     reason = compute_backends.unsupported_parameter(configuration, backend)
     if reason:
+        raise errors.InputError(reason)
+    if reason := pinned_disks.explain_unsupported(profile, configuration):
         raise errors.InputError(reason)
     check_missing_capabilities(configuration, missing_capabilities)
     worker = derive_flavor(profile, configuration)

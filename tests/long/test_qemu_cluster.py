@@ -221,7 +221,7 @@ class QemuClusterTest(LabTest):
 
     def test_whole_disks(self) -> None:
         self.lab_up({})
-        cluster = self.create(self.plan('i2-pinned'))
+        cluster = self.create(self.plan('i2-ceph-pinned'))
         first, second = (self.disks(pools) for pools in self.pools())
         self.assertEqual((1, 1), (len(first), len(second)))
         self.assertNotEqual(first, second)
@@ -231,7 +231,7 @@ class QemuClusterTest(LabTest):
     def test_own_cpus(self) -> None:
         """CPU 1 is for guests that ask for their own, CPU 0 for all others."""
         self.lab_up({SECOND: '1'})
-        cluster = self.create(self.plan('i2-dedicated-pinned', workers=1))
+        cluster = self.create(self.plan('i2-ceph-dedicated-pinned', workers=1))
         self.assertEqual(1, len(self.disks(self.pools()[0])))
         self.check_pins(cluster)
         self.done_with(cluster)

@@ -32,6 +32,16 @@ def quota(limit: int, used: int = 0) -> dict[str, int]:
     return {'limit': limit, 'in_use': used, 'used': used}
 
 
+def volume_service(host: str, state: str = 'up') -> dict[str, str]:
+    """Return a volume service as Cinder lists it."""
+    return {
+        'binary': 'cinder-volume',
+        'host': host,
+        'state': state,
+        'status': 'enabled',
+    }
+
+
 class DoctorTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
@@ -44,6 +54,20 @@ class DoctorTest(testtools.TestCase):
                 'allocation_ratio': 1.0,
             },
         }
+        self.hypervisors: list[dict[str, Any]] = [
+            {
+                'id': UUID,
+                'hypervisor_hostname': 'compute1',
+                'hypervisor_type': 'QEMU',
+                'hypervisor_version': 7002000,
+                'state': 'up',
+                'status': 'enabled',
+            }
+        ]
+        self.volume_services = [
+            volume_service(f'compute1@disk-slot-{number}')
+            for number in range(1, 21)
+        ]
         self.nova = {
             name: quota(10000)
             for name in ('instances', 'cores', 'ram', 'key_pairs')
@@ -58,18 +82,7 @@ class DoctorTest(testtools.TestCase):
         )
         http.get(
             f'{fake.NOVA}/os-hypervisors/detail',
-            json={
-                'hypervisors': [
-                    {
-                        'id': UUID,
-                        'hypervisor_hostname': 'compute1',
-                        'hypervisor_type': 'QEMU',
-                        'hypervisor_version': 7002000,
-                        'state': 'up',
-                        'status': 'enabled',
-                    }
-                ]
-            },
+            json=lambda *_: {'hypervisors': self.hypervisors},
         )
         provider = f'{fake.PLACEMENT}/resource_providers'
         http.get(
@@ -91,6 +104,10 @@ class DoctorTest(testtools.TestCase):
         http.get(
             f'{fake.HEAT}/template_versions',
             json={'template_versions': [{'version': 'old.2013-05-23'}]},
+        )
+        http.get(
+            f'{fake.CINDER}/os-services',
+            json=lambda *_: {'services': self.volume_services},
         )
         http.get(
             f'{fake.NOVA}/os-quota-sets/p1/detail',
@@ -350,3 +367,55 @@ class DoctorTest(testtools.TestCase):
                 self.assertTrue(
                     any(line.startswith(name) for line in doctor_lines), name
                 )
+
+    def test_local_disks(self) -> None:
+        """Cinder needs the names of Nova's hosts, and a backend a disk."""
+        findings = self.examine('i4-pinned')
+        self.assertEqual(OK, findings["Cinder's hosts"].state)
+        for check in ("Cinder's filters", "Cinder's account in Nova"):
+            self.assertEqual(UNCHECKED, findings[check].state)
+            self.assertFalse(findings[check].bad)
+        self.assertIn(
+            'InstanceLocalityFilter', findings["Cinder's filters"].remedy
+        )
+        services = self.volume_services
+        for self.volume_services, detail in (
+            ([volume_service('control@ceph')], 'compute1 has no cinder'),
+            (services[1:], 'compute1 has 19 of 20 backends up'),
+            (
+                [*services[1:], volume_service('compute1@d', 'down')],
+                'compute1 has 19 of 20 backends up',
+            ),
+        ):
+            finding = self.examine('i4-pinned')["Cinder's hosts"]
+            self.assertEqual(FAULT, finding.state)
+            self.assertIn(detail, finding.detail)
+            self.assertIn('host nova-conf', finding.remedy)
+
+    def test_name_of_the_compute_service(self) -> None:
+        """It is that of servers; the hypervisor may have a longer name."""
+        (hypervisor,) = self.hypervisors
+        hypervisor['service'] = {
+            'id': 1,
+            'host': 'c1',
+            'disabled_reason': None,
+        }
+        finding = self.examine('i4-pinned')["Cinder's hosts"]
+        self.assertIn('c1 has no cinder-volume', finding.detail)
+        self.volume_services = [
+            volume_service(service['host'].replace('compute1', 'c1'))
+            for service in self.volume_services
+        ]
+        finding = self.examine('i4-pinned')["Cinder's hosts"]
+        self.assertEqual(OK, finding.state)
+
+    def test_a_member_sees_no_volume_services(self) -> None:
+        self.cloud.http.get(f'{fake.CINDER}/os-services', status_code=403)
+        findings = self.examine('i4-pinned')
+        self.assertEqual(UNCHECKED, findings['cinder hosts'].state)
+        self.assertIn('administrator', findings['cinder hosts'].remedy)
+
+    def test_pinned_disks_of_other_kinds(self) -> None:
+        """Ceph is on no compute host: nothing is to follow a server."""
+        checks = set(self.examine('i4-ceph-pinned'))
+        self.assertFalse({"Cinder's filters", "Cinder's hosts"} & checks)

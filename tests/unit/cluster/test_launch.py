@@ -33,7 +33,13 @@ from hvstack.hadoop import os_profiles, site_files
 from hvstack.hadoop.sizing import size_node
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import Flavor, derive_flavor
-from hvstack.model.host import HostCaps, HostProfile, NumaCell
+from hvstack.model.host import (
+    HostCaps,
+    HostDisks,
+    HostPolicy,
+    HostProfile,
+    NumaCell,
+)
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_volumes import kind
 from tests.unit.lab.written import LabProfiles
@@ -210,6 +216,18 @@ class PlanTest(testtools.TestCase):
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'small.yaml'
         path.write_text(yaml.safe_dump(profile.to_mapping()))
         self.options.host_profile = str(path)
+
+    def test_pinned_disks_of_lab_hosts(self) -> None:
+        """No volume is local there; other hosts and Ceph have pinned disks."""
+        self.hosts(2)
+        for lab in (False, True):
+            self.small(policy=HostPolicy(lab=lab), disks=HostDisks(2, 100))
+            self.assertFalse(self.plan('i2-ceph-pinned').disks.local)
+            if lab:
+                self.assertIn('iSCSI', self.refused('i2-pinned'))
+            else:
+                disks = self.plan('i2-pinned').disks
+                self.assertEqual((True, 93), (disks.local, disks.size_gb))
 
     def test_hosts_that_carry_workers(self) -> None:
         """A controller's whole host has no place for a replica."""

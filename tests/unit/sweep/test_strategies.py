@@ -16,7 +16,13 @@ from hvstack import errors
 from hvstack.cli.app import main
 from hvstack.cli.sweep import SIZE_BYTES
 from hvstack.model.configuration import parse
-from hvstack.model.host import HostCaps, HostProfile, NumaCell
+from hvstack.model.host import (
+    HostCaps,
+    HostDisks,
+    HostPolicy,
+    HostProfile,
+    NumaCell,
+)
 from hvstack.model.target import BARE_METAL
 from hvstack.report import improvements
 from hvstack.results import percentages
@@ -124,6 +130,26 @@ class SpaceTest(testtools.TestCase):
         reasons = {skip.name: skip.reason for skip in explored_space.skipped}
         self.assertEqual('this cloud has no Ceph', reasons['i2-ceph'])
         self.assertIn('shared mode', reasons['i2-dedicated'])
+
+    def test_lab_hosts_have_no_local_volumes(self) -> None:
+        parameters = ('storage=local,ceph', 'disk_pinning=off,on')
+        lab = replace(LARGE, policy=HostPolicy(lab=True))
+        for host, labels in (
+            (LARGE, ['i1', 'i1-pinned', 'i1-ceph', 'i1-ceph-pinned']),
+            (lab, ['i1', 'i1-ceph', 'i1-ceph-pinned']),
+        ):
+            explored_space = search_space.explore_space(
+                search_space.parse_space(parameters),
+                replace(host, disks=HostDisks(2, 100)),
+                'qemu',
+            )
+            self.assertEqual(
+                labels,
+                [chosen.label for chosen in explored_space.possible],
+            )
+        (skip,) = explored_space.skipped
+        self.assertEqual('i1-pinned', skip.name)
+        self.assertIn('iSCSI', skip.reason)
 
     def test_nonsense_is_one_line(self) -> None:
         for parameters in (
