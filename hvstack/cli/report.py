@@ -11,6 +11,7 @@ from cliff.command import Command
 
 from hvstack import errors, paths, report
 from hvstack.cli import arguments, sweep_summary
+from hvstack.progress import Progress
 from hvstack.report import csv_junit, sweep_report
 from hvstack.results import baselines, record, record_data
 
@@ -164,21 +165,10 @@ class Report(Command):
         if not sweeps:
             sweeps = [last_sweep(records, parsed_args.baseline)]
         selections = [_of(sweep, records, invalid_records) for sweep in sweeps]
-        if parsed_args.baseline:
-            selections = [
-                (
-                    baselines.replace_baseline(
-                        parsed_args.baseline,
-                        run_records,
-                        parsed_args.records,
-                        records,
-                        parsed_args.allow,
-                        parsed_args.unsigned,
-                    ),
-                    reasons,
-                )
-                for run_records, reasons in selections
-            ]
+        selections = [
+            (_add_baseline(parsed_args, run_records, records), reasons)
+            for run_records, reasons in selections
+        ]
         if len(selections) == 2 and form in EXCHANGE:
             raise errors.InputError(
                 f'-f {form}: two sweeps are compared as table, json or html'
@@ -213,6 +203,43 @@ class Report(Command):
             stream.write(text + tail)
             return
         paths.write_output(output, text + tail)
+
+
+def _add_baseline(
+    parsed_args: argparse.Namespace,
+    sweep_records: list[record_data.RunRecord],
+    records: list[record_data.RunRecord],
+) -> list[record_data.RunRecord]:
+    """Return the records of a sweep with those of its baseline.
+
+    Without ``--baseline``, this is the baseline with which the task of the
+    sweep compared. If it cannot be used any more, the report has none.
+
+    :param sweep_records: records of the sweep.
+    :param records: all records.
+    :raises hvstack.errors.HVStackError: the baseline of ``--baseline`` cannot
+        be used.
+    """
+    name = parsed_args.baseline or baselines.find_name(sweep_records)
+    if not name:
+        return sweep_records
+    try:
+        return baselines.replace_baseline(
+            name,
+            sweep_records,
+            parsed_args.records,
+            records,
+            parsed_args.allow,
+            parsed_args.unsigned,
+        )
+    except errors.HVStackError as exc:
+        if parsed_args.baseline:
+            raise
+        Progress().say(
+            f"the baseline '{name}', with which the task compared, is left "
+            f'out: {exc}'
+        )
+        return sweep_records
 
 
 def where_the_rest_is(

@@ -2,6 +2,7 @@
 """``hvstack sweep``: sweeps that were begun, and what they left."""
 
 import argparse
+from collections.abc import Collection
 from typing import Any
 
 from cliff.command import Command
@@ -10,7 +11,9 @@ from cliff.lister import Lister
 from hvstack import conf, errors
 from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection, credentials, journal, selection
+from hvstack.model.target import BARE_METAL, parse_target
 from hvstack.progress import Progress
+from hvstack.results.run_store import IndexedRun
 from hvstack.sweep import forecast, rallyenv, recovery, sweep_store
 from hvstack.sweep.sweep_store import Sweep
 from hvstack.tpcxhs.workload import parse_size
@@ -21,7 +24,11 @@ SIZE_BYTES = 800_000_000
 
 
 class List(Lister):
-    """List the sweeps, sorted by start time."""
+    """List the sweeps, sorted by start time.
+
+    A sweep in the state 'records' was executed by 'rally task start', or has
+    only records. 'hvstack report ID' shows any of them.
+    """
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -38,6 +45,7 @@ class List(Lister):
                 done = str(exc)
             rows.append(
                 (
+                    sweep.started,
                     sweep.id,
                     'finished' if sweep.finished else 'unfinished',
                     done,
@@ -48,8 +56,39 @@ class List(Lister):
                     sweep.size_bytes,
                 )
             )
+        rows += _list_recorded({sweep.id for sweep in sweeps})
         columns = ('ID', 'State', 'Runs', 'Configurations', 'Bytes')
-        return columns, rows
+        rows.sort(key=lambda row: row[:2])
+        return columns, [row[1:] for row in rows]
+
+
+def _list_recorded(marked_ids: Collection[str]) -> list[tuple[Any, ...]]:
+    """Return a row for each sweep of the records that has no marker.
+
+    :param marked_ids: sweeps that have a marker.
+    :returns: rows with the start time in front of the columns.
+    """
+    runs_by_sweep: dict[str, list[IndexedRun]] = {}
+    for run in sweep_store.open_store().list_all_runs():
+        if run.sweep not in marked_ids:
+            runs_by_sweep.setdefault(run.sweep, []).append(run)
+    return [
+        (
+            runs[0].started,
+            sweep,
+            'records',
+            str(sum(run.valid for run in runs)),
+            ', '.join(
+                dict.fromkeys(
+                    parse_target(run.configuration).label for run in runs
+                )
+            ),
+            min(run.size_bytes for run in runs),
+        )
+        for sweep, runs in runs_by_sweep.items()
+        # 'hvstack baseline list' shows the others.
+        if any(run.configuration != BARE_METAL for run in runs)
+    ]
 
 
 def _done(sweep: Sweep) -> str:

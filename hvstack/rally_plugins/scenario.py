@@ -220,6 +220,7 @@ def _measure_runs(
             args.kit,
             run_numbers,
             args.phase_timeout,
+            baselines.make_absolute(args.baseline),
         ),
         task.progress,
     )

@@ -12,6 +12,32 @@ from hvstack.results.record_data import RunRecord
 AUTO = 'auto'
 
 
+def make_absolute(baseline_name: str) -> str:
+    """Return a name that means the same runs in any directory.
+
+    :param baseline_name: as in :func:`list_candidates`, or empty.
+    """
+    path = Path(baseline_name)
+    is_file = path.suffix == '.json' or textfile.is_regular(path)
+    return str(path.absolute()) if is_file else baseline_name
+
+
+def find_name(records: Iterable[RunRecord]) -> str:
+    """Return the name of the baseline with which a sweep was compared.
+
+    :param records: records of the sweep.
+    :returns: the name that the newest run contains; empty if the sweep has
+        runs on bare metal, or no run contains a name.
+    """
+    names = []
+    for run in sorted(records, key=lambda run: run.started):
+        if run.kind == 'baseline':
+            return ''
+        if run.valid and run.observations.compared_with:
+            names.append(run.observations.compared_with)
+    return names[-1] if names else ''
+
+
 def list_candidates(
     baseline_name: str,
     records_dir: Path,

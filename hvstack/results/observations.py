@@ -296,6 +296,8 @@ class Observations:
     :param caps: limits of the lab hosts by name.
     :param before_run: preparations of the run that were not possible.
     :param without_effect: settings of the tuning profile that have no effect.
+    :param compared_with: name of the recorded runs on bare metal with which
+        the task compared this run; empty for those of its sweep.
     :param killed: evidence of processes that were killed.
     :param kit: run of TPC's kit; None for the substitute workload.
     :param telemetry: summary of the samples; None without telemetry.
@@ -316,6 +318,7 @@ class Observations:
     caps: Mapping[str, HostCap] = field(default_factory=dict)
     before_run: tuple[str, ...] = ()
     without_effect: tuple[str, ...] = ()
+    compared_with: str = ''
     killed: tuple[str, ...] = ()
     kit: KitObservation | None = None
     telemetry: TelemetrySummary | None = None

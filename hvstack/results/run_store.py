@@ -141,6 +141,12 @@ class FileRunStore:
         runs = [entry.run for entry in self._list_entries(sweep).values()]
         return sorted(runs, key=lambda run: (run.started, run.index))
 
+    def list_all_runs(self) -> list[IndexedRun]:
+        """Return the runs of all usable records by start time."""
+        entries, _ = self._update_index()
+        runs = [entry.run for entry in entries.values()]
+        return sorted(runs, key=lambda run: (run.started, run.index))
+
     def load_run(self, run: IndexedRun) -> RunRecord:
         """Read a record, and check its digest and signature.
 

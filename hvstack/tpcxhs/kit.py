@@ -279,6 +279,8 @@ def _measure_pair(
         ],
         interval=conf.load().telemetry.interval,
     )
+    if spec.baseline:
+        whole.observations['compared_with'] = spec.baseline
     kit_runs = _collect_runs(whole, ''.join(logs))
     kit_runs[1] = _check_output(cluster, workload, kit_runs[1])
     slower = _performance_run_number(kit_runs)

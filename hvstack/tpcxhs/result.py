@@ -25,6 +25,8 @@ class RunSpec:
         already has a valid record is not recorded again.
     :param phase_timeout: deadline of each phase in seconds; 0 computes it, and
         None uses the option of hvstack.conf.
+    :param baseline: name of recorded runs on bare metal with which the task
+        compares; empty for those of the sweep.
     """
 
     run_id: RunId
@@ -33,6 +35,7 @@ class RunSpec:
     kit: Path | None = None
     run_numbers: tuple[int, ...] = (1, 2)
     phase_timeout: float | None = None
+    baseline: str = ''
 
 
 @dataclass

@@ -157,6 +157,8 @@ def measure(
         limits=load_limits(spec, store),
         interval=conf.load().telemetry.interval,
     )
+    if spec.baseline:
+        run_result.observations['compared_with'] = spec.baseline
     run_record = run_result.to_record(spec.run_id)
     if run_result.telemetry:
         summary = telemetry.save_or_add_gap(

@@ -139,6 +139,38 @@ class Commands(testtools.TestCase):
         status, _, err = self.call(*args, '--baseline', 'none')
         self.assertEqual((2, 1), (status, err.count('\n')))
 
+    def test_report_with_the_baseline_of_the_task(self) -> None:
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        for record in (
+            run('bare-metal', 0, 90, sweep='lent'),
+            *(
+                run('i1', 0, 100, sweep=name, observations=observations)
+                for name, observations in (
+                    ('auto', {'compared_with': 'auto'}),
+                    ('named', {'compared_with': 'lent'}),
+                    ('lost', {'compared_with': 'deleted'}),
+                    ('alone', {}),
+                )
+            ),
+        ):
+            save(record, directory)
+        args = ('report', '--records', str(directory), '-f', 'json')
+        for name, expected in (
+            ('auto', 90.0),
+            ('named', 90.0),
+            ('lost', None),
+            ('alone', None),
+        ):
+            status, out, err = self.call(*args, name)
+            self.assertEqual(0, status)
+            percent = json.loads(out)['rows'][-1]['percent_of_bare_metal']
+            self.assertEqual(
+                expected, percent and round(percent['percent'], 6)
+            )
+            self.assertEqual(name == 'lost', "baseline 'deleted'" in err)
+        status, _, _ = self.call(*args, 'lost', '--baseline', 'deleted')
+        self.assertEqual(2, status)
+
     def test_report_leaves_out_what_is_edited(self) -> None:
         directory = Path(self.useFixture(fixtures.TempDir()).path)
         args = ('report', '--records', str(directory))

@@ -110,6 +110,26 @@ class SweepTest(testtools.TestCase):
         self.assertEqual(['hvstack-lab', 'test'], self.cloud_names)
         self.assertEqual(['image', 'trials', 'trials'], done)
 
+    def test_list_of_sweeps_with_and_without_a_marker(self) -> None:
+        self.start('--values', 'instances=1')
+        for record in (
+            factory.run(BARE_METAL, 0, 90, sweep='measured-alone'),
+            factory.run('i2', 0, 90, sweep='by-rally'),
+            factory.run('i2', 1, 90, sweep='by-rally', reason='failed'),
+            factory.run('i4', 0, 90, sweep='by-rally'),
+        ):
+            factory.save(record, sweep_store.RECORDS_DIR)
+        status, out, err = self.call('list', '-f', 'json')
+        self.assertEqual((0, ''), (status, err))
+        rows = {row['ID']: row for row in json.loads(out)}
+        self.assertEqual(2, len(rows))
+        row = rows.pop('by-rally')
+        self.assertEqual(
+            ('records', '2', 'i2, i4'),
+            (row['State'], row['Runs'], row['Configurations']),
+        )
+        self.assertEqual(['finished'], [row['State'] for row in rows.values()])
+
     def test_run_skips_what_the_cloud_lacks(self) -> None:
         status, out, err = self.start('--values', 'storage=local,ceph')
         self.assertEqual(0, status, err)

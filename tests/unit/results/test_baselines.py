@@ -19,6 +19,13 @@ class ReferenceTest(testtools.TestCase):
         self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         self.run_ = factory.run('i1', 0, 60)
 
+    def test_names_of_files(self) -> None:
+        for name in ('', 'auto', 'lent'):
+            self.assertEqual(name, baselines.make_absolute(name))
+        self.assertEqual(
+            str(Path.cwd() / 'x.json'), baselines.make_absolute('x.json')
+        )
+
     def save_baseline(self, sweep: str, day: int, **kwargs: Any) -> Path:
         return factory.save(
             factory.run(

@@ -692,12 +692,13 @@ class SessionTest(testtools.TestCase):
 
         def runs(_: object, spec: RunSpec, __: object) -> list:
             calls.append((spec.run_id.index, spec.run_numbers))
+            self.assertEqual('auto', spec.baseline)
             return []
 
         self.useFixture(
             fixtures.MonkeyPatch('hvstack.tpcxhs.kit.measure_runs', runs)
         )
-        config = workload_args(sweep='mine', kit='/kit')
+        config = workload_args(sweep='mine', kit='/kit', baseline='auto')
         for index in (0, 1):
             step = Step(BareMetal(), index, SIZE)
             scenario._measure_runs(None, self.state, config, step, None)  # type: ignore[arg-type]

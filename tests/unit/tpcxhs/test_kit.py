@@ -126,6 +126,10 @@ class KitTest(testtools.TestCase):
             any('-m -g 2 ' in command for command in self.gateway.commands)
         )
 
+    def test_baseline_of_the_task(self) -> None:
+        for run_record in self.measure(baseline='auto'):
+            self.assertEqual('auto', run_record.observations.compared_with)
+
     def test_counters(self) -> None:
         slow, fast = self.measure()
         for run_record in (slow, fast):

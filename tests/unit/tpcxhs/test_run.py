@@ -515,7 +515,8 @@ class RunTest(testtools.TestCase):
             self.gateway.dead = dead
             run_id = RunId('s', BareMetal(), index)
             run.measure(
-                self.cluster, RunSpec(run_id, self.workload, directory)
+                self.cluster,
+                RunSpec(run_id, self.workload, directory, baseline='auto'),
             )
         records = sorted(
             record.load_all(directory), key=lambda record_: record_.index
@@ -524,6 +525,7 @@ class RunTest(testtools.TestCase):
         self.assertEqual('6', records[0].sut.facts['kernel'])
         self.assertIn('hadoop_profile', records[0].sut.facts)
         self.assertIn('datanode is dead', records[1].reason)
+        self.assertEqual('auto', records[0].observations.compared_with)
 
     def test_hosts_without_curl(self) -> None:
         missing_curl = processutils.Result(127, '', 'curl: not found')
