@@ -124,6 +124,19 @@ def parse(text: str) -> list[HDFSFile]:
     return files
 
 
+def compute_missing_bytes(files: Iterable[HDFSFile], replication: int) -> int:
+    """Return the number of bytes that the missing replicas have.
+
+    :param files: files with their blocks.
+    :param replication: expected number of replicas of each block.
+    """
+    return sum(
+        block.length * max(0, replication - block.live)
+        for file in files
+        for block in file.blocks
+    )
+
+
 def find_shared_blocks(
     files: Iterable[HDFSFile], hosts: Mapping[str, str]
 ) -> list[SharedBlock]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Hadoop cluster of a test's own, as a Heat stack of a plain member."""
 
+import contextlib
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,13 @@ from hvstack.tpcxhs import datacheck
 CONF = config.CONF
 _FILES = 10
 _FOLDER = '/hvaccept'
+#: Seconds until the NameNode orders a replica and knows that it exists, for
+#: three rounds: it looks for missing replicas every 3 s
+#: (dfs.namenode.redundancy.interval.seconds), and orders travel with
+#: heartbeats, every 3 s (dfs.heartbeat.interval).
+_REPLICATION_SECONDS = 3 * (3 + 3)
+#: Bytes per second at which even a single slow disk takes replicas.
+_REPLICATION_RATE = 1_000_000
 
 
 class ClusterTest(MemberTest):
@@ -290,12 +298,35 @@ class ClusterTest(MemberTest):
 
     @staticmethod
     def check_replicas(cluster: StackCluster) -> list[CheckResult]:
-        """Judge on which hosts the blocks of the ten files are."""
-        done = cluster.gateway.run(
-            f'hdfs fsck {_FOLDER} -files -blocks -locations', timeout=300
+        """Judge on which hosts the blocks of the ten files are.
+
+        A client continues when a block has one replica
+        (dfs.namenode.replication.min), so that others may be missing right
+        after a file was written.
+        """
+        files = _list_files(cluster)
+        missing_bytes = fsck.compute_missing_bytes(
+            files, CONF.hvstack.replication
         )
+        if missing_bytes:
+
+            def is_complete() -> bool:
+                files[:] = _list_files(cluster)
+                return not fsck.compute_missing_bytes(
+                    files, CONF.hvstack.replication
+                )
+
+            # The checks name the blocks that are still missing.
+            with contextlib.suppress(errors.DeadlineExceededError):
+                processutils.wait_for(
+                    is_complete,
+                    f'HDFS to replicate {missing_bytes} bytes',
+                    timeout=_REPLICATION_SECONDS
+                    + missing_bytes / _REPLICATION_RATE,
+                    interval=2,
+                )
         return cluster_checks.check_replicas(
-            datacheck.select_data_files(fsck.parse(done.stdout)),
+            files,
             {node.address: node.host for node in cluster.workers},
             CONF.hvstack.replication,
             _FILES,
@@ -366,6 +397,14 @@ class ClusterTest(MemberTest):
             elif isinstance(value, list):
                 workers += [str(worker['name']) for worker in value]
         return workers, others
+
+
+def _list_files(cluster: StackCluster) -> list[fsck.HDFSFile]:
+    """Return the files of a test with their blocks."""
+    done = cluster.gateway.run(
+        f'hdfs fsck {_FOLDER} -files -blocks -locations', timeout=300
+    )
+    return list(datacheck.select_data_files(fsck.parse(done.stdout)))
 
 
 def check_servers_exist(

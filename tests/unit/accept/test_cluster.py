@@ -23,6 +23,66 @@ PINNED = (
 )
 
 
+class ReplicasTest(testtools.TestCase):
+    """Blocks whose replicas are complete a little later, or never."""
+
+    def check(self, *lives: int) -> list[str]:
+        """Return the failed checks for the replicas that fsck reports.
+
+        :param lives: number of live replicas at each look.
+        """
+        configure(self, {'hvstack': {'replication': 2}})
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.processutils.time.sleep', lambda _: None
+            )
+        )
+        looks = list(lives)
+
+        def run(command: str, **_: Any) -> SimpleNamespace:
+            live = looks.pop(0) if len(looks) > 1 else looks[0]
+            addresses = ', '.join(
+                f'DatanodeInfoWithStorage[10.0.0.{index}:9866,x,DISK]'
+                for index in range(live)
+            )
+            text = ''.join(
+                f'/hvaccept/part-m-0000{index} 1000000 bytes, replicated: '
+                'replication=2, 1 block(s):  OK\n'
+                f'0. BP-1:blk_{index}_1 len=1000000 Live_repl={live}  '
+                f'[{addresses}]\n'
+                for index in range(10)
+            )
+            return SimpleNamespace(stdout=f'{text}Status: HEALTHY\n')
+
+        cluster: Any = SimpleNamespace(
+            gateway=SimpleNamespace(run=run),
+            workers=[
+                SimpleNamespace(address=f'10.0.0.{index}', host=f'h{index}')
+                for index in range(2)
+            ],
+        )
+        return [
+            check.subject
+            for check in cluster_base.ClusterTest.check_replicas(cluster)
+            if not check.good
+        ]
+
+    def test_complete_at_once_or_later(self) -> None:
+        self.assertEqual([], self.check(2))
+        self.assertEqual([], self.check(1, 1, 2))
+
+    def test_never_complete(self) -> None:
+        clock = iter(range(0, 1000, 10))
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.processutils.clock', lambda: next(clock)
+            )
+        )
+        self.assertEqual(['blocks with less than 2 replicas'], self.check(1))
+        # 18 s, and 10 s for 10 MB.
+        self.assertEqual(40, next(clock))
+
+
 class VolumesTest(testtools.TestCase):
     """A cluster of three workers on two hosts."""
 
