@@ -2,6 +2,7 @@
 """``hvstack doctor``: is a cloud ready for a cluster."""
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from cliff.lister import Lister
@@ -10,11 +11,31 @@ from hvstack import conf, errors, host_profiles
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection, doctor
-from hvstack.cloud.diagnosis import CloudNeeds, Diagnosis
-from hvstack.cluster import planner
+from hvstack.cloud.diagnosis import NOTE, CloudNeeds, Diagnosis
+from hvstack.cluster import disk_check, planner
 from hvstack.model.cluster_size import compute_cluster_size
-from hvstack.model.configuration import parse
+from hvstack.model.configuration import Configuration, parse
 from hvstack.model.flavor import derive_flavor
+from hvstack.model.host import HostProfile
+
+
+def _check_disks(
+    profile: HostProfile, configuration: Configuration, path: Path
+) -> list[Diagnosis]:
+    """Return whether the guests use the disks of bare metal."""
+    reason = disk_check.explain(profile, configuration, path)
+    if not reason:
+        return []
+    return [
+        Diagnosis(
+            'disks of the baseline',
+            NOTE,
+            reason,
+            "Name the same disks in 'disks' of the inventory "
+            "(baseline_hosts in [sweep]), or correct 'disks' of the host "
+            'profile',
+        )
+    ]
 
 
 class Doctor(Lister):
@@ -97,6 +118,9 @@ class Doctor(Lister):
             )
             workers, controllers = size.workers, size.controllers
         role = 'controller' if controllers == 1 else 'namenode'
+        unknown += _check_disks(
+            profile, configuration, Path(loaded.sweep.baseline_hosts)
+        )
         diagnoses = unknown + doctor.examine(
             conn,
             CloudNeeds(

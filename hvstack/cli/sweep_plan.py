@@ -5,6 +5,7 @@ import argparse
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from cliff.command import Command
@@ -15,7 +16,7 @@ from hvstack.cli import arguments, hadoop_options
 from hvstack.cli.options import add_cloud
 from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
-from hvstack.cluster import baseline_hosts
+from hvstack.cluster import baseline_hosts, disk_check
 from hvstack.model import compute_backends
 from hvstack.results import record
 from hvstack.sweep import capabilities, forecast, search_space, strategies
@@ -139,6 +140,8 @@ class Plan(Command):
                 for estimate in (min_estimate, max_estimate)
             ],
         }
+        if bare_metal and (disks := _disk_differences(parsed_args, area)):
+            plan['disks'] = disks
         if parsed_args.hosts:
             plan['clusters'] = [
                 needs.to_mapping() for needs in _clusters(parsed_args, area)
@@ -147,6 +150,21 @@ class Plan(Command):
             self.app.stdout.write(json.dumps(plan, indent=1) + '\n')
         else:
             self.app.stdout.write('\n'.join(_lines(plan)) + '\n')
+
+
+def _disk_differences(
+    parsed_args: argparse.Namespace, area: Space
+) -> list[dict[str, Any]]:
+    """Return which configurations do not use the disks of bare metal."""
+    labels = disk_check.explain_all(
+        host_profiles.load(parsed_args.host),
+        area.possible,
+        Path(conf.load().sweep.baseline_hosts),
+    )
+    return [
+        {'configurations': names, 'reason': reason}
+        for reason, names in labels.items()
+    ]
 
 
 def _clusters(
@@ -299,6 +317,10 @@ def chosen_space(
 def _lines(plan: dict[str, Any]) -> list[str]:
     """Return the plan for a terminal."""
     lines = _work_lines(plan)
+    lines += [
+        f'disks: {", ".join(item["configurations"])}: {item["reason"]}'
+        for item in plan.get('disks', ())
+    ]
     for cluster in plan.get('clusters', ()):
         lines += _cluster_lines(cluster)
     return lines

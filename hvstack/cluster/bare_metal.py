@@ -404,7 +404,11 @@ class BareHosts(ClusterNodes):
 
     def environment(self) -> dict[str, Any]:
         """Return what must agree between comparable runs."""
-        return {**probe.facts(self.workers[0]), **self.facts.environment}
+        facts: dict[str, Any] = dict(probe.facts(self.workers[0]))
+        # The lab's hosts have a file on this machine's disk.
+        if all(host.reach for host in self.hosts):
+            facts |= probe.disks(self.workers).to_facts()
+        return {**facts, **self.facts.environment}
 
     def observe(self) -> dict[str, Any]:
         """Return what is observed, not what was asked for."""

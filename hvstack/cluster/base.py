@@ -13,7 +13,15 @@ from hvstack.hadoop.daemon_http import Runner, run_on_nodes
 from hvstack.hadoop.site_files import UI_PORTS
 
 #: Fact of the system under test: a value, or the caps of every host.
-Fact = str | int | float | bool | dict[str, dict[str, float | None]] | None
+Fact = (
+    str
+    | int
+    | float
+    | bool
+    | dict[str, dict[str, float | None]]
+    | dict[str, int | str]
+    | None
+)
 
 
 class Node(Runner, Protocol):

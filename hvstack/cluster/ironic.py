@@ -61,6 +61,7 @@ class MachineCluster(StackCluster):
             'hosts': len(self.nodes),
             'worker_hosts': self.worker_hosts,
             **probe.facts(self.workers[0]),
+            **probe.disks(self.workers).to_facts(),
             **self.facts.environment,
         }
 

@@ -45,8 +45,9 @@ from hvstack.cluster.plan import (
 )
 from hvstack.hadoop import os_profiles
 from hvstack.hadoop.sizing import size_node
-from hvstack.model import pinned_disks
+from hvstack.model import host_disks, pinned_disks
 from hvstack.model.compute_backends import unsupported_parameter
+from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import derive_flavor
 from hvstack.model.host import HostProfile
 from hvstack.results.comparability import HOST_FACTS
@@ -119,7 +120,8 @@ def plan_cluster(
         hosts=ClusterHosts(
             providers,
             backend,
-            _collect_host_facts(conn, profile, backend, worker_hosts),
+            _collect_host_facts(conn, profile, backend, worker_hosts)
+            | _describe_disks(profile, configuration),
             shared_kernel=backend == 'lxc' and profile.policy.shared_kernel,
             profiles={
                 role: {
@@ -210,6 +212,18 @@ def _collect_host_facts(
         skip = HOST_FACTS if backend == 'lxc' else ()
         facts |= {k: own[k] for k in own if k not in skip}
     return facts
+
+
+def _describe_disks(
+    profile: HostProfile, configuration: Configuration
+) -> dict[str, Fact]:
+    """Return which disks of a host its guests use, and how.
+
+    The disks of lab hosts are files on one disk of this machine.
+    """
+    if profile.policy.lab:
+        return {}
+    return dict(host_disks.of_guests(profile, configuration).to_facts())
 
 
 def check(tenant: Connection, plan: ClusterPlan, options: Any) -> None:

@@ -2,12 +2,14 @@
 """What nodes are and really get, as seen from within."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hvstack import errors, shell_scripts
 from hvstack.cluster.base import Node
+from hvstack.hadoop import os_profiles
 from hvstack.hadoop.daemon_http import run_on_nodes
+from hvstack.model.host_disks import BARE_METAL, DiskUse
 
 _TIME = re.compile(r'(\d+)m([\d.]+)s')
 
@@ -24,6 +26,36 @@ def facts(node: Node) -> dict[str, str]:
     hardware = shell_scripts.load('hardware')
     software = shell_scripts.render('node-facts', node.address)
     return _read_facts(node, hardware + software)
+
+
+def disks(nodes: Sequence[Node]) -> DiskUse:
+    """Return the data disks of bare-metal hosts, which have equal ones.
+
+    Where hosts differ, the values of all of them are named.
+
+    :param nodes: a worker per host.
+    :returns: nothing but the access if a host does not know its disks.
+    """
+    program = shell_scripts.render('data-disks', os_profiles.DATA)
+    results = run_on_nodes(nodes, program, timeout=60)
+    rows = [
+        [line.split() for line in result.stdout.splitlines()]
+        for result in results
+    ]
+    if not all(rows):
+        return DiskUse(BARE_METAL)
+    return DiskUse(
+        BARE_METAL,
+        _merge(len(host_rows) for host_rows in rows),
+        str(_merge(kind for host_rows in rows for _, kind, _ in host_rows)),
+        _merge(int(gb) for host_rows in rows for _, _, gb in host_rows),
+    )
+
+
+def _merge(values: Iterable[int | str]) -> int | str:
+    """Return the value of all, or a text with each value once."""
+    unique = sorted(set(values), key=str)
+    return unique[0] if len(unique) == 1 else ' or '.join(map(str, unique))
 
 
 def host(node: Node) -> dict[str, str]:

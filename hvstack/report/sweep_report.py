@@ -13,7 +13,7 @@ from hvstack.hadoop import sizing
 from hvstack.model import compute_backends
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
-from hvstack.report import variance_notes
+from hvstack.report import disk_facts, variance_notes
 from hvstack.results import comparability, percentages, quantiles, stats
 from hvstack.results.history import collect_history
 from hvstack.results.observations import Observations
@@ -518,6 +518,7 @@ class SweepReport:
             ('compute backend', ', '.join(self.backends) or 'none'),
             ('hosts', _format_count(hosts)),
             ('effective worker hosts', self._worker_hosts),
+            ('data disks of a host', disk_facts.format_records(self.records)),
             ('data', format_size(self.size_bytes)),
             ('replication', str(first.replication)),
             ('caps', format_plain(self.get_fact('caps'))),

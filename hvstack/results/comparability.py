@@ -5,6 +5,7 @@ import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from hvstack import errors
+from hvstack.model import host_disks
 from hvstack.model.configuration import Configuration, parse
 from hvstack.results.record_data import RunRecord
 from hvstack.results.typed_json import Json, JsonObject
@@ -20,6 +21,7 @@ WITH_BASELINE = (
     'thp',
     'hosts',
     'data_disks',
+    'host_disks',
     'caps',
     'os_release',
     'os_profile',
@@ -56,6 +58,7 @@ OPTIONAL_FACTS = frozenset(
     {
         'caches_dropped',
         'data_disks',
+        'host_disks',
         'libhadoop',
         'libvirt',
         'os_profile',
@@ -75,8 +78,9 @@ ALL_SWEPT = frozenset({'storage', 'data_disks'})
 MAX_VALUE_LENGTH = 200
 
 #: Facts that the report shows for both sides and that may differ: controllers
-#: occupy a slot on one side and a host on the other (vsphere6: 31.5 and 31).
-DISPLAYED_ONLY = frozenset({'worker_hosts'})
+#: occupy a slot on one side and a host on the other (vsphere6: 31.5 and 31),
+#: and the configuration says how guests reach their disks.
+DISPLAYED_ONLY = frozenset({'worker_hosts', 'disk_access'})
 
 
 def list_differences(
@@ -125,13 +129,46 @@ def list_record_differences(
     workload = list_differences(
         _collect_workload(record), _collect_workload(other), swept
     )
+    has_disks = all(
+        isinstance(run.sut.facts.get('host_disks'), Mapping)
+        for run in (record, other)
+    )
+    if has_disks:
+        # The number of file systems on them is that of a worker.
+        may |= {'data_disks', 'host_disks'}
     lines = list_differences(record.sut.facts, other.sut.facts, may)
+    if has_disks and 'host_disks' not in swept:
+        lines += _list_disk_differences(record, other)
     return workload + [
         _add_reason(line, (record, other))
         if line.startswith('caches_dropped is ')
         else line
         for line in lines
     ]
+
+
+def _list_disk_differences(record: RunRecord, other: RunRecord) -> list[str]:
+    """Return a line if the workers of a host used other disks together.
+
+    What one side does not know of its disks is not compared.
+    """
+    sides = []
+    for run in (record, other):
+        disks = run.sut.facts.get('host_disks')
+        assert isinstance(disks, Mapping)
+        access = run.sut.facts.get('disk_access')
+        sides.append((disks, str(access) if access else None))
+    if host_disks.are_equal(sides[0][0], sides[1][0]):
+        return []
+    own, others = (
+        textwrap.shorten(
+            host_disks.format_disks(disks, access),
+            MAX_VALUE_LENGTH,
+            placeholder=' ...',
+        )
+        for disks, access in sides
+    )
+    return [f'host_disks is {own} here and {others} there']
 
 
 def _add_reason(line: str, runs: Sequence[RunRecord]) -> str:

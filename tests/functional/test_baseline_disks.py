@@ -30,8 +30,11 @@ from hvstack.cluster import (
     baseline_hosts,
     host_inventory,
     host_script,
+    probe,
 )
+from hvstack.cluster.command_node import CommandNode
 from hvstack.hadoop import os_profiles
+from hvstack.model.host_disks import DiskUse
 
 #: It creates ext4. Of its settings only the one of a network namespace is
 #: applied: others are those of this machine.
@@ -549,6 +552,53 @@ class UsedTest(DisksTest):
         # The daemon is in a container that the host's processes do not see.
         self.on_host(f'mount -t tmpfs tmpfs /proc/{os.getpid()}')
         self.check(disk, 'it is in use (')
+
+
+class FactsTest(DisksTest):
+    """A record contains the disks of a host, not its file systems."""
+
+    def read(self) -> DiskUse:
+        node = CommandNode(
+            *('w', '192.0.2.1', 'worker', 'w'),
+            ('nsenter', '-m', '-t', str(self.pid)),
+        )
+        return probe.disks([node, node])
+
+    def mount(self, device: str, index: int) -> None:
+        directory = f'/srv/data/{index}'
+        self.on_host(f'mkdir -p {directory}; mount {device} {directory}')
+
+    def test_disks(self) -> None:
+        self.on_host('mount -t tmpfs tmpfs /srv; mkdir /srv/data')
+        partitioned = self.disk(2000)
+        partitioned.write((0, mbr(2000 * MIB // 512)))
+        processutils.run(['partx', '-u', partitioned.device])
+        self.addCleanup(
+            processutils.run,
+            ['partx', '-d', partitioned.device],
+            check=False,
+        )
+        for index, device in enumerate(
+            (self.first.device, f'{partitioned.device}p1')
+        ):
+            make_ext4(device)
+            self.mount(device, index)
+        self.assertEqual(
+            DiskUse('bare metal', 2, 'loop', '0 or 2'), self.read()
+        )
+
+    def test_one_volume_over_three_disks(self) -> None:
+        """RAID and LVM have their disks as slaves."""
+        self.on_host('mount -t tmpfs tmpfs /srv; mkdir /srv/data')
+        others = [self.disk() for _ in range(3)]
+        slaves = f'/sys/block/{Path(self.first.device).name}/slaves'
+        names = ' '.join(Path(disk.device).name for disk in others)
+        make_ext4(self.first.device)
+        self.mount(self.first.device, 0)
+        self.on_host(
+            f'mount -t tmpfs tmpfs {slaves}; cd {slaves}; mkdir {names}'
+        )
+        self.assertEqual(3, self.read().count)
 
 
 class DirectoryTest(DisksTest):

@@ -289,6 +289,11 @@ class DoctorTest(CloudTest):
         self.assertIn('admin', findings["number of workers' hosts"]['Remedy'])
         self.assertEqual('fault', findings['rights']['State'])
         self.assertEqual('ok', findings['service nova']['State'])
+        # The volumes of vsan are not disks of the host.
+        disks = findings['disks of the baseline']
+        self.assertEqual('note', disks['State'])
+        self.assertIn('under volume are not known', disks['Detail'])
+        self.assertIn("'disks' of the inventory", disks['Remedy'])
 
     def test_cloud_without_placement(self) -> None:
         cloud = self.cloud(without=('placement',))

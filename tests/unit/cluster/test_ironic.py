@@ -228,7 +228,13 @@ class TakenTest(_Cloud):
             sut = cluster.environment()
             # What a hypervisor would hide counts here.
             self.assertEqual(
-                {'cpu_model': 'Xeon', 'hosts': 3, 'worker_hosts': 2}, sut
+                {
+                    'cpu_model': 'Xeon',
+                    'hosts': 3,
+                    'worker_hosts': 2,
+                    'disk_access': 'bare metal',
+                },
+                sut,
             )
             observations = cluster.observe()
             self.assertEqual(16.0, observations['host_cpu_share']['w1'])

@@ -6,7 +6,7 @@ from pathlib import Path
 import fixtures
 import testtools
 
-from hvstack import errors
+from hvstack import errors, processutils
 from hvstack.cluster import probe
 from hvstack.cluster.command_node import CommandNode
 
@@ -78,6 +78,28 @@ class ProbeTest(testtools.TestCase):
         for name in ('cpu_model', 'smt', 'thp'):
             self.assertEqual(guest_facts.get(name), host_facts.get(name))
         self.assertNotIn('libvirt', guest_facts)
+
+    def test_disks_of_hosts(self) -> None:
+        """All hosts count, not the first of them alone."""
+        twenty = ''.join(f'sd{n} rotational 600\n' for n in range(20))
+        for outputs, expected in (
+            ([twenty, twenty], (20, 'rotational', 600)),
+            (
+                [twenty, 'sdb ssd 480\n'],
+                ('1 or 20', 'rotational or ssd', '480 or 600'),
+            ),
+            ([twenty, ''], (None, None, None)),
+        ):
+            done = [processutils.Result(0, text, '') for text in outputs]
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    'hvstack.cluster.probe.run_on_nodes',
+                    lambda *_, done=done, **_options: done,
+                )
+            )
+            use = probe.disks([node('w1'), node('w2')])
+            self.assertEqual(expected, (use.count, use.kind, use.size_gb))
+            self.assertEqual('bare metal', use.access)
 
     def test_memory_of_this_machine(self) -> None:
         self.assertLess(0, probe.memory([node('here')])['here'])

@@ -9,6 +9,7 @@ from hvstack.results.comparability import (
     list_allowed_differences,
     list_differences,
     list_record_differences,
+    list_swept_facts,
     list_unknown_facts,
     require_comparable,
 )
@@ -184,6 +185,61 @@ class Comparable(testtools.TestCase):
             require_comparable,
             run('i1', 0, 90, data_disks='5'),
             new,
+        )
+
+    def test_disks_of_the_host(self) -> None:
+        twenty = {'count': 20, 'kind': 'rotational', 'size_gb': 600}
+        bare_metal = run(
+            'bare-metal',
+            0,
+            90,
+            data_disks='20',
+            host_disks=twenty,
+            disk_access='bare metal',
+        )
+        local = {'disk_access': 'local ephemeral', 'data_disks': '1'}
+        # 20 disks in one volume, whatever the number of workers.
+        for name in ('i1', 'i4'):
+            guests = run(name, 0, 90, host_disks=twenty, **local)
+            require_comparable(guests, bare_metal)
+        guests = run('i1', 0, 90, host_disks={'count': 1}, **local)
+        self.assertEqual(
+            [
+                'host_disks is 1 disk (local ephemeral) here and 20 '
+                'rotational disks of 600 GB (bare metal) there'
+            ],
+            list_record_differences(guests, bare_metal),
+        )
+        self.assertEqual(
+            [], list_record_differences(guests, bare_metal, {'host_disks'})
+        )
+        # Disk pinning is swept, but other disks than bare metal's are not.
+        for count, expected in ((20, []), (1, ['host_disks'])):
+            pinned = run(
+                'i1-pinned',
+                0,
+                90,
+                data_disks='5',
+                host_disks={**twenty, 'count': count},
+                disk_access='pinned volume',
+            )
+            lines = list_record_differences(
+                pinned, bare_metal, list_swept_facts(pinned)
+            )
+            self.assertEqual(expected, [line.split()[0] for line in lines])
+        # Which disks Ceph has is not known, and the report says so.
+        ceph = run(*('i1-ceph', 0, 90), data_disks='5', disk_access='Ceph')
+        require_comparable(ceph, bare_metal, list_swept_facts(ceph))
+        self.assertIn('host_disks', list_unknown_facts([ceph, bare_metal]))
+        self.assertNotIn('host_disks', list_unknown_facts([bare_metal]))
+        # Without this fact, file systems are compared as before.
+        old = run('i1', 0, 90, data_disks='1')
+        self.assertEqual(
+            ['data_disks'],
+            [
+                line.split()[0]
+                for line in list_record_differences(old, bare_metal)
+            ],
         )
 
     def test_caches_of_one_side(self) -> None:

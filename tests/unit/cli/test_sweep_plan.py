@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Test what ``hvstack sweep plan`` reports of the disks."""
+
+import io
+import json
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import fixtures
+import testtools
+import yaml
+
+from hvstack.cli.app import main
+
+
+class DisksTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        for name in ('key', 'rootfs.tar'):
+            (directory / name).touch()
+        host = {'address': '192.0.2.1', 'vcpus': 2, 'memory_mib': 4096}
+        inventory = directory / 'hosts.yaml'
+        inventory.write_text(
+            yaml.safe_dump(
+                {
+                    'key': str(directory / 'key'),
+                    'first_contact': 'accept',
+                    'rootfs': str(directory / 'rootfs.tar'),
+                    'hosts': [
+                        {'name': 'c', 'role': 'controller', **host},
+                        {
+                            **{'name': 'w', 'role': 'worker', **host},
+                            'disks': [f'/data{n}' for n in range(20)],
+                        },
+                    ],
+                }
+            ),
+            encoding='utf-8',
+        )
+        self.records = directory / 'records'
+        self.useFixture(
+            fixtures.EnvironmentVariable(
+                'OS_SWEEP__BASELINE_HOSTS', str(inventory)
+            )
+        )
+
+    def plan(self, *values: str, backend: str = 'kvm') -> str:
+        out = io.StringIO()
+        with redirect_stdout(out):
+            status = main(
+                [
+                    *('sweep', 'plan', '--host', 'vsphere6'),
+                    *('--backend', backend, '--records', str(self.records)),
+                    *('-f', 'json', '--strategy', 'full-factorial'),
+                    *('--values', *values),
+                ]
+            )
+        self.assertEqual(0, status)
+        return out.getvalue()
+
+    def disks(self, *values: str, backend: str = 'kvm') -> Any:
+        plan = json.loads(self.plan(*values, backend=backend))
+        return [
+            (item['configurations'], item['reason'])
+            for item in plan.get('disks', ())
+        ]
+
+    def test_differences_are_reported_before_a_run(self) -> None:
+        self.assertEqual([], self.disks('instances=1,2,4,10,20'))
+        differences = self.disks(
+            'instances=3,4', 'storage=local,ceph', 'disk_pinning=on,off'
+        )
+        labels = {label for names, _ in differences for label in names}
+        self.assertEqual(
+            {'i3-pinned', 'i3-ceph-pinned', 'i3-ceph', 'i4-ceph'}, labels
+        )
+        (reason,) = [
+            text for names, text in differences if 'i3-pinned' in names
+        ]
+        self.assertIn('18 rotational disks of 600 GB', reason)
+        self.assertIn('not 20 disks (bare metal)', reason)
+
+    def test_emulated_hosts(self) -> None:
+        """Nothing is compared with bare metal there."""
+        self.assertEqual(
+            [], self.disks('instances=3', 'disk_pinning=on', backend='qemu')
+        )
