@@ -285,12 +285,17 @@ class DocumentationTest(_PackageTest):
 
 
 class _Cloud(BaseHTTPRequestHandler):
-    """Keystone and Nova, as far as 'cluster environment' asks them."""
+    """The services, as far as 'cluster environment' asks them."""
 
     def do_POST(self) -> None:
         """Give a token, with a catalogue of the services."""
         token = ksa.V3Token(project_id='p1', user_id='u1')
-        for service_type, path in (('compute', 'v2.1'), ('identity', 'v3')):
+        for service_type, path in (
+            ('compute', 'v2.1'),
+            ('identity', 'v3'),
+            ('image', 'image'),
+            ('network', 'network'),
+        ):
             service = token.add_service(service_type)
             service.add_standard_endpoints(
                 public=f'http://{self.headers["Host"]}/{path}', region='One'
@@ -325,6 +330,33 @@ class _Cloud(BaseHTTPRequestHandler):
             '/v2.1': {'version': nova},
             '/v2.1/limits': {'limits': {'rate': [], 'absolute': {}}},
             '/v2.1/flavors/detail': {'flavors': [flavor]},
+            '/v2.1/os-keypairs/mine': {'keypair': {'name': 'mine'}},
+            '/image': {
+                'versions': [
+                    {
+                        'id': 'v2.9',
+                        'status': 'CURRENT',
+                        'links': [{'rel': 'self', 'href': f'{url}/v2/'}],
+                    }
+                ]
+            },
+            '/image/v2/images': {
+                'images': [{'id': 'i1', 'name': 'hvstack-hadoop'}]
+            },
+            '/network': {
+                'versions': [
+                    {
+                        'id': 'v2.0',
+                        'status': 'CURRENT',
+                        'links': [{'rel': 'self', 'href': f'{url}/v2.0/'}],
+                    }
+                ]
+            },
+            '/network/v2.0/networks': {
+                'networks': [
+                    {'id': 'n1', 'name': 'provider', 'subnets': ['s1']}
+                ]
+            },
         }
         answer = answers.get(path)
         self._answer(answer or {}, 200 if answer else 404)
