@@ -7,6 +7,7 @@ more data, longer limits, and a program in the place of TPC's kit.
 
 import contextlib
 import os
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -51,13 +52,33 @@ def signal_programs(cluster: Cluster, program: str, name: str) -> None:
         worker.run(SIGNAL.format(program=program, name=name))
 
 
+class SortProgress(Progress):
+    """Progress with an event that is set while HSSort runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sorting = threading.Event()
+
+    def say(self, text: str) -> None:
+        super().say(text)
+        if text == 'HSSort ...':
+            self.sorting.set()
+        elif re.match(r'HSSort: \d', text):
+            self.sorting.clear()
+
+
 @contextlib.contextmanager
-def slow_tasks(cluster: Cluster) -> Iterator[None]:
-    """Let the tasks run for a fifth of the time only."""
+def slow_tasks(cluster: Cluster, slow: threading.Event) -> Iterator[None]:
+    """Let the tasks run for a fifth of the time only.
+
+    :param slow: event that is set while tasks are to be slow.
+    """
     end = threading.Event()
 
     def run_turns() -> None:
         while not end.is_set():
+            if not slow.wait(RUNNING):
+                continue
             signal_programs(cluster, TASKS, 'STOP')
             end.wait(STOPPED)
             signal_programs(cluster, TASKS, 'CONT')
@@ -70,19 +91,6 @@ def slow_tasks(cluster: Cluster) -> Iterator[None]:
     finally:
         end.set()
         thread.join()
-
-
-class SortProgress(Progress):
-    """Progress that sets an event when HSSort starts."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sorting = threading.Event()
-
-    def say(self, text: str) -> None:
-        super().say(text)
-        if text.startswith('HSSort ...'):
-            self.sorting.set()
 
 
 @contextlib.contextmanager
@@ -137,11 +145,12 @@ class DeadlineTest(testtools.TestCase):
         run.warm_up(self.cluster, self.work)
 
     def test_slow_phase_continues(self) -> None:
-        with slow_tasks(self.cluster):
+        progress = SortProgress()
+        with slow_tasks(self.cluster, progress.sorting):
             run_result = run.run(
                 self.cluster,
                 self.work,
-                progress=Progress(),
+                progress=progress,
                 limits=self.limits,
             )
         self.assertEqual('', run_result.reason)

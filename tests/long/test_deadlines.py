@@ -4,6 +4,7 @@
 On the lab's hosts without guests, about 15 minutes.
 """
 
+import threading
 import time
 
 import fixtures
@@ -49,7 +50,9 @@ class MinuteTest(test_deadlines.DeadlineTest):
             self.limits.stall_timeout,
             lambda: late.append(time.monotonic() - begin),
         )
-        with slow_tasks(self.cluster):
+        slow = threading.Event()
+        slow.set()
+        with slow_tasks(self.cluster, slow):
             log = kit.execute_kit(
                 gateway, 10**12, self.limits.phase_timeout, watch
             )
