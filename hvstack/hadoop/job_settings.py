@@ -35,6 +35,8 @@ _COMPUTED = {
     'mapreduce.terasort.output.replication': 'it is the replication of the '
     'input',
     'yarn.app.mapreduce.am.resource.mb': 'it follows from the number of tasks',
+    'yarn.app.mapreduce.am.command-opts': 'its heap follows from the number '
+    'of tasks',
 }
 _TYPES = (
     ('true or false', re.compile(r'true|false')),

@@ -14,6 +14,8 @@ CORE = 'core-site.xml'
 HDFS = 'hdfs-site.xml'
 YARN = 'yarn-site.xml'
 MAPRED = 'mapred-site.xml'
+#: Hadoop reflects into java.lang, which Java 17 keeps closed.
+ADD_OPENS = '--add-opens=java.base/java.lang=ALL-UNNAMED'
 
 
 @dataclass(frozen=True)
@@ -79,13 +81,21 @@ def daemon_heap(facts: Facts) -> str:
     return str(facts.sizing.daemon_mib or '')
 
 
-def _every_jvm(facts: Facts) -> str:
+def list_common_options(processors: int) -> str:
+    """Return the options of every JVM that runs in a container.
+
+    :param processors: number of processors that the JVM uses.
+    """
     # Without this option Java counts the CPUs of the host, and it counts them
     # differently with CPU quotas and with CPU shares.
     return (
-        f'-XX:ActiveProcessorCount={facts.sizing.processors} '
+        f'-XX:ActiveProcessorCount={processors} '
         '-Djava.net.preferIPv4Stack=true'
     )
+
+
+def _every_jvm(facts: Facts) -> str:
+    return list_common_options(facts.sizing.processors)
 
 
 def small_jvm(facts: Facts) -> str:
@@ -98,7 +108,7 @@ def small_jvm(facts: Facts) -> str:
 
 def _fast(facts: Facts) -> str:
     return (
-        f'{_every_jvm(facts)} --add-opens=java.base/java.lang=ALL-UNNAMED '
+        f'{_every_jvm(facts)} {ADD_OPENS} '
         # The class data sharing archive of the image needs a class path that
         # begins with its jar. Without these files Java starts normally.
         '-XX:SharedArchiveFile=/opt/hadoop/hadoop.jsa '

@@ -211,7 +211,7 @@ def parse_args(config: Mapping[str, Any]) -> WorkloadArgs:
         open_storage=frozenset(map(parse_target, open_names)),
         kit=Path(config['kit']) if config.get('kit') else None,
         phase_timeout=config.get('phase_timeout'),
-        setup=_parse_setup(config.get('setup') or {}),
+        setup=_parse_setup(config),
         keep=bool(config.get('keep')),
     )
 
@@ -219,12 +219,16 @@ def parse_args(config: Mapping[str, Any]) -> WorkloadArgs:
 def _parse_setup(config: Mapping[str, Any]) -> NodeSetup:
     """Return the settings of the nodes and jobs of a workload.
 
-    :raises hvstack.errors.InputError: a property of Hadoop is not valid.
+    :param config: arguments of the workload.
+    :raises hvstack.errors.InputError: a property of Hadoop is not valid, or
+        TPC's kit, which starts its own jobs, would not set it.
     """
-    properties = job_settings.check(config.get('hadoop') or {})
-    return NodeSetup(
-        **{
-            **config,
-            'hadoop': tuple(sorted(properties.items())),
-        }
-    )
+    setup = config.get('setup') or {}
+    properties = job_settings.check(setup.get('hadoop') or {})
+    if properties and config.get('kit'):
+        raise errors.InputError(
+            f"Cannot set {', '.join(properties)} with TPC's kit: the kit "
+            "starts its own jobs. Omit 'kit' or 'hadoop', or use a tuning "
+            'profile.'
+        )
+    return NodeSetup(**{**setup, 'hadoop': tuple(sorted(properties.items()))})

@@ -5,7 +5,7 @@ Small jobs use the sizes of the tuning profile and of the guest image. The
 numbers of bytes are upper estimates, and no measurements of hvstack.
 """
 
-from hvstack.hadoop import daemon_http
+from hvstack.hadoop import daemon_http, properties
 from hvstack.hadoop.daemon_http import Runner
 
 MIB = 1024 * 1024
@@ -69,9 +69,8 @@ def master_options(manager: Runner, tasks: int, processors: int) -> list[str]:
         f'-Dyarn.app.mapreduce.am.resource.mb={container}',
         # The option of the tuning profile has the heap of a small job.
         f'-Dyarn.app.mapreduce.am.command-opts="-Xmx{heap}m '
-        f'-XX:ActiveProcessorCount={processors} '
-        '-Djava.net.preferIPv4Stack=true '
-        '--add-opens=java.base/java.lang=ALL-UNNAMED"',
+        f'{properties.list_common_options(processors)} '
+        f'{properties.ADD_OPENS}"',
     ]
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from hvstack import errors, processutils
+from hvstack import errors, processutils, speed
 from hvstack.cluster import effective_settings
 from hvstack.cluster.base import Cluster, Node
 from hvstack.hadoop import job_history, tuning_profiles, webhdfs
@@ -145,9 +145,10 @@ class PhaseRunner:
 
     def _report_deadline(self, phase: str) -> None:
         self._say(
-            f'{phase}: its deadline of {self._deadlines[phase]:.0f} s has '
-            'passed; it continues while its progress changes within '
-            f'{self.limits.stall_timeout:.0f} s'
+            f'{phase}: its deadline of '
+            f'{self._deadlines[phase] * speed.factor():.0f} s has passed; it '
+            'continues while its progress changes within '
+            f'{self.limits.stall_timeout * speed.factor():.0f} s'
         )
 
     def _say(self, text: str) -> None:

@@ -41,6 +41,11 @@ class JobSettingsTest(testtools.TestCase):
             ('mapreduce.jobhistory.address', 'a', 'property of daemons'),
             ('dfs.datanode.handler.count', 1, 'property of daemons'),
             ('mapreduce.job.maps', 4, 'hvstack computes it'),
+            (
+                'yarn.app.mapreduce.am.command-opts',
+                '-Xmx1g',
+                'hvstack computes it',
+            ),
             ('dfs.replication', 1, "it is the workload's 'replication'"),
             ('mapreduce.task.io.sort.factor', 'many', 'not a whole number'),
             ('mapreduce.task.io.sort.factor', 1.5, 'not a whole number'),

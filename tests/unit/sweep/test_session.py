@@ -541,6 +541,15 @@ class SessionTest(testtools.TestCase):
                 guests, self.state.workload(size, configuration).maps, tuning
             )
 
+    def test_kit_does_not_set_properties(self) -> None:
+        """A record must not contain settings that no job had."""
+        setup = {'hadoop': {'mapreduce.task.io.sort.factor': 64}}
+        parse_args(workload(setup=setup))
+        failure = self.assertRaises(
+            errors.InputError, parse_args, workload(setup=setup, kit='/kit')
+        )
+        self.assertIn("with TPC's kit", str(failure))
+
     def no_hosts(self) -> None:
         self.state.options.set_override('baseline_hosts', '/none', 'sweep')
 
