@@ -213,15 +213,18 @@ def _end_session(session: int) -> None:
 def _session_processes(session: int) -> list[int]:
     """Return the running processes of a session."""
     process_ids = []
-    for path in Path('/proc').glob('[0-9]*/stat'):
+    # Path.glob() raises ProcessLookupError for a process that just ended.
+    for directory in Path('/proc').iterdir():
+        if not directory.name.isdigit():
+            continue
         try:
-            text = path.read_text(encoding='utf-8')
+            text = (directory / 'stat').read_text(encoding='utf-8')
         except OSError:
             continue
         # After the name in parentheses: state, parent, group, session.
         state, _, _, session_id = text.rpartition(')')[2].split()[:4]
         if state != 'Z' and int(session_id) == session:
-            process_ids.append(int(path.parent.name))
+            process_ids.append(int(directory.name))
     return process_ids
 
 

@@ -78,7 +78,7 @@ def build_page(
     """
     runs, missing = telemetry_charts.select_runs(report, records_dir)
     telemetry_files = _read_telemetry_files(runs, records_dir)
-    return _render_template(
+    return render_template(
         'page.html.j2',
         [
             *charts.build_charts(report),
@@ -101,16 +101,22 @@ def build_page(
 
 def build_comparison_page(comparison: Comparison) -> str:
     """Return the page of two sweeps."""
-    return _render_template(
+    return render_template(
         'comparison.html.j2',
         charts.build_comparison_charts(comparison),
         comparison=comparison,
     )
 
 
-def _render_template(
+def render_template(
     template: str, plotted_charts: Sequence[Chart], **variables: Any
 ) -> str:
+    """Return a page with its charts.
+
+    :param template: name of the template.
+    :param plotted_charts: charts of the page.
+    :param variables: further variables of the template.
+    """
     jinja_env = Environment(
         loader=PackageLoader('hvstack.report', ''),
         autoescape=True,

@@ -28,5 +28,7 @@ LAB = ROOT / 'lab'
 SCHEMAS = ROOT / 'schemas'
 #: Rally tasks, and the Jinja2 files that they import.
 RALLY_TASKS = ROOT / 'rally-tasks'
+#: Studies, see :mod:`hvstack.study`.
+STUDIES = ROOT / 'studies'
 #: Shell programs that run on nodes and hosts.
 SHELL = ROOT / 'shell'

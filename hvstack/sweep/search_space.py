@@ -364,7 +364,7 @@ def explore_space(
         try:
             configuration = _configure({**fixed, **point})
             name = configuration.label
-            _check_possible(
+            check_possible(
                 configuration, profile, backend, missing_capabilities, tuning
             )
         except errors.InputError as exc:
@@ -383,7 +383,7 @@ def explore_space(
     return replace(space, possible=tuple(possible), skipped=tuple(skipped))
 
 
-def _check_possible(
+def check_possible(
     configuration: Configuration,
     profile: HostProfile,
     backend: str,

@@ -33,7 +33,7 @@ RECORDS_DIR = paths.STATE / 'records'
 SCHEMA = 2
 #: Maximum number of runs of a configuration, and of bytes of data.
 _MAX_RUNS = 10_000
-_MAX_BYTES = 10**18
+MAX_BYTES = 10**18
 
 
 @dataclass(frozen=True)
@@ -216,17 +216,20 @@ class OldMarkerError(errors.InputError):
         self.is_finished = is_finished
 
 
-def load_usable() -> tuple[list[Sweep], list[str]]:
+def load_usable(prefix: str = '') -> tuple[list[Sweep], list[str]]:
     """Return all sweeps, the oldest first, and reasons for unusable markers.
 
     Markers of older releases are left out if their sweep is finished, because
     reports need the run records only.
 
+    :param prefix: start of the names of the sweeps; empty for all.
     :returns: the sweeps, and a line with file, field and remedy for each
         marker that cannot be read.
     """
     sweeps, reasons = [], []
     for path in sorted(SWEEPS_DIR.glob('[!.]*.json')):
+        if not path.name.startswith(prefix):
+            continue
         try:
             sweeps.append(load_sweep(path))
         except textfile.MissingFileError:
@@ -266,7 +269,7 @@ def load_sweep(path: Path) -> Sweep:
     if not run_id.is_sweep(sweep.id) or sweep.id != path.stem:
         raise fields.error('id', "is not the file's name. Restore the file")
     fields.integer('runs', 1, _MAX_RUNS)
-    fields.integer('size_bytes', 1, _MAX_BYTES)
+    fields.integer('size_bytes', 1, MAX_BYTES)
     _check_time(fields, 'started')
     fields.identifier('tuning')
     fields.identifier('os_profile')
@@ -322,7 +325,7 @@ def resume_or_begin(
         of the sweep to resume.
     :returns: the sweep, and whether it is resumed.
     """
-    sweeps, reasons = load_usable()
+    sweeps, reasons = load_usable('quick-')
     if reasons:
         raise errors.InputError(reasons[0])
     for sweep in reversed(sweeps):

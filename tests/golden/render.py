@@ -423,6 +423,23 @@ def tasks() -> Iterator[tuple[str, str]]:
                 ],
             }
             cases = [first, {**first, 'kit': '/opt/kit', 'allow': ['caps']}]
+        elif path.stem == 'study':
+            cases = [
+                {
+                    'sweep': 'mine',
+                    'workloads': [
+                        {
+                            'title': 'i2, pass 2',
+                            'sweep': 'mine-v1',
+                            'configuration': 'i2-c1-m1-local-shared-pinned',
+                            'first_index': 1,
+                            'size': 100,
+                            'replication': 2,
+                            'setup': {'tuning': 'stock'},
+                        }
+                    ],
+                }
+            ]
         elif path.stem == 'quick':
             cases = [{}, common, {'configurations': ['i1'], 'size_bytes': 200}]
         else:

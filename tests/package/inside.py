@@ -66,11 +66,14 @@ def check_tasks() -> list[str]:
     paths = sorted(Path(share.RALLY_TASKS).glob('*.yaml'))
     for path in paths:
         arguments = {}
-        if path.name == 'sweep.yaml':
+        if path.name in ('study.yaml', 'sweep.yaml'):
             workload = {
+                'title': 'i1, pass 1',
+                'sweep': 'mine-v1',
                 'configuration': 'i1',
                 'first_index': 0,
                 'sizes': [100_000_000],
+                'size': 100_000_000,
             }
             arguments = {'sweep': 'mine', 'workloads': [workload]}
         try:

@@ -24,6 +24,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ('cluster',),
     ('tpcxhs',),
     ('sweep', 'report', 'lab', 'accept'),
+    ('study',),
     ('cli', 'rally_plugins', 'tempest_plugin'),
 )
 LEVEL = {room: n for n, rooms in enumerate(LEVELS) for room in rooms}

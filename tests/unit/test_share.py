@@ -13,6 +13,7 @@ LINKS = {
     'flavors': 'flavors',
     'heat-templates': 'heat-templates',
     'rally-tasks': 'rally-tasks',
+    'studies': 'studies',
     'etc/ceph-ansible': 'ceph-ansible',
     'etc/cephadm': 'cephadm',
     'etc/extra-specs.yaml': 'extra-specs.yaml',
@@ -36,6 +37,7 @@ class Share(testtools.TestCase):
             share.HOST_PROFILES,
             share.LAB,
             share.RALLY_TASKS,
+            share.STUDIES,
             share.SCHEMAS,
             share.SHELL,
         ):

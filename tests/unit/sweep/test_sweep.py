@@ -367,6 +367,16 @@ class StateTest(testtools.TestCase):
         _, again = sweep_store.resume_or_begin([parse('i1')], 2, 1000)
         self.assertFalse(again)
 
+    def test_an_older_marker_of_a_strategy_does_not_stop_the_demo(
+        self,
+    ) -> None:
+        sweep_store.create_sweep([parse('i1')], 2, 1000)
+        path = self.top / 'sweeps_dir' / 'sweep-20261121-054500-8f4a.json'
+        path.write_text('{"finished": false}', 'utf-8')
+        self.assertEqual(1, len(sweep_store.load_usable()[1]))
+        _, again = sweep_store.resume_or_begin([parse('i1')], 2, 1000)
+        self.assertTrue(again)
+
     def test_names(self) -> None:
         self.assertEqual('quick-1', sweep_store.check_name('quick-1'))
         for name in ('', '../x', 'a/b', '-x'):

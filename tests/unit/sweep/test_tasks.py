@@ -27,8 +27,10 @@ from tests.unit.results import factory
 
 FOLDER = share.RALLY_TASKS
 TASKS = jinja2.Environment(loader=jinja2.FileSystemLoader(FOLDER))
+#: Tasks of commands, which name every workload.
+OF_COMMANDS = ('study.yaml', 'sweep.yaml')
 NAMES = sorted(
-    path.name for path in FOLDER.glob('*.yaml') if path.name != 'sweep.yaml'
+    path.name for path in FOLDER.glob('*.yaml') if path.name not in OF_COMMANDS
 )
 
 SLAS = {
@@ -108,7 +110,7 @@ class TaskTest(testtools.TestCase):
         rally = api._Task.__new__(api._Task)
         for path in sorted(FOLDER.glob('*.yaml')):
             task_args = {'sweep': 'mine', 'workloads': []}
-            if path.name != 'sweep.yaml':
+            if path.name not in OF_COMMANDS:
                 del task_args['workloads']
             text = path.read_text()
             rally.render_template(text, str(FOLDER), **task_args)
@@ -139,7 +141,7 @@ class TaskTest(testtools.TestCase):
             accepted = set(
                 error.args[0].partition('choose one of ')[2].split(', ')
             )
-            if path.name == 'sweep.yaml':
+            if path.name in OF_COMMANDS:
                 used |= {'sweep', 'workloads'}
             if "from 'options.j2'" in text:
                 # Tasks may set these two themselves.

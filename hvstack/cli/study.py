@@ -1,0 +1,400 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack study list|show|plan|report``: studies and their verdicts."""
+
+import argparse
+import json
+from dataclasses import replace
+from typing import Any
+
+from cliff.command import Command
+from cliff.lister import Lister
+from cliff.show import ShowOne
+
+from hvstack import conf, errors, host_profiles, paths
+from hvstack.cli import arguments
+from hvstack.cli.options import add_cloud
+from hvstack.cloud import connection
+from hvstack.cluster import baseline_hosts
+from hvstack.model import compute_backends
+from hvstack.report.sweep_report import format_size
+from hvstack.results import record
+from hvstack.study import (
+    definition,
+    study_page,
+    study_report,
+    study_run,
+    study_store,
+)
+from hvstack.study.study_store import StartedStudy
+from hvstack.sweep import capabilities, forecast, sweep_store
+from hvstack.tpcxhs.workload import parse_size
+
+FORMS = ('table', 'json', 'html')
+
+
+class List(Lister):
+    """List the studies of the package, or the started studies."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--started',
+            action='store_true',
+            help='List the started studies instead, the oldest first.',
+        )
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        if parsed_args.started:
+            return self._list_started()
+        return ('Name', 'Paper', 'Covers', 'Variants', 'Claims', 'Question'), [
+            (
+                study.name,
+                study.paper,
+                ', '.join(study.covers),
+                len(study.variants),
+                len(study.claims),
+                study.question,
+            )
+            for study in definition.list_studies()
+        ]
+
+    def _list_started(
+        self,
+    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Return a row for each started study."""
+        studies, reasons = study_store.list_started()
+        for reason in reasons:
+            self.app.stderr.write(f'{reason}\n')
+        return ('ID', 'Study', 'Started', 'State', 'Passes', 'Bytes'), [
+            (
+                started.id,
+                started.study.name,
+                started.started,
+                'finished' if started.finished else 'unfinished',
+                started.study.passes,
+                started.study.size_bytes,
+            )
+            for started in studies
+        ]
+
+
+class Show(ShowOne):
+    """Show the question, the variants and the rules of a study."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        add_study(parser)
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        study = definition.load(parsed_args.study)
+        columns = {
+            'Name': study.name,
+            'Question': study.question,
+            'Paper': study.paper,
+            'Covers': ', '.join(study.covers),
+            'Passes': study.passes,
+            'Data': format_size(study.size_bytes),
+            'Variants': '\n'.join(
+                f'{variant.name}: {variant.describe()}'
+                for variant in study.variants
+            ),
+            'Claims': '\n'.join(
+                f'{claim.text} ({claim.variant} against {claim.against}'
+                + (f', {claim.phase}' if claim.phase else '')
+                + f': {claim.rule.describe()})'
+                for claim in study.claims
+            ),
+            'Note': study.note,
+        }
+        return tuple(columns), tuple(columns.values())
+
+
+class Plan(Command):
+    """Show the runs of a study, their sizes and their duration.
+
+    The command starts nothing. With --task-args, it creates the study and
+    writes the arguments of its Rally task, for 'rally task start'.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        add_study(parser)
+        add_execution(parser)
+        add_cloud(
+            parser,
+            'Name of the cloud whose capabilities limit the plan, as in '
+            'clouds.yaml, or envvars for the cloud of the OS_* variables '
+            '(default: no cloud)',
+        )
+        parser.add_argument(
+            '--task-args',
+            type=arguments.path,
+            metavar='FILE',
+            help='Create the study, and write the arguments for the Rally '
+            "task 'study' to this file.",
+        )
+        parser.add_argument(
+            '-f',
+            '--format',
+            choices=('table', 'json'),
+            default='table',
+            help='Format of the plan (default: table).',
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        started = prepare(
+            parsed_args, create=parsed_args.task_args is not None
+        )
+        if parsed_args.task_args:
+            text = json.dumps(
+                study_run.build_arguments(started, started.list_steps())
+            )
+            paths.write_output(parsed_args.task_args, text + '\n')
+        plan = _build_plan(started)
+        if parsed_args.format == 'json':
+            self.app.stdout.write(json.dumps(plan, indent=1) + '\n')
+            return
+        self.app.stdout.write('\n'.join(_format_plan(plan)) + '\n')
+
+
+class Report(Command):
+    """Judge the claims of a started study from its run records."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'id',
+            nargs='?',
+            metavar='ID',
+            help='ID of the started study (default: the newest study).',
+        )
+        parser.add_argument(
+            '-f',
+            '--format',
+            choices=FORMS,
+            default='table',
+            help='Format of the report (default: table).',
+        )
+        parser.add_argument(
+            '--html',
+            type=arguments.path,
+            metavar='FILE',
+            help='Write the page to a file, like -f html -o FILE.',
+        )
+        parser.add_argument(
+            '-o',
+            '--output',
+            type=arguments.path,
+            metavar='FILE',
+            help='File to write (default: standard output).',
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        form, output = parsed_args.format, parsed_args.output
+        if parsed_args.html:
+            form, output = 'html', parsed_args.html
+        text = render(select(parsed_args.id), form)
+        if output is not None:
+            paths.write_output(output, text)
+            return
+        stream = self.app.stdout
+        if form == 'html':
+            # The page has scripts, in which escapes would be wrong.
+            stream = getattr(stream, 'raw', stream)
+        stream.write(text)
+
+
+def add_study(parser: argparse.ArgumentParser) -> None:
+    """Add the argument that names a study."""
+    parser.add_argument(
+        'study',
+        metavar='STUDY',
+        help="Name of a study, see 'hvstack study list', or path of its YAML "
+        'file.',
+    )
+
+
+def add_execution(parser: argparse.ArgumentParser) -> None:
+    """Add the options for passes, size, hosts and backend."""
+    parser.add_argument(
+        '--passes',
+        type=arguments.count,
+        metavar='N',
+        help='Number of passes, each with a run of every variant on a new '
+        'cluster (default: that of the study).',
+    )
+    parser.add_argument(
+        '--size',
+        type=parse_size,
+        help='Size of the data of a run, before the factor of a variant '
+        '(default: that of the study).',
+    )
+    parser.add_argument(
+        '--host',
+        metavar='PROFILE',
+        type=host_profiles.absolute,
+        help="Host profile of the workers' hosts (default: host_profile of "
+        'hvstack.conf).',
+    )
+    parser.add_argument(
+        '--backend',
+        choices=compute_backends.BACKENDS,
+        help='Compute backend of these hosts (default: that of the cloud, or '
+        'backend of hvstack.conf).',
+    )
+
+
+def prepare(parsed_args: argparse.Namespace, *, create: bool) -> StartedStudy:
+    """Return a study with the variants that a cloud can have.
+
+    :param parsed_args: arguments of :func:`add_study` and
+        :func:`add_execution`.
+    :param create: write the marker of the study.
+    :raises hvstack.errors.InputError: no claim can be tested, or the backend
+        is unknown.
+    """
+    study = definition.load(parsed_args.study)
+    study = replace(
+        study,
+        passes=parsed_args.passes or study.passes,
+        size_bytes=parsed_args.size or study.size_bytes,
+    )
+    options = conf.load()
+    host = parsed_args.host or options.cloud.host_profile
+    profile = host_profiles.load(host)
+    conn = None
+    backend: str | None
+    if parsed_args.os_cloud:
+        conn = connection.connect(parsed_args.os_cloud)
+        backend = capabilities.get_backend(
+            conn, profile, parsed_args.backend or options.cloud.backend
+        )
+    else:
+        backend = (
+            parsed_args.backend
+            or options.cloud.backend
+            or baseline_hosts.lab_backend(profile)
+        )
+    if not backend:
+        raise errors.InputError(
+            'Cannot plan the study: the compute backend is unknown. Use '
+            '--backend or --os-cloud.'
+        )
+    skipped = study_run.find_impossible(conn, study, host, backend, options)
+    study_run.require_testable(study, skipped)
+    if create:
+        return study_store.create(study, host, backend, skipped)
+    return StartedStudy('', study, '', host, backend, skipped)
+
+
+def _build_plan(started: StartedStudy) -> dict[str, Any]:
+    """Return the plan of a study as plain data."""
+    study = started.study
+    variants = []
+    records = record.load_usable(sweep_store.RECORDS_DIR)[0]
+    seconds: float | None = 0.0
+    for variant in study.variants:
+        size = study.get_size(variant)
+        run, setup = forecast.compute_median_times(records, size)
+        is_measured = variant.name not in started.skipped
+        if is_measured:
+            seconds = (
+                None
+                if run is None or seconds is None
+                else seconds + study.passes * (run + (setup or 0))
+            )
+        variants.append(
+            {
+                'name': variant.name,
+                'settings': variant.describe(),
+                'size_bytes': size,
+                'run_seconds': run,
+                'setup_seconds': setup,
+                'skipped': started.skipped.get(variant.name, ''),
+            }
+        )
+    return {
+        'study': study.name,
+        'id': started.id,
+        'question': study.question,
+        'host': started.host,
+        'backend': started.backend,
+        'passes': study.passes,
+        'runs': len(started.list_steps()),
+        'seconds': seconds,
+        'variants': variants,
+        'claims': [
+            f'{claim.text} Holds for {claim.rule.describe()}.'
+            for claim in study.claims
+        ],
+        'note': study.note,
+    }
+
+
+def _format_plan(plan: dict[str, Any]) -> list[str]:
+    lines = [plan['question']]
+    if plan['id']:
+        lines.append(f'ID: {plan["id"]}')
+    for variant in plan['variants']:
+        state = (
+            f'skipped: {variant["skipped"]}'
+            if variant['skipped']
+            else format_size(variant['size_bytes'])
+        )
+        lines.append(f'{variant["name"]} ({variant["settings"]}): {state}')
+    lines += plan['claims']
+    seconds = plan['seconds']
+    duration = (
+        'no record of a run of each size says how long it takes'
+        if seconds is None
+        else f'about {seconds / 60:.0f} minutes by the records of such runs'
+    )
+    lines.append(
+        f'{plan["runs"]} runs on new clusters in {plan["passes"]} passes: '
+        f'{duration}'
+    )
+    if plan['note']:
+        lines.append(plan['note'])
+    return lines
+
+
+def select(study_id: str | None) -> StartedStudy:
+    """Return a started study.
+
+    :param study_id: ID of the study; None selects the newest study.
+    :raises hvstack.errors.InputError: no study was started, or none has this
+        ID.
+    """
+    if study_id is not None:
+        return study_store.load(study_id)
+    studies, _ = study_store.list_started()
+    if not studies:
+        raise errors.InputError(
+            f'Cannot find a started study ({study_store.STUDIES_DIR}): the '
+            "directory contains none. Run 'hvstack study run STUDY'."
+        )
+    return studies[-1]
+
+
+def render(started: StartedStudy, form: str) -> str:
+    """Return the report of a study.
+
+    :param started: the study.
+    :param form: one of :data:`FORMS`.
+    """
+    report = study_report.build_report(
+        started, study_store.load_records(started, sweep_store.open_store())
+    )
+    if form == 'json':
+        return json.dumps(study_report.to_mapping(report), indent=1) + '\n'
+    if form == 'html':
+        return study_page.build_page(report)
+    return study_page.format_text(report)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack study run|resume``: execute a study by Rally."""
+
+import argparse
+
+from cliff.command import Command
+
+from hvstack import errors, extras
+from hvstack.cli import study as study_commands
+from hvstack.cli.options import add_cloud
+from hvstack.cli.sweep import ready
+from hvstack.cloud import connection, lease, selection
+from hvstack.progress import Progress
+from hvstack.study import study_page, study_report, study_run
+from hvstack.study.study_store import StartedStudy, StudyRecords
+from hvstack.sweep import recovery
+
+
+class _Running(Command):
+    """Common part of starting and resuming a study."""
+
+    def execute(self, started: StartedStudy, os_cloud: str) -> None:
+        """Execute the remaining runs, then print the verdicts.
+
+        :raises hvstack.errors.PartlyFailedError: a variant failed for good;
+            the study continued with the others.
+        """
+        progress = Progress()
+        progress.say(f'study {started.id}')
+        for name, reason in started.skipped.items():
+            progress.say(f'skipped: {name}: {reason}')
+        conn = connection.connect(os_cloud)
+        # Such as the lease of a study that was killed.
+        for line in recovery.recover([conn]):
+            progress.say(f'restored: {line}')
+
+        def say_verdicts(stored: StudyRecords) -> None:
+            for result in study_report.build_report(started, stored).claims:
+                if result.percent is not None:
+                    progress.say(
+                        f'so far: {result.claim.variant} against '
+                        f'{result.claim.against}: '
+                        f'{study_page.format_percent(result.percent)}, '
+                        f'{result.verdict}'
+                    )
+
+        with lease.held(conn, progress):
+            try:
+                with progress.stage('study'):
+                    stored = study_run.run_study(
+                        started, progress, say_verdicts
+                    )
+            finally:
+                for line in recovery.recover([conn]):
+                    progress.say(f'restored: {line}')
+        self.app.stdout.write(study_commands.render(started, 'table'))
+        self.app.stdout.write(
+            f"Page: 'hvstack study report {started.id} --html FILE'\n"
+        )
+        if stored.failed:
+            raise errors.PartlyFailedError(
+                f'{len(stored.failed)} variants failed '
+                f'({", ".join(stored.failed)}), the others were measured: '
+                f"'hvstack study report {started.id}' names the reasons"
+            )
+
+
+class Run(_Running):
+    """Run a study and judge its claims.
+
+    Every run leaves a record. After an interruption, 'study resume' continues
+    the study. The exit status is 6 if a variant failed permanently.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        study_commands.add_study(parser)
+        study_commands.add_execution(parser)
+        add_cloud(parser)
+        return parser
+
+    @extras.required('rally')
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        progress = Progress()
+        parsed_args.os_cloud = selection.choose(parsed_args.os_cloud)
+        cloud = ready(parsed_args.os_cloud, progress)
+        started = study_commands.prepare(parsed_args, create=True)
+        self.execute(started, cloud)
+
+
+class Resume(_Running):
+    """Resume a study; valid runs are never repeated."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'id',
+            nargs='?',
+            metavar='ID',
+            help='ID of the started study (default: the newest study).',
+        )
+        add_cloud(parser)
+        return parser
+
+    @extras.required('rally')
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        started = study_commands.select(parsed_args.id)
+        cloud = ready(parsed_args.os_cloud, Progress())
+        self.execute(started, cloud)

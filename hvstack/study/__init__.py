@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Studies: experiments of papers, or of users, that end in verdicts."""

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports of studies as text and as pages."""
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from hvstack.report import paper_figures
+from hvstack.report.chart_base import (
+    COLOURS,
+    PAPER,
+    Chart,
+    build_error_bars,
+    build_rows_layout,
+    escape_text,
+)
+from hvstack.report.html import render_template
+from hvstack.report.sweep_report import format_size
+from hvstack.results.stats import Percent
+from hvstack.study.definition import PHASES
+from hvstack.study.study_report import (
+    ClaimResult,
+    PlottedPoint,
+    StudyReport,
+    VariantRow,
+    find_table,
+)
+
+_WIDTH = 79
+
+
+def format_text(report: StudyReport) -> str:
+    """Return a report for a terminal; it ends with the verdicts."""
+    study = report.started.study
+    lines = [f'Study {report.started.id}', *_wrap(study.question), '']
+    lines += [line for note in report.notes for line in _wrap(note)]
+    lines.append('')
+    lines += _format_table(
+        ('variant', 'data', 'runs', 'total s', *PHASES),
+        [_list_cells(row) for row in report.rows],
+    )
+    for row in report.rows:
+        if row.reason:
+            lines += _wrap(f'{row.variant.name}: {row.reason}')
+    lines.append('')
+    for result in report.claims:
+        lines += _wrap(f'{result.verdict.upper()}: {result.claim.text}')
+        lines += [
+            f'  {line}'
+            for line in textwrap.wrap(format_evidence(result), _WIDTH - 2)
+        ]
+    lines += ['', *_wrap(report.headline)]
+    return '\n'.join(lines) + '\n'
+
+
+def format_evidence(result: ClaimResult) -> str:
+    """Return what a verdict is based on."""
+    claim = result.claim
+    parts = [
+        f'{claim.variant} against {claim.against}'
+        + (f', {claim.phase}' if claim.phase else ''),
+        f'{format_percent(result.percent)}'
+        if result.percent
+        else result.reason,
+        f'the claim holds for {claim.rule.describe()}',
+    ]
+    if result.published:
+        parts.append(f'paper: {result.published}')
+    return '; '.join(parts) + '.'
+
+
+def format_percent(percent: Percent) -> str:
+    """Return a rate in percent with its interval and its runs."""
+    if percent.low is None or percent.high is None:
+        interval = 'no interval'
+    else:
+        interval = f'{percent.low:.1f} to {percent.high:.1f}'
+    return (
+        f'{percent.percent:.1f} % of the rate ({interval}, {percent.runs} '
+        f'against {percent.baseline_runs} clusters)'
+    )
+
+
+def _wrap(text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, break_on_hyphens=False)
+
+
+def _list_cells(row: VariantRow) -> tuple[str, ...]:
+    seconds = row.seconds
+    total = row.total_seconds
+    return (
+        row.variant.name,
+        format_size(row.size_bytes),
+        str(len(row.valid)),
+        '' if total is None else f'{total:.1f}',
+        *(
+            f'{seconds[phase]:.1f}' if phase in seconds else ''
+            for phase in PHASES
+        ),
+    )
+
+
+def _format_table(
+    head: Sequence[str], rows: Iterable[Sequence[str]]
+) -> list[str]:
+    table = [tuple(head), *map(tuple, rows)]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return [
+        '  '.join(
+            cell.ljust(width) if not index else cell.rjust(width)
+            for index, (cell, width) in enumerate(
+                zip(row, widths, strict=True)
+            )
+        ).rstrip()
+        for row in table
+    ]
+
+
+def build_page(report: StudyReport) -> str:
+    """Return the page of a study: paper and measurement with the same axes."""
+    study = report.started.study
+    charts = [_build_claim_chart(report)]
+    if report.points:
+        charts.insert(0, _build_paper_chart(report))
+    return render_template(
+        'study.html.j2',
+        charts,
+        report=report,
+        study=study,
+        paper=paper_figures.load_figures().papers.get(study.paper, {}),
+        cells=[
+            (_list_cells(row), row.variant.describe(), row.reason)
+            for row in report.rows
+        ],
+        phases=PHASES,
+        claims=[(result, format_evidence(result)) for result in report.claims],
+        facts=_list_facts(report),
+    )
+
+
+def _list_facts(report: StudyReport) -> list[tuple[str, str]]:
+    """Return the differences between this system and that of the paper."""
+    runs = [run for row in report.rows for run in row.valid]
+    started = report.started
+    facts = [
+        ('study', started.id),
+        ('started', started.started),
+        ('passes', str(started.study.passes)),
+        ('host profile', started.host),
+        ('compute backend', started.backend),
+    ]
+    if runs:
+        first = runs[0].sut.facts
+        hosts = first.get('hosts')
+        facts += [
+            ('hosts', str(len(hosts) if isinstance(hosts, list) else hosts)),
+            (
+                'replication',
+                ', '.join(sorted({str(run.replication) for run in runs})),
+            ),
+        ]
+        facts += [
+            (name, str(first[name]))
+            for name in ('cpu_model', 'kernel', 'hadoop', 'jre', 'tuning')
+            if first.get(name)
+        ]
+    return facts
+
+
+def _build_paper_chart(report: StudyReport) -> Chart:
+    """Return the chart of the paper's table and the measured rates."""
+    table = find_table(report.started)
+    points = report.points
+    base = report.reference
+    traces: list[dict[str, Any]] = []
+    published = [point for point in points if point.published is not None]
+    if table is not None and published:
+        traces.append(
+            {
+                'type': 'scatter',
+                'mode': 'markers',
+                'name': f'Paper: {table.paper}, {table.source}',
+                'x': [point.published for point in published],
+                'y': [escape_text(point.name) for point in published],
+                'marker': {
+                    'symbol': 'diamond-open',
+                    'size': 12,
+                    'color': PAPER,
+                    'line': {'width': 2},
+                },
+                'hovertemplate': '%{y}: %{x:.1f} %<extra></extra>',
+            }
+        )
+    traces += _build_traces(
+        [(p.name, p.percent) for p in points if p.percent is not None]
+    )
+    missing = [
+        f'{point.name}: not measured or not comparable'
+        for point in points
+        if point.percent is None and point.name != base
+    ]
+    return Chart(
+        name='paper',
+        title=f'Rates in percent of {base}'
+        + (f', with {table.paper}, {table.source}' if table else ''),
+        caption='Hollow diamonds: the paper, not measured here. Filled '
+        'points: measured, with intervals that hold together with 95 %. '
+        f'{base} is 100 %.',
+        traces=traces,
+        layout=build_rows_layout(f'% of {base}', len(points)),
+        head=('Variant', 'Paper, %', 'Measured, %', 'Interval'),
+        rows=[_list_point_cells(point, base) for point in points],
+        missing=missing,
+    )
+
+
+def _list_point_cells(point: PlottedPoint, base: str) -> tuple[str, ...]:
+    published = '' if point.published is None else f'{point.published:.1f}'
+    percent = point.percent
+    if percent is None:
+        measured = '100 (reference)' if point.name == base else ''
+        return point.name, published, measured, ''
+    interval = (
+        ''
+        if percent.low is None or percent.high is None
+        else f'{percent.low:.1f} to {percent.high:.1f}'
+    )
+    return point.name, published, f'{percent.percent:.1f}', interval
+
+
+def _build_traces(
+    items: Sequence[tuple[str, Percent]],
+) -> list[dict[str, Any]]:
+    if not items:
+        return []
+    return [
+        {
+            'type': 'scatter',
+            'mode': 'markers',
+            'name': 'Measured',
+            'x': [percent.percent for _, percent in items],
+            'y': [escape_text(name) for name, _ in items],
+            'error_x': build_error_bars(percent for _, percent in items),
+            'marker': {'size': 10, 'color': COLOURS[0]},
+            'hovertemplate': '%{y}: %{x:.1f} %<extra></extra>',
+        }
+    ]
+
+
+def _build_claim_chart(report: StudyReport) -> Chart:
+    """Return the chart of the intervals of all claims."""
+    items = [
+        (f'{number}. {result.claim.variant} / {result.claim.against}', result)
+        for number, result in enumerate(report.claims, 1)
+    ]
+    return Chart(
+        name='claims',
+        title='Intervals of the claims',
+        caption='Rate of a variant in percent of another variant. The '
+        'intervals hold together with 95 %.',
+        traces=_build_traces(
+            [
+                (name, result.percent)
+                for name, result in items
+                if result.percent is not None
+            ]
+        ),
+        layout=build_rows_layout('% of the other variant', len(items)),
+        head=('Claim', 'Holds for', 'Measured', 'Verdict'),
+        rows=[
+            (
+                name,
+                result.claim.rule.describe(),
+                format_percent(result.percent) if result.percent else '',
+                result.verdict,
+            )
+            for name, result in items
+        ],
+        missing=[
+            f'{name}: {result.reason}'
+            for name, result in items
+            if result.percent is None
+        ],
+    )

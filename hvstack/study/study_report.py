@@ -1,0 +1,519 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of a study: rates of the variants, and verdicts on the claims.
+
+The estimator is that of a sweep: effects of variants and passes by least
+squares on log rates, with the cluster as the unit. The intervals of all claims
+hold together with a probability of 95 % (Bonferroni), because a study judges
+all of its claims.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from hvstack.model import compute_backends
+from hvstack.model.configuration import Configuration
+from hvstack.report import paper_figures
+from hvstack.report.paper_figures import PublishedTable
+from hvstack.report.sweep_report import BACKEND_NOTES, DERIVED_NOTE
+from hvstack.results import comparability, estimator, quantiles, stats
+from hvstack.results.estimator import ClusterRate, SweepFit
+from hvstack.results.passes import require_location
+from hvstack.results.record_data import RunRecord
+from hvstack.results.stats import Percent
+from hvstack.study import verdicts
+from hvstack.study.definition import PHASES, Claim, Variant
+from hvstack.study.study_store import StartedStudy, StudyRecords
+
+FORMAT = 1
+#: Facts of a record that a setting of a variant changes.
+_FACTS_BY_SETTING = {
+    'size_factor': ('size_bytes',),
+    'replication': ('replication',),
+    'tuning': ('tuning', 'hadoop_profile'),
+    'os_profile': ('os_profile', 'thp'),
+    'disks': ('data_disks', 'host_disks', 'storage'),
+    'volume_type': ('data_disks', 'host_disks', 'storage', 'disk'),
+    'copies': ('storage', 'disk'),
+    'osd_groups': ('storage', 'disk'),
+    'hadoop': ('job_settings',),
+}
+
+
+@dataclass(frozen=True)
+class VariantRow:
+    """Results of a variant.
+
+    :param variant: the variant.
+    :param size_bytes: size of the data in bytes.
+    :param valid: valid runs.
+    :param reason: why the variant was not measured or failed; empty if it was
+        measured.
+    """
+
+    variant: Variant
+    size_bytes: int
+    valid: tuple[RunRecord, ...] = ()
+    reason: str = ''
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Mean seconds of each phase that a claim can name."""
+        return {
+            name: math.fsum(map(_PhaseTime(name), self.valid))
+            / len(self.valid)
+            for name in PHASES
+            if self.valid
+        }
+
+    @property
+    def total_seconds(self) -> float | None:
+        """Mean seconds of a run; None without a run."""
+        if not self.valid:
+            return None
+        total = math.fsum(run.total_seconds for run in self.valid)
+        return total / len(self.valid)
+
+
+@dataclass(frozen=True)
+class _PhaseTime:
+    """Function that returns the seconds of a phase of a run.
+
+    :param phase: name of the phase; empty for the whole run.
+    """
+
+    phase: str
+
+    def __call__(self, run: RunRecord) -> float:
+        if not self.phase:
+            return run.total_seconds
+        return math.fsum(
+            phase.seconds for phase in run.phases if phase.name == self.phase
+        )
+
+
+@dataclass(frozen=True)
+class ClaimResult:
+    """Result of a claim.
+
+    :param claim: the claim.
+    :param verdict: one of :data:`hvstack.study.verdicts.VERDICTS`.
+    :param percent: rate of the variant in percent of the other one; None
+        without a comparison.
+    :param reason: why there is no comparison; empty with one.
+    :param published: number of the paper as text; empty without any.
+    """
+
+    claim: Claim
+    verdict: str
+    percent: Percent | None = None
+    reason: str = ''
+    published: str = ''
+
+
+@dataclass(frozen=True)
+class PlottedPoint:
+    """Rate of a variant in percent of the first variant with a row.
+
+    :param name: name of the variant.
+    :param percent: measured rate; None without a comparison.
+    :param published: rate of the paper; None without any.
+    """
+
+    name: str
+    percent: Percent | None
+    published: float | None
+
+
+@dataclass(frozen=True)
+class StudyReport:
+    """Results of a study.
+
+    :param started: the started study.
+    :param rows: rows of the variants.
+    :param claims: results of the claims.
+    :param points: comparison with the table of the paper.
+    :param reference: name of the variant that is 100 % in ``points``.
+    :param pending: number of remaining runs.
+    :param notes: limits of the verdicts, which every form must contain.
+    """
+
+    started: StartedStudy
+    rows: tuple[VariantRow, ...]
+    claims: tuple[ClaimResult, ...]
+    points: tuple[PlottedPoint, ...]
+    reference: str
+    pending: int
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def headline(self) -> str:
+        """Summary of the verdicts in one sentence."""
+        counts = [
+            f'{count} {verdict}'
+            for verdict in verdicts.VERDICTS
+            if (count := [r.verdict for r in self.claims].count(verdict))
+        ]
+        state = (
+            f' {self.pending} runs remain, so the verdicts are preliminary.'
+            if self.pending
+            else ''
+        )
+        number = len(self.claims)
+        return (
+            f'Of {number} claim{"s" if number > 1 else ""}: '
+            f'{", ".join(counts)}.{state}'
+        )
+
+
+def build_report(started: StartedStudy, stored: StudyRecords) -> StudyReport:
+    """Return the results of a study so far.
+
+    :param started: the study.
+    :param stored: its records.
+    :raises hvstack.errors.InputError: a record does not contain its cluster
+        and its pass.
+    """
+    rows = tuple(
+        _build_row(started, stored, variant)
+        for variant in started.study.variants
+    )
+    by_name = {row.variant.name: row for row in rows}
+    fits = {
+        phase: _fit(rows, phase)
+        for phase in {'', *(claim.phase for claim in started.study.claims)}
+    }
+    claims = tuple(
+        _judge(claim, by_name, fits[claim.phase], started)
+        for claim in started.study.claims
+    )
+    points, reference = _compare_with_table(started, by_name, fits)
+    return StudyReport(
+        started,
+        rows,
+        claims,
+        points,
+        reference,
+        len(stored.pending),
+        tuple(_list_notes(started, rows)),
+    )
+
+
+def _build_row(
+    started: StartedStudy, stored: StudyRecords, variant: Variant
+) -> VariantRow:
+    size = started.study.get_size(variant)
+    reason = started.skipped.get(variant.name, '') or stored.failed.get(
+        variant.name, ''
+    )
+    valid = [
+        run
+        for run in stored.records.get(variant.name, [])
+        if run.valid and run.size_bytes == size
+    ]
+    for run in valid[1:]:
+        lines = comparability.list_record_differences(run, valid[0])
+        if lines and not reason:
+            reason = f'Its runs are not comparable: {"; ".join(lines)}'
+    return VariantRow(variant, size, tuple(valid), reason)
+
+
+def _fit(rows: Sequence[VariantRow], phase: str) -> SweepFit | None:
+    """Return the effects of the variants on the rate of a phase."""
+    get_seconds = _PhaseTime(phase)
+    clusters = [
+        ClusterRate(
+            row.variant.name,
+            run.index,
+            math.log(run.size_bytes / get_seconds(run)),
+            datetime.fromisoformat(run.started).timestamp() / 3600,
+        )
+        for row in rows
+        if not row.reason
+        for run in row.valid
+        # A cluster is a run: every run of a study has a new one.
+        if require_location(run) and get_seconds(run) > 0
+    ]
+    return estimator.fit_sweep(clusters) if clusters else None
+
+
+def list_varied_facts(first: Variant, second: Variant) -> set[str]:
+    """Return the names of the facts in which two variants may differ."""
+    names = {
+        fact
+        for setting, facts in _FACTS_BY_SETTING.items()
+        if getattr(first, setting) != getattr(second, setting)
+        for fact in facts
+    }
+    targets = first.target, second.target
+    storages = {
+        target.storage
+        for target in targets
+        if isinstance(target, Configuration)
+    }
+    pinnings = {
+        target.disk_pinning
+        for target in targets
+        if isinstance(target, Configuration)
+    }
+    if len(storages) > 1 or len(pinnings) > 1:
+        names |= {'storage', 'data_disks', 'host_disks', 'disk'}
+    return names
+
+
+def _judge(
+    claim: Claim,
+    rows: Mapping[str, VariantRow],
+    fit: SweepFit | None,
+    started: StartedStudy,
+) -> ClaimResult:
+    """Return the verdict on a claim."""
+    published = _format_published(claim, started.study.paper)
+    pair = rows[claim.variant], rows[claim.against]
+    skipped = [
+        f'{row.variant.name}: {reason}'
+        for row in pair
+        if (reason := started.skipped.get(row.variant.name, ''))
+    ]
+    if skipped:
+        return ClaimResult(
+            *(claim, verdicts.NOT_TESTABLE, None, '; '.join(skipped)),
+            published,
+        )
+    reason = _find_obstacle(pair)
+    if reason or fit is None:
+        return ClaimResult(
+            *(claim, verdicts.UNDECIDED, None, reason or 'no valid run'),
+            published,
+        )
+    percent = _compare(
+        fit, claim.variant, claim.against, rows, len(started.study.claims)
+    )
+    return ClaimResult(
+        *(claim, claim.rule.judge(percent), percent),
+        reason='too few runs for an interval' if percent.low is None else '',
+        published=published,
+    )
+
+
+def _find_obstacle(pair: tuple[VariantRow, VariantRow]) -> str:
+    """Return why two variants cannot be compared; empty if they can."""
+    for row in pair:
+        if row.reason:
+            return f'{row.variant.name}: {row.reason}'
+        if not row.valid:
+            return f'{row.variant.name}: no valid run yet'
+    first, second = pair
+    runs = first.valid[0], second.valid[0]
+    emulated = [
+        run.sut.backend
+        for run in runs
+        if compute_backends.is_emulated(run.sut.backend)
+    ]
+    if emulated:
+        return f'backend {emulated[0]}: emulated CPUs are not compared'
+    lines = comparability.list_record_differences(
+        *runs, list_varied_facts(first.variant, second.variant)
+    )
+    if lines:
+        return f'Not comparable: {"; ".join(lines)}'
+    return ''
+
+
+def _compare(
+    fit: SweepFit,
+    name: str,
+    other: str,
+    rows: Mapping[str, VariantRow],
+    comparisons: int,
+) -> Percent:
+    """Return the rate of a variant in percent of another one.
+
+    :param fit: effects of the variants.
+    :param name: name of the variant.
+    :param other: name of the other variant.
+    :param rows: rows by the names of the variants.
+    :param comparisons: number of comparisons whose intervals hold together.
+    """
+    difference = fit.compare(name, other)
+    half = row_half = None
+    if difference.error is not None:
+        row_half = difference.error * quantiles.compute_t_quantile(
+            difference.degrees
+        )
+        level = 1 - (1 - quantiles.CONFIDENCE) / comparisons
+        half = difference.error * quantiles.compute_t_quantile(
+            difference.degrees, level
+        )
+    return stats.build_percent(
+        difference.log_ratio,
+        half,
+        difference.degrees,
+        [run.rate for run in rows[name].valid],
+        [run.rate for run in rows[other].valid],
+        row_half,
+    )
+
+
+def _format_published(claim: Claim, paper: str) -> str:
+    """Return the number of a paper as text; empty without any."""
+    if claim.published is None:
+        return ''
+    key = claim.published.source, claim.published.description
+    figures = paper_figures.load_figures()
+    for figure in figures.all_figures:
+        if (figure.source, figure.description) == key:
+            low, high = figure.bounds
+            text = f'{low:g}' if low == high else f'{low:g} to {high:g}'
+            return f'{figure.description}: {text} {figure.unit}'
+    for gain in figures.gains:
+        if (gain.source, gain.step) == key and gain.paper == paper:
+            return f'{gain.step} over {gain.over}: {gain.gain:+g} %'
+    raise KeyError(key)
+
+
+def find_table(started: StartedStudy) -> PublishedTable | None:
+    """Return the table of the paper; None without any."""
+    reference = started.study.table
+    if reference is None:
+        return None
+    return next(
+        table
+        for table in paper_figures.load_figures().all_tables
+        if table.paper == started.study.paper
+        and table.source == reference.source
+        and table.description.startswith(reference.description)
+    )
+
+
+def _compare_with_table(
+    started: StartedStudy,
+    rows: Mapping[str, VariantRow],
+    fits: Mapping[str, SweepFit | None],
+) -> tuple[tuple[PlottedPoint, ...], str]:
+    """Return each variant in percent of the first one, as the paper has it.
+
+    :returns: points, and the name of the variant that is 100 %.
+    """
+    table, reference = find_table(started), started.study.table
+    named = [item for item in rows.values() if item.variant.row or not table]
+    if len(named) < 2:
+        return (), ''
+    base, fit = named[0], fits['']
+    points = []
+    for row in named:
+        published = None
+        if table is not None and reference is not None:
+            amount, base_amount = (
+                math.fsum(
+                    table.get_number(item.variant.row, column)
+                    for column in reference.columns
+                )
+                for item in (row, base)
+            )
+            is_time = table.unit in ('s', 'min')
+            published = 100 * (
+                base_amount / amount if is_time else amount / base_amount
+            )
+        percent = None
+        if fit is not None and row is not base:
+            pair = row, base
+            if not _find_obstacle(pair):
+                percent = _compare(
+                    fit,
+                    row.variant.name,
+                    base.variant.name,
+                    rows,
+                    len(named) - 1,
+                )
+        points.append(PlottedPoint(row.variant.name, percent, published))
+    return tuple(points), base.variant.name
+
+
+def _list_notes(
+    started: StartedStudy, rows: Sequence[VariantRow]
+) -> list[str]:
+    """Return the limits of the verdicts, as a verdict must state them."""
+    records = [run for row in rows for run in row.valid]
+    notes = []
+    if any(run.derived for run in records):
+        notes.append(f'These figures are {DERIVED_NOTE}.')
+    for backend in sorted({run.sut.backend or '' for run in records}):
+        if backend in BACKEND_NOTES:
+            notes.append(f'{BACKEND_NOTES[backend]}.')
+    if any(run.sut.facts.get('scale_model') for run in records):
+        notes.append(
+            'Scale model: hosts report more CPUs than their cap has cores.'
+        )
+    in_memory = [
+        row.variant.name
+        for row in rows
+        for run in row.valid[:1]
+        if 0 < row.size_bytes <= _sum_memory_bytes(run)
+    ]
+    if in_memory:
+        notes.append(
+            'The data is smaller than the memory of the hosts, so disks are '
+            f'not measured: {", ".join(in_memory)}.'
+        )
+    low = sorted({run.replication for run in records if run.replication < 3})
+    if low:
+        notes.append(
+            f'Replication is {low[0]}: below the three copies that the '
+            'benchmark asks for.'
+        )
+    if started.study.note:
+        notes.append(started.study.note)
+    return notes
+
+
+def _sum_memory_bytes(run: RunRecord) -> float:
+    caps = run.sut.caps or run.observations.caps
+    return float(sum(cap.memory_mib or 0 for cap in caps.values())) * 2**20
+
+
+def to_mapping(report: StudyReport) -> dict[str, Any]:
+    """Return a report as plain data."""
+    started, study = report.started, report.started.study
+    return {
+        'format': FORMAT,
+        'id': started.id,
+        'study': study.name,
+        'question': study.question,
+        'paper': study.paper,
+        'covers': list(study.covers),
+        'passes': study.passes,
+        'remaining_runs': report.pending,
+        'headline': report.headline,
+        'confidence': quantiles.CONFIDENCE,
+        'notes': list(report.notes),
+        'variants': [
+            {
+                'name': row.variant.name,
+                'settings': row.variant.describe(),
+                'size_bytes': row.size_bytes,
+                'runs': len(row.valid),
+                'total_seconds': row.total_seconds,
+                'phase_seconds': row.seconds,
+                'reason': row.reason,
+                'records': [run.id for run in row.valid],
+            }
+            for row in report.rows
+        ],
+        'claims': [
+            {
+                'text': result.claim.text,
+                'variant': result.claim.variant,
+                'against': result.claim.against,
+                'phase': result.claim.phase or 'whole run',
+                'rule': result.claim.rule.describe(),
+                'verdict': result.verdict,
+                'reason': result.reason,
+                'published': result.published,
+                'percent': asdict(result.percent) if result.percent else None,
+            }
+            for result in report.claims
+        ],
+    }

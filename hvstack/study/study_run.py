@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Execution of studies by Rally, and checks before a study starts."""
+
+from collections.abc import Callable
+from typing import Any
+
+from openstack.connection import Connection
+
+from hvstack import errors, host_profiles
+from hvstack.cloud.volumes import Volumes
+from hvstack.cluster import baseline_hosts
+from hvstack.model.configuration import Configuration
+from hvstack.model.host import HostProfile
+from hvstack.progress import Progress
+from hvstack.study import study_store
+from hvstack.study.definition import Study, Variant
+from hvstack.study.study_store import StartedStudy, StudyRecords, StudyStep
+from hvstack.sweep import capabilities, rallytask, search_space, sweep_store
+
+#: Rally task that executes the runs of a study.
+TASK = 'study.yaml'
+
+
+def find_impossible(
+    conn: Connection | None,
+    study: Study,
+    host: str,
+    backend: str,
+    options: Any,
+) -> dict[str, str]:
+    """Return the variants that a cloud cannot have, with the reasons.
+
+    :param conn: connection of an administrator; None checks the profile of
+        the hosts and the backend alone.
+    :param study: the study.
+    :param host: name of the host profile of the workers.
+    :param backend: compute backend of the workers.
+    :param options: options of :mod:`hvstack.conf`.
+    :raises hvstack.errors.InputError: the host profile does not exist.
+    :raises hvstack.errors.CloudError: a service does not respond.
+    """
+    profile = host_profiles.load(host)
+    reasons = {}
+    for variant in study.variants:
+        reason = _explain_impossible(conn, variant, profile, backend, options)
+        if reason:
+            reasons[variant.name] = reason
+    return reasons
+
+
+def _explain_impossible(
+    conn: Connection | None,
+    variant: Variant,
+    profile: HostProfile,
+    backend: str,
+    options: Any,
+) -> str:
+    """Return why a cloud cannot have a variant; empty if it can."""
+    target = variant.target
+    if not isinstance(target, Configuration):
+        return ''
+    missing = []
+    details = {}
+    for name, capability in search_space.CAPABILITIES.items():
+        if conn is None or not capability.is_needed(target):
+            continue
+        if name == 'ceph' and variant.setup.keys() & _VOLUME_SETTINGS:
+            continue
+        reason = capabilities.explain_missing(
+            conn, name, profile, options.sweep
+        )
+        if reason:
+            missing.append(name)
+            details[capability.reason] = reason
+    try:
+        search_space.check_possible(
+            target,
+            profile,
+            backend,
+            missing,
+            variant.tuning
+            or options.hadoop.tuning
+            or baseline_hosts.default_tuning(profile.name),
+        )
+    except errors.InputError as exc:
+        text = str(exc)
+        return f'{text} ({details[text]})' if text in details else text
+    if conn is not None and variant.setup.keys() & _VOLUME_SETTINGS:
+        return capabilities.explain_missing_ceph(
+            conn,
+            Volumes(
+                variant.volume_type or Volumes.type,
+                variant.disks,
+                variant.copies,
+                variant.osd_groups,
+            ),
+        )
+    return ''
+
+
+#: Settings that name a volume type or its properties.
+_VOLUME_SETTINGS = frozenset({'volume_type', 'copies', 'osd_groups'})
+
+
+def require_testable(study: Study, skipped: dict[str, str]) -> None:
+    """Check that one claim at least can be tested.
+
+    :param study: the study.
+    :param skipped: reasons by the names of variants that are not possible.
+    :raises hvstack.errors.InputError: every claim needs a variant that is
+        not possible.
+    """
+    for claim in study.claims:
+        if claim.variant not in skipped and claim.against not in skipped:
+            return
+    reasons = '; '.join(
+        f'{name}: {reason}' for name, reason in skipped.items()
+    )
+    raise errors.InputError(
+        f"Cannot run the study '{study.name}': every claim needs a variant "
+        f'that this cloud cannot have ({reasons}). Use a cloud with these '
+        'capabilities, or another study.'
+    )
+
+
+def build_arguments(
+    started: StartedStudy, steps: list[StudyStep]
+) -> dict[str, rallytask.TaskArgument]:
+    """Return the arguments of :data:`TASK` for some runs.
+
+    :param started: the study.
+    :param steps: runs in order.
+    """
+    return {
+        'sweep': started.id,
+        'workloads': [_build_workload(step) for step in steps],
+    }
+
+
+def _build_workload(step: StudyStep) -> dict[str, rallytask.TaskArgument]:
+    variant = step.variant
+    workload: dict[str, rallytask.TaskArgument] = {
+        'title': f'{variant.name}, pass {step.pass_number + 1}',
+        'sweep': step.sweep,
+        'configuration': variant.target.name,
+        'first_index': step.pass_number,
+        'size': step.step.size_bytes,
+    }
+    if variant.replication:
+        workload['replication'] = variant.replication
+    if variant.setup:
+        workload['setup'] = variant.setup
+    return workload
+
+
+def run_study(
+    started: StartedStudy,
+    progress: Progress,
+    on_run: Callable[[StudyRecords], None] | None = None,
+) -> StudyRecords:
+    """Execute the remaining runs of a study, with a Rally task for each run.
+
+    :param started: the study.
+    :param progress: receives messages.
+    :param on_run: function that is called after each run; None calls nothing.
+    :returns: all records of the study.
+    :raises hvstack.errors.RunFailedError: a Rally task created no record.
+    """
+    store = sweep_store.open_store()
+    total = len(started.list_steps())
+    while True:
+        stored = study_store.load_records(started, store)
+        if not stored.pending:
+            study_store.finish(started)
+            return stored
+        step = stored.pending[0]
+        progress.say(
+            f'next: {step.variant.name}, pass {step.pass_number + 1} of '
+            f'{started.study.passes} ({len(stored.pending)} of {total} runs '
+            'remain)'
+        )
+        count = _count(stored)
+        rallytask.run_task(
+            TASK,
+            build_arguments(started, [step]),
+            started.id,
+            progress,
+            {
+                'cloud': {
+                    'host_profile': started.host,
+                    'backend': started.backend,
+                }
+            },
+        )
+        stored = study_store.load_records(started, store)
+        if on_run:
+            on_run(stored)
+        if _count(stored) == count:
+            raise errors.RunFailedError(
+                f"Cannot continue the study '{started.id}': Rally created no "
+                'run record. Read the log of Rally, and run '
+                f"'hvstack study resume {started.id}'."
+            )
+
+
+def _count(stored: StudyRecords) -> int:
+    return sum(map(len, stored.records.values()))

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Definitions of studies are complete, and errors name file and field."""
+
+from pathlib import Path
+from typing import Any
+
+import fixtures
+import testtools
+import yaml
+
+import hvstack.study
+from hvstack import errors, share
+from hvstack.model.target import BareMetal
+from hvstack.report import paper_figures
+from hvstack.study import definition, study_report
+from hvstack.study.study_store import StartedStudy
+
+CONTENT: dict[str, Any] = {
+    'question': 'Does a late start of reduces pay off?',
+    'varied': {
+        'hadoop.mapreduce.job.reduce.slowstart.completedmaps': [0.05, 1.0]
+    },
+    'claims': [
+        {
+            'text': 'A late start is faster.',
+            'variant': 1.0,
+            'against': 0.05,
+            'rule': 'faster',
+        }
+    ],
+}
+
+
+def start(study: definition.Study) -> StartedStudy:
+    """Return a study as if it was started."""
+    return StartedStudy('study-1', study, '', 'lab-worker', 'lxc')
+
+
+class DefinitionTest(testtools.TestCase):
+    def parse(self, **changes: Any) -> definition.Study:
+        content = {
+            name: value
+            for name, value in {**CONTENT, **changes}.items()
+            if value is not None
+        }
+        return definition.parse_study('mine', content, 'mine.yaml')
+
+    def check_error(self, expected: str, **changes: Any) -> None:
+        error = self.assertRaises(errors.InputError, self.parse, **changes)
+        self.assertIn(expected, str(error))
+
+    def test_values_of_one_setting(self) -> None:
+        study = self.parse()
+        self.assertEqual(
+            ['0.05', '1.0'], [variant.name for variant in study.variants]
+        )
+        self.assertEqual(
+            {
+                'hadoop': {
+                    'mapreduce.job.reduce.slowstart.completedmaps': '1.0'
+                }
+            },
+            study.variants[1].setup,
+        )
+        self.assertEqual((4, 100_000_000), (study.passes, study.size_bytes))
+        self.assertEqual('0.05', study.claims[0].against)
+
+    def test_variants_have_the_base(self) -> None:
+        study = self.parse(
+            varied=None,
+            base={'configuration': 'i2', 'tuning': 'stock'},
+            variants={
+                'a': None,
+                'b': {'configuration': 'bare-metal', 'size_factor': 2.5},
+            },
+            claims=[{**CONTENT['claims'][0], 'variant': 'a', 'against': 'b'}],
+        )
+        first, second = study.variants
+        self.assertEqual({'tuning': 'stock'}, first.setup)
+        self.assertEqual('i2', first.target.label)
+        self.assertIsInstance(second.target, BareMetal)
+        self.assertEqual(250_000_000, study.get_size(second))
+
+    def test_errors_name_the_field(self) -> None:
+        property_name = 'mapreduce.job.reduce.slowstart.completedmap'
+        self.check_error(
+            f"mine.yaml: 'varied.hadoop.{property_name}' is not valid: "
+            f"Cannot set the property '{property_name}' of Hadoop",
+            varied={f'hadoop.{property_name}': [1, 2]},
+        )
+        self.check_error(
+            "'varied.instances' has 1 variants. Use 2 to 100",
+            varied={'instances': [1]},
+        )
+        self.check_error('has a duplicate', varied={'replication': [1, 1]})
+        self.check_error(
+            'instances',
+            varied={'instances': [1, 2]},
+            claims=[{**CONTENT['claims'][0], 'variant': 1, 'against': 2}],
+        )
+        self.check_error("or 'varied' must exist", varied=None)
+        self.check_error("'sise' is unknown", sise='1GB')
+        self.check_error("'size' is not valid", size='1 potato')
+        self.check_error("'claims' is not a list", claims='all')
+        claim = CONTENT['claims'][0]
+        self.check_error(
+            "'claims.0.variant' is '2.0'. Use one of 0.05, 1.0",
+            claims=[{**claim, 'variant': 2.0}],
+        )
+        self.check_error(
+            "'claims.0.against' is the same variant",
+            claims=[{**claim, 'against': 1.0}],
+        )
+        for rule in ('best', {'at_least': 'x'}, {'at_least': 1, 'within': 2}):
+            self.check_error(
+                "'claims.0.rule", claims=[{**claim, 'rule': rule}]
+            )
+        self.check_error("'paper' is missing", covers=['Table 2'], paper=None)
+
+    def test_file_of_a_user(self) -> None:
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'own.yaml'
+        text = yaml.safe_dump(CONTENT)
+        path.write_text(text, encoding='utf-8')
+        self.assertEqual('own', definition.load(str(path)).name)
+        # A study of a setting that no paper has takes ten lines.
+        self.assertLessEqual(len(text.splitlines()), 12)
+        error = self.assertRaises(
+            errors.InputError, definition.load, 'instances'
+        )
+        self.assertIn('Use one of amd-compression', str(error))
+
+
+class StudiesTest(testtools.TestCase):
+    """Studies of the package."""
+
+    def test_numbers_of_papers_exist(self) -> None:
+        for study in definition.list_studies():
+            started = start(study)
+            table = study_report.find_table(started)
+            for variant in study.variants:
+                if table is not None and variant.row:
+                    self.assertIn(variant.row, table.rows, study.name)
+            for claim in study.claims:
+                study_report._format_published(claim, study.paper)
+
+    def test_tables_and_figures_are_covered(self) -> None:
+        figures = paper_figures.load_figures()
+        printed = {
+            (paper, source)
+            for paper, source in (
+                *((item.paper, item.source) for item in figures.all_tables),
+                *((item.paper, item.source) for item in figures.all_figures),
+                *(
+                    (item.paper, item.source)
+                    for item in figures.without_numbers
+                ),
+            )
+            if 'Table' in source or 'Figure' in source
+        }
+        path = Path(hvstack.study.__file__).parent / 'coverage.yaml'
+        reasoned = {
+            (item['paper'], item['source'])
+            for item in yaml.safe_load(path.read_text('utf-8'))
+            if item['reason']
+        }
+        covered = {
+            (study.paper, source)
+            for study in definition.list_studies()
+            for source in study.covers
+        }
+        self.assertEqual(set(), printed - covered - reasoned)
+        self.assertEqual(set(), covered & reasoned)
+
+    def test_files_belong_to_the_package(self) -> None:
+        names = [path.stem for path in share.STUDIES.glob('*.yaml')]
+        self.assertIn('vsphere6-instances', names)
+        self.assertEqual(
+            sorted(names),
+            [study.name for study in definition.list_studies()],
+        )

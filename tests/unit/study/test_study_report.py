@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verdicts follow from intervals, and from nothing else."""
+
+import io
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import fixtures
+import testtools
+
+from hvstack import errors
+from hvstack.cli.app import main
+from hvstack.model.strict_mapping import Fields
+from hvstack.progress import Progress
+from hvstack.results import record
+from hvstack.results.stats import Percent
+from hvstack.study import (
+    definition,
+    study_page,
+    study_report,
+    study_run,
+    study_store,
+    verdicts,
+)
+from hvstack.sweep import rallytask, sweep_store
+from tests.unit.results import factory
+from tests.unit.study.test_definition import CONTENT
+
+SIZE = 100_000_000
+PROPERTY = 'mapreduce.job.reduce.slowstart.completedmaps'
+
+
+def percent(low: float | None, high: float | None) -> Percent:
+    """Return a percentage with an interval."""
+    middle = 100.0 if low is None or high is None else (low + high) / 2
+    return Percent(middle, low, high, 3, 3, None, 4, 100.0)
+
+
+class RuleTest(testtools.TestCase):
+    def judge(self, rule: Any, low: float | None, high: float | None) -> str:
+        fields = Fields({'rule': rule}, 'file', ('rule',))
+        return verdicts.parse_rule(fields, 'rule').judge(percent(low, high))
+
+    def test_direction(self) -> None:
+        self.assertEqual(verdicts.HOLDS, self.judge('faster', 100.1, 120))
+        self.assertEqual(verdicts.FAILS, self.judge('faster', 80, 99.9))
+        self.assertEqual(verdicts.UNDECIDED, self.judge('faster', 99, 120))
+        self.assertEqual(verdicts.HOLDS, self.judge('slower', 80, 99.9))
+        self.assertEqual(verdicts.FAILS, self.judge('slower', 100.1, 120))
+        self.assertEqual(verdicts.UNDECIDED, self.judge('slower', None, None))
+
+    def test_amount(self) -> None:
+        rule = {'at_least': 5}
+        self.assertEqual(verdicts.HOLDS, self.judge(rule, 105.1, 120))
+        self.assertEqual(verdicts.FAILS, self.judge(rule, 101, 104.9))
+        self.assertEqual(verdicts.UNDECIDED, self.judge(rule, 104, 106))
+        rule = {'at_most': -30}
+        self.assertEqual(verdicts.HOLDS, self.judge(rule, 50, 69.9))
+        self.assertEqual(verdicts.FAILS, self.judge(rule, 71, 99))
+
+    def test_equivalence(self) -> None:
+        rule = {'within': 3}
+        self.assertEqual(verdicts.HOLDS, self.judge(rule, 98, 102))
+        self.assertEqual(verdicts.FAILS, self.judge(rule, 103.1, 110))
+        self.assertEqual(verdicts.FAILS, self.judge(rule, 80, 96.9))
+        self.assertEqual(verdicts.UNDECIDED, self.judge(rule, 98, 104))
+
+
+class StudyTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        for name in (
+            'sweep.sweep_store.SWEEPS_DIR',
+            'sweep.sweep_store.RECORDS_DIR',
+            'study.study_store.STUDIES_DIR',
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'hvstack.{name}', directory / name.split('.')[-1]
+                )
+            )
+        sweep_store.RECORDS_DIR.mkdir()
+        self.started = self.create()
+        #: Seconds of a run by the value of the property.
+        self.seconds = {'0.05': 100.0, '1.0': 80.0}
+        self.reasons: dict[str, str] = {}
+        self.facts: dict[str, Any] = {}
+        self.executed: list[str] = []
+        self.max_runs = 100
+
+    def create(self, **changes: Any) -> study_store.StartedStudy:
+        study = definition.parse_study('mine', {**CONTENT, **changes}, 'm')
+        return study_store.create(study, 'lab-worker', 'lxc', {})
+
+    def rally(
+        self, task: str, task_args: dict[str, Any], log: str, *_: object
+    ) -> None:
+        """Leave the record that Rally would leave."""
+        self.assertEqual('study.yaml', task)
+        self.assertEqual(self.started.id, log)
+        (workload,) = task_args['workloads']
+        value = workload['setup']['hadoop'][PROPERTY]
+        self.executed.append(value)
+        if self.max_runs == 0:
+            return
+        self.max_runs -= 1
+        number = workload['first_index']
+        run = factory.run(
+            workload['configuration'],
+            number,
+            # The passes differ as well.
+            self.seconds[value] * (1 + number / 10) + number,
+            size=workload['size'],
+            sweep=workload['sweep'],
+            reason=self.reasons.get(value, ''),
+            started=f'2026-11-24T{len(self.executed):02}:00:00Z',
+            job_settings={PROPERTY: value},
+            **self.facts,
+        )
+        record.save(run, sweep_store.RECORDS_DIR)
+
+    def run_study(self) -> study_store.StudyRecords:
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.sweep.rallytask.run_task', self.rally
+            )
+        )
+        self.assertIsNotNone(rallytask)
+        return study_run.run_study(
+            self.started, Progress(stream=io.StringIO())
+        )
+
+    def report(self) -> study_report.StudyReport:
+        return study_report.build_report(
+            self.started,
+            study_store.load_records(self.started, sweep_store.open_store()),
+        )
+
+    def test_claim_holds(self) -> None:
+        self.run_study()
+        # Each pass has every variant, in an order of its own.
+        self.assertEqual(8, len(self.executed))
+        for number in range(4):
+            self.assertEqual(
+                {'0.05', '1.0'},
+                set(self.executed[2 * number : 2 * number + 2]),
+            )
+        report = self.report()
+        (result,) = report.claims
+        self.assertEqual(verdicts.HOLDS, result.verdict)
+        assert result.percent is not None
+        self.assertTrue(123 < result.percent.percent < 127)
+        self.assertEqual('Of 1 claim: 1 holds.', report.headline)
+        text = study_page.format_text(report)
+        self.assertIn('HOLDS: A late start is faster.', text)
+        self.assertIn('Replication is 2', text)
+        self.assertIn('Scale model', text)
+        self.assertIn('backend lxc', text)
+        page = study_page.build_page(report)
+        self.assertIn('Does a late start of reduces pay off?', page)
+        data = study_report.to_mapping(report)
+        self.assertEqual('holds', data['claims'][0]['verdict'])
+
+    def test_intervals_of_several_claims_are_wider(self) -> None:
+        self.run_study()
+        single = self.report().claims[0].percent
+        self.started = self.create(claims=CONTENT['claims'] * 3)
+        self.executed.clear()
+        self.run_study()
+        joint = self.report().claims[0].percent
+        assert single is not None and joint is not None
+        self.assertEqual(single.percent, joint.percent)
+        assert single.half_width is not None
+        assert joint.half_width is not None
+        self.assertGreater(joint.half_width, single.half_width)
+        self.assertEqual(single.row_half_width, joint.row_half_width)
+
+    def test_resume_repeats_no_run(self) -> None:
+        self.max_runs = 3
+        error = self.assertRaises(errors.RunFailedError, self.run_study)
+        self.assertIn(f"'hvstack study resume {self.started.id}'", str(error))
+        self.max_runs = 100
+        self.started = study_store.load(self.started.id)
+        self.run_study()
+        # The run without a record is repeated, and no other run.
+        self.assertEqual(9, len(self.executed))
+        self.assertTrue(study_store.load(self.started.id).finished)
+
+    def test_failed_variant_is_not_decided(self) -> None:
+        self.reasons['1.0'] = 'HSSort failed'
+        stored = self.run_study()
+        self.assertEqual({'1.0': 'HSSort failed'}, stored.failed)
+        # Twice, and not in later passes.
+        self.assertEqual(2, self.executed.count('1.0'))
+        (result,) = self.report().claims
+        self.assertEqual(verdicts.UNDECIDED, result.verdict)
+        self.assertEqual('1.0: HSSort failed', result.reason)
+
+    def test_other_facts_must_agree(self) -> None:
+        self.run_study()
+        before = self.report().claims[0]
+        self.assertEqual('', before.reason)
+        for variant in self.started.study.variants[1:]:
+            for run in sweep_store.load_records(
+                self.started.get_sweep(variant)
+            ):
+                (path,) = sweep_store.RECORDS_DIR.glob(f'*{run.id}.json')
+                path.unlink()
+        self.facts['kernel'] = '7.0'
+        self.run_study()
+        (result,) = self.report().claims
+        self.assertEqual(verdicts.UNDECIDED, result.verdict)
+        self.assertIn('Not comparable: kernel is', result.reason)
+
+    def test_emulated_runs_are_not_compared(self) -> None:
+        self.facts['backend'] = 'qemu'
+        self.run_study()
+        (result,) = self.report().claims
+        self.assertEqual(verdicts.UNDECIDED, result.verdict)
+        self.assertIn('emulated', result.reason)
+
+    def test_skipped_variant_cannot_be_tested(self) -> None:
+        self.started = study_store.create(
+            self.started.study, 'lab-worker', 'lxc', {'1.0': 'no Ceph'}
+        )
+        self.run_study()
+        self.assertEqual(['0.05'] * 4, self.executed)
+        (result,) = self.report().claims
+        self.assertEqual(verdicts.NOT_TESTABLE, result.verdict)
+        self.assertEqual('1.0: no Ceph', result.reason)
+        self.assertRaises(
+            errors.InputError,
+            study_run.require_testable,
+            self.started.study,
+            {'1.0': 'no Ceph'},
+        )
+
+    def test_too_few_runs(self) -> None:
+        self.started = self.create(passes=1)
+        self.run_study()
+        (result,) = self.report().claims
+        self.assertEqual(verdicts.UNDECIDED, result.verdict)
+        self.assertEqual('too few runs for an interval', result.reason)
+
+    def test_marker_fixes_the_rules(self) -> None:
+        path = study_store.STUDIES_DIR / f'{self.started.id}.json'
+        content = json.loads(path.read_text('utf-8'))
+        self.assertEqual(CONTENT, content['content'])
+        content['content']['claims'][0]['rule'] = 'best'
+        path.write_text(json.dumps(content), encoding='utf-8')
+        error = self.assertRaises(
+            errors.InputError, study_store.load, self.started.id
+        )
+        self.assertIn('claims.0.rule', str(error))
+        self.assertEqual(1, len(study_store.list_started()[1]))
+
+    def call(self, *args: str) -> tuple[int, str]:
+        output = io.StringIO()
+        with redirect_stdout(output), redirect_stderr(output):
+            status = main(list(args))
+        return status, output.getvalue()
+
+    def test_commands(self) -> None:
+        self.run_study()
+        status, text = self.call('study', 'report')
+        self.assertEqual(0, status, text)
+        self.assertIn('Of 1 claim: 1 holds.', text)
+        status, text = self.call('study', 'list', '--started')
+        self.assertIn(self.started.id, text)
+        status, text = self.call('study', 'show', 'amd-spills')
+        self.assertIn('task.io.sort.mb 50', text)
+        status, text = self.call(
+            *('study', 'plan', 'vsphere6-instances', '--host', 'vsphere6'),
+            *('--backend', 'kvm', '--size', '30TB', '-f', 'json'),
+        )
+        self.assertEqual(0, status, text)
+        plan = json.loads(text)
+        self.assertEqual(36, plan['runs'])
+        self.assertEqual(
+            [''] * 6, [item['skipped'] for item in plan['variants']]
+        )
+        status, text = self.call('study', 'report', 'study-none')
+        self.assertEqual(2, status)
+        self.assertIn("Cannot find the study 'study-none'", text)
+
+    def test_plan_skips_what_the_backend_cannot_have(self) -> None:
+        status, text = self.call(
+            *('study', 'plan', 'vsan-copies', '--host', 'vsphere6'),
+            *('--backend', 'lxc'),
+        )
+        self.assertEqual(2, status, text)
+        self.assertIn("Cannot run the study 'vsan-copies'", text)
