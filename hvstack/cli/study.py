@@ -105,9 +105,8 @@ class Show(ShowOne):
                 for variant in study.variants
             ),
             'Claims': '\n'.join(
-                f'{claim.text} ({claim.variant} against {claim.against}'
-                + (f', {claim.phase}' if claim.phase else '')
-                + f': {claim.rule.describe()})'
+                f'{claim.text} ({study_page.format_subject(claim)}: '
+                f'{claim.rule.describe()})'
                 for claim in study.claims
             ),
             'Note': study.note,

@@ -58,7 +58,7 @@ def count_nodes_on_hosts(
     if gateway and profile.policy.spare_gateway:
         gateway = spec.workers is not None and spec.workers < slots
     workers, replication = _count_workers(
-        spec, slots - gateway, host_count, worker_hosts
+        spec, slots - gateway, host_count, worker_hosts, spec.node_groups
     )
     return NodeCounts(
         workers=workers,
@@ -95,7 +95,7 @@ def count_nodes(spec: ClusterSpec, resources: ProjectResources) -> NodeCounts:
         slots,
         resources.hosts,
         resources.hosts - filled,
-        resources.node_groups,
+        resources.node_groups and spec.node_groups,
     )
     deployment = spec.hve_deployment
     if deployment < 3:

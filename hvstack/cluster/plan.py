@@ -45,6 +45,8 @@ class ClusterSpec:
     :param secondary_namenode: whether the first worker has a
         SecondaryNameNode, as in the papers; None uses the default of the
         hosts. Bare metal, which results are compared with, has none.
+    :param node_groups: whether Hadoop may know which nodes share a host, as
+        the HVE paper proposes.
     """
 
     configuration: Configuration = field(default_factory=Configuration)
@@ -59,6 +61,7 @@ class ClusterSpec:
     replication: int | None = None
     namenode_handlers: int | None = None
     secondary_namenode: bool | None = False
+    node_groups: bool = True
 
     @property
     def hve_deployment(self) -> int:

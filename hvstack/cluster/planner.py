@@ -131,6 +131,7 @@ def plan_cluster(
                 for role, host_profile in profiles.items()
             },
         ),
+        node_groups=spec.node_groups,
         node_setup=os_profiles.fragment(spec.os_profile),
         secondary_namenode=(
             profile.policy.secondary_namenode
@@ -319,7 +320,7 @@ def plan_with_flavors(
         ),
         node_setup=os_profiles.fragment(spec.os_profile),
         secondary_namenode=True,
-        node_groups=resources.node_groups,
+        node_groups=resources.node_groups and spec.node_groups,
     )
     _check_template(plan, options)
     _check_project(conn, plan)

@@ -434,8 +434,18 @@ def _plan_or_skip(
             tuning=settings['tuning'],
             os_profile=settings['os_profile'],
             replication=args.replication,
+            deployment=args.setup.deployment,
+            controllers=args.setup.controllers or ClusterSpec.controllers,
+            node_groups=args.setup.node_groups is not False,
         )
-        return planner.plan_cluster(task.admin, spec, task.options.cloud)
+        plan = planner.plan_cluster(task.admin, spec, task.options.cloud)
+        return replace(
+            plan,
+            hosts=replace(
+                plan.hosts,
+                environment=plan.hosts.environment | args.setup.facts,
+            ),
+        )
     except errors.InputError as exc:
         if not args.skip:
             raise

@@ -107,7 +107,9 @@ class TPCxHS(scenario.OpenStackScenario):
             and ``hadoop``, properties that the jobs set, also for bare metal;
             with storage ceph also the ``disks`` of a
             worker, ``volume_type``, and the ``copies`` and ``osd_groups`` that
-            the volume type must have.
+            the volume type must have. ``node_groups``, ``deployment`` and
+            ``controllers`` are those of the HVE paper; bare metal ignores
+            them.
         :param keep: whether the next workload reuses the cluster, because it
             has the same configuration and settings except tuning and
             replication. A cluster on which a run failed is not reused.

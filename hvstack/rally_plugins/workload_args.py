@@ -8,6 +8,8 @@ from typing import Any
 
 from hvstack import errors
 from hvstack.cloud.volumes import Volumes
+from hvstack.cluster.base import Fact
+from hvstack.cluster.plan import CONTROLLERS
 from hvstack.hadoop import job_settings, os_profiles, tuning_profiles
 from hvstack.model.configuration import STORAGES, Configuration, parse
 from hvstack.model.target import Target, parse_target
@@ -67,6 +69,9 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
                 'volume_type': {'type': 'string', 'minLength': 1},
                 'copies': {'type': 'integer', 'minimum': 1},
                 'osd_groups': {'type': 'integer', 'minimum': 1},
+                'node_groups': {'type': 'boolean'},
+                'deployment': {'type': 'integer', 'enum': [1, 2, 3, 4]},
+                'controllers': {'enum': list(CONTROLLERS)},
                 'hadoop': {
                     'type': 'object',
                     'additionalProperties': {
@@ -111,6 +116,9 @@ class NodeSetup:
     :param volume_type: volume type.
     :param copies: number of copies that the volume type must have.
     :param osd_groups: number of OSD groups that the volume type must have.
+    :param node_groups: whether Hadoop knows which nodes share a host.
+    :param deployment: deployment of the HVE paper.
+    :param controllers: ``combined`` or ``separate``.
     :param hadoop: properties of Hadoop that the jobs set, with their values.
     """
 
@@ -120,6 +128,9 @@ class NodeSetup:
     volume_type: str | None = None
     copies: int | None = None
     osd_groups: int | None = None
+    node_groups: bool | None = None
+    deployment: int | None = None
+    controllers: str | None = None
     hadoop: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -129,6 +140,21 @@ class NodeSetup:
         if self.volume_type is None and counts == (None, None, None):
             return None
         return Volumes(self.volume_type or Volumes.type, *counts)
+
+    @property
+    def facts(self) -> dict[str, Fact]:
+        """Facts of a record that only these settings change."""
+        requested = {
+            'node_groups': self.node_groups,
+            'deployment': self.deployment,
+            'controllers': self.controllers,
+        }
+        defaults = (None, True, 'combined')
+        return {
+            name: value
+            for name, value in requested.items()
+            if value is not None and value not in defaults
+        }
 
 
 @dataclass(frozen=True)

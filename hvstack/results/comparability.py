@@ -49,6 +49,9 @@ WITHIN_KIND = frozenset(
         'mtu',
         'storage',
         'disk',
+        'node_groups',
+        'deployment',
+        'controllers',
     }
 )
 

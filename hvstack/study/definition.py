@@ -12,14 +12,25 @@ from pathlib import Path
 from typing import Any
 
 from hvstack import errors, share, textfile, yamlfile
+from hvstack.cluster.plan import CONTROLLERS
 from hvstack.hadoop import job_settings, os_profiles, tuning_profiles
 from hvstack.model.strict_mapping import Fields, SourceLocation
 from hvstack.model.target import Target, parse_target
-from hvstack.study.verdicts import Rule, parse_rule
+from hvstack.study import verdicts
+from hvstack.study.verdicts import Rule
 from hvstack.tpcxhs.workload import parse_size
 
 #: Phases that a claim can name.
 PHASES = ('HSGen', 'HSSort', 'HSValidate')
+#: Measures of claims: rate in percent of another variant; number of blocks
+#: with two replicas on a host; share of HSSort's maps whose data is on their
+#: node or host.
+RATE, SHARED_BLOCKS, LOCAL_MAPS = (
+    'rate',
+    'blocks on one host',
+    'local maps',
+)
+MEASURES = (RATE, SHARED_BLOCKS, LOCAL_MAPS)
 #: Start of the name of a property of Hadoop.
 PROPERTY_PREFIX = 'hadoop.'
 #: Fields of a study.
@@ -29,13 +40,25 @@ _STUDY_FIELDS = (
 )
 _VARIANT_FIELDS = (
     *('configuration', 'size_factor', 'replication', 'tuning', 'os_profile'),
-    *('disks', 'volume_type', 'copies', 'osd_groups'),
+    *('disks', 'volume_type', 'copies', 'osd_groups', 'node_groups'),
+    *('deployment', 'controllers'),
 )
-_CLAIM_FIELDS = ('text', 'variant', 'against', 'phase', 'rule', 'published')
+_CLAIM_FIELDS = (
+    *('text', 'variant', 'against', 'phase', 'measure', 'rule'),
+    'published',
+)
 #: Maximum number of passes.
 MAX_PASSES = 1000
 _MAX_VARIANTS = 100
 _DEFAULT_PASSES = 4
+#: Settings that are whole numbers, with their maximum.
+_COUNTS = {
+    'replication': 64,
+    'disks': 64,
+    'copies': 64,
+    'osd_groups': 64,
+    'deployment': 4,
+}
 _DEFAULT_SIZE = '100MB'
 
 
@@ -61,6 +84,9 @@ class Variant:
     volume_type: str | None = None
     copies: int | None = None
     osd_groups: int | None = None
+    node_groups: bool | None = None
+    deployment: int | None = None
+    controllers: str | None = None
     row: str = ''
     hadoop: tuple[tuple[str, str], ...] = ()
 
@@ -69,7 +95,7 @@ class Variant:
         """Settings as the argument ``setup`` of a workload."""
         names = (
             *('tuning', 'os_profile', 'disks', 'volume_type', 'copies'),
-            'osd_groups',
+            *('osd_groups', 'node_groups', 'deployment', 'controllers'),
         )
         setup = {
             name: value
@@ -105,12 +131,14 @@ class PaperNumber:
 
 @dataclass(frozen=True)
 class Claim:
-    """Claim about the rate of a variant in percent of another variant.
+    """Claim about a measure of a variant.
 
     :param text: claim as a sentence.
     :param variant: name of the variant.
-    :param against: name of the variant that it is compared with.
+    :param against: name of the variant whose rate is 100 %; empty for the
+        other measures.
     :param phase: one of :data:`PHASES`; empty for the whole run.
+    :param measure: one of :data:`MEASURES`.
     :param rule: condition under which the claim holds.
     :param published: number of the paper; None without any.
     """
@@ -120,6 +148,7 @@ class Claim:
     against: str
     rule: Rule
     phase: str = ''
+    measure: str = RATE
     published: PaperNumber | None = None
 
 
@@ -390,11 +419,15 @@ def _parse_variant(
         tuning=_parse_name(values, 'tuning', tuning_profiles.list_names()),
         os_profile=_parse_name(values, 'os_profile', os_profiles.list_names()),
         volume_type=_parse_text(values, 'volume_type') or None,
+        node_groups=values.flag('node_groups', True)
+        if 'node_groups' in values
+        else None,
+        controllers=_parse_name(values, 'controllers', CONTROLLERS),
         row=_parse_text(values, 'row'),
         hadoop=hadoop,
         **{
-            key: values.integer(key, 1, 64)
-            for key in ('replication', 'disks', 'copies', 'osd_groups')
+            key: values.integer(key, 1, _COUNTS[key])
+            for key in _COUNTS
             if key in values
         },
     )
@@ -436,10 +469,28 @@ def _parse_claim(values: Fields, names: Sequence[str]) -> Claim:
         published = PaperNumber(
             reference.text('source'), reference.text('description')
         )
-    variant, against = (
-        _parse_variant_name(values, key, names)
-        for key in ('variant', 'against')
-    )
+    measure = values.choice('measure', MEASURES, RATE)
+    variant = _parse_variant_name(values, 'variant', names)
+    if measure != RATE:
+        for name in ('against', 'phase'):
+            if name in values:
+                raise values.error(
+                    name, f"does not apply to '{measure}'. Delete it"
+                )
+        parse_rule = (
+            verdicts.parse_count_rule
+            if measure == SHARED_BLOCKS
+            else verdicts.parse_share_rule
+        )
+        return Claim(
+            text=values.text('text'),
+            variant=variant,
+            against='',
+            rule=parse_rule(values, 'rule'),
+            measure=measure,
+            published=published,
+        )
+    against = _parse_variant_name(values, 'against', names)
     if variant == against:
         raise values.error(
             'against', 'is the same variant. Name another variant'
@@ -449,7 +500,7 @@ def _parse_claim(values: Fields, names: Sequence[str]) -> Claim:
         variant=variant,
         against=against,
         phase=values.choice('phase', PHASES) if 'phase' in values else '',
-        rule=parse_rule(values, 'rule'),
+        rule=verdicts.parse_rule(values, 'rule'),
         published=published,
     )
 

@@ -17,7 +17,7 @@ from hvstack.report.chart_base import (
 from hvstack.report.html import render_template
 from hvstack.report.sweep_report import format_size
 from hvstack.results.stats import Percent
-from hvstack.study.definition import PHASES
+from hvstack.study.definition import PHASES, RATE, Claim
 from hvstack.study.study_report import (
     ClaimResult,
     PlottedPoint,
@@ -57,16 +57,23 @@ def format_evidence(result: ClaimResult) -> str:
     """Return what a verdict is based on."""
     claim = result.claim
     parts = [
-        f'{claim.variant} against {claim.against}'
-        + (f', {claim.phase}' if claim.phase else ''),
-        f'{format_percent(result.percent)}'
+        format_subject(claim),
+        format_percent(result.percent)
         if result.percent
-        else result.reason,
+        else result.measured or result.reason,
         f'the claim holds for {claim.rule.describe()}',
     ]
     if result.published:
         parts.append(f'paper: {result.published}')
     return '; '.join(parts) + '.'
+
+
+def format_subject(claim: Claim) -> str:
+    """Return the variants and the phase of a claim."""
+    text = claim.variant
+    if claim.against:
+        text += f' against {claim.against}'
+    return f'{text}, {claim.phase}' if claim.phase else text
 
 
 def format_percent(percent: Percent) -> str:
@@ -250,8 +257,9 @@ def _build_traces(
 def _build_claim_chart(report: StudyReport) -> Chart:
     """Return the chart of the intervals of all claims."""
     items = [
-        (f'{number}. {result.claim.variant} / {result.claim.against}', result)
+        (f'{number}. {format_subject(result.claim)}', result)
         for number, result in enumerate(report.claims, 1)
+        if result.claim.measure == RATE
     ]
     return Chart(
         name='claims',

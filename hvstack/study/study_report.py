@@ -8,6 +8,7 @@ all of its claims.
 """
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -24,7 +25,13 @@ from hvstack.results.passes import require_location
 from hvstack.results.record_data import RunRecord
 from hvstack.results.stats import Percent
 from hvstack.study import verdicts
-from hvstack.study.definition import PHASES, Claim, Variant
+from hvstack.study.definition import (
+    LOCAL_MAPS,
+    PHASES,
+    SHARED_BLOCKS,
+    Claim,
+    Variant,
+)
 from hvstack.study.study_store import StartedStudy, StudyRecords
 
 FORMAT = 1
@@ -38,6 +45,9 @@ _FACTS_BY_SETTING = {
     'volume_type': ('data_disks', 'host_disks', 'storage', 'disk'),
     'copies': ('storage', 'disk'),
     'osd_groups': ('storage', 'disk'),
+    'node_groups': ('node_groups', 'hadoop_profile'),
+    'deployment': ('deployment',),
+    'controllers': ('controllers',),
     'hadoop': ('job_settings',),
 }
 
@@ -103,6 +113,7 @@ class ClaimResult:
     :param percent: rate of the variant in percent of the other one; None
         without a comparison.
     :param reason: why there is no comparison; empty with one.
+    :param measured: value of another measure as text; empty without any.
     :param published: number of the paper as text; empty without any.
     """
 
@@ -111,6 +122,7 @@ class ClaimResult:
     percent: Percent | None = None
     reason: str = ''
     published: str = ''
+    measured: str = ''
 
 
 @dataclass(frozen=True)
@@ -271,7 +283,8 @@ def _judge(
 ) -> ClaimResult:
     """Return the verdict on a claim."""
     published = _format_published(claim, started.study.paper)
-    pair = rows[claim.variant], rows[claim.against]
+    names = filter(None, (claim.variant, claim.against))
+    pair = tuple(rows[name] for name in names)
     skipped = [
         f'{row.variant.name}: {reason}'
         for row in pair
@@ -282,7 +295,11 @@ def _judge(
             *(claim, verdicts.NOT_TESTABLE, None, '; '.join(skipped)),
             published,
         )
-    reason = _find_obstacle(pair)
+    reason = _find_obstacle(*pair)
+    if not reason and claim.measure == SHARED_BLOCKS:
+        return _judge_blocks(claim, pair[0].valid, published)
+    if not reason and claim.measure == LOCAL_MAPS:
+        return _judge_maps(claim, pair[0].valid, published)
     if reason or fit is None:
         return ClaimResult(
             *(claim, verdicts.UNDECIDED, None, reason or 'no valid run'),
@@ -298,13 +315,66 @@ def _judge(
     )
 
 
-def _find_obstacle(pair: tuple[VariantRow, VariantRow]) -> str:
-    """Return why two variants cannot be compared; empty if they can."""
+def _judge_blocks(
+    claim: Claim, runs: Sequence[RunRecord], published: str
+) -> ClaimResult:
+    """Return the verdict on the number of blocks with replicas on one host."""
+    checks = [
+        phase.data_check
+        for run in runs
+        for phase in run.phases
+        if phase.name == 'HSDataCheck'
+    ]
+    count = int(sum(check.blocks_on_one_host or 0 for check in checks))
+    blocks = int(sum(check.blocks or 0 for check in checks))
+    return ClaimResult(
+        claim,
+        verdicts.judge_count(claim.rule, count),
+        published=published,
+        measured=f'{count} of {blocks} blocks have two replicas on one host '
+        f'({len(runs)} clusters)',
+    )
+
+
+def _judge_maps(
+    claim: Claim, runs: Sequence[RunRecord], published: str
+) -> ClaimResult:
+    """Return the verdict on the share of local maps, a value a cluster."""
+    shares = []
+    for run in runs:
+        for phase in run.phases:
+            locality = phase.job.locality if phase.name == 'HSSort' else {}
+            if total := sum(locality.values()):
+                local = locality.get('node', 0) + locality.get('node_group', 0)
+                shares.append(100 * local / total)
+    if len(shares) < 2:
+        return ClaimResult(
+            *(claim, verdicts.UNDECIDED, None),
+            'too few runs for an interval',
+            published,
+        )
+    mean = math.fsum(shares) / len(shares)
+    error = statistics.stdev(shares) / math.sqrt(len(shares))
+    half = error * quantiles.compute_t_quantile(len(shares) - 1)
+    low, high = max(0.0, mean - half), min(100.0, mean + half)
+    return ClaimResult(
+        claim,
+        claim.rule.judge_interval(low, high),
+        published=published,
+        measured=f"{mean:.1f} % of HSSort's maps are local ({low:.1f} to "
+        f'{high:.1f}, {len(shares)} clusters)',
+    )
+
+
+def _find_obstacle(*pair: VariantRow) -> str:
+    """Return why variants cannot be compared; empty if they can."""
     for row in pair:
         if row.reason:
             return f'{row.variant.name}: {row.reason}'
         if not row.valid:
             return f'{row.variant.name}: no valid run yet'
+    if len(pair) == 1:
+        return ''
     first, second = pair
     runs = first.valid[0], second.valid[0]
     emulated = [
@@ -371,6 +441,14 @@ def _format_published(claim: Claim, paper: str) -> str:
     for gain in figures.gains:
         if (gain.source, gain.step) == key and gain.paper == paper:
             return f'{gain.step} over {gain.over}: {gain.gain:+g} %'
+    for table in figures.all_tables:
+        if (table.paper, table.source) == (paper, key[0]):
+            numbers = zip(table.columns, table.rows[key[1]], strict=True)
+            return f'{key[1]}: ' + ', '.join(
+                f'{number:g} {name}'
+                for name, number in numbers
+                if number is not None
+            )
     raise KeyError(key)
 
 
@@ -418,16 +496,15 @@ def _compare_with_table(
                 base_amount / amount if is_time else amount / base_amount
             )
         percent = None
-        if fit is not None and row is not base:
-            pair = row, base
-            if not _find_obstacle(pair):
-                percent = _compare(
-                    fit,
-                    row.variant.name,
-                    base.variant.name,
-                    rows,
-                    len(named) - 1,
-                )
+        is_comparable = row is not base and not _find_obstacle(row, base)
+        if fit is not None and is_comparable:
+            percent = _compare(
+                fit,
+                row.variant.name,
+                base.variant.name,
+                rows,
+                len(named) - 1,
+            )
         points.append(PlottedPoint(row.variant.name, percent, published))
     return tuple(points), base.variant.name
 
@@ -508,6 +585,8 @@ def to_mapping(report: StudyReport) -> dict[str, Any]:
                 'variant': result.claim.variant,
                 'against': result.claim.against,
                 'phase': result.claim.phase or 'whole run',
+                'measure': result.claim.measure,
+                'measured': result.measured,
                 'rule': result.claim.rule.describe(),
                 'verdict': result.verdict,
                 'reason': result.reason,

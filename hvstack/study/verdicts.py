@@ -21,6 +21,10 @@ VERDICTS = (HOLDS, FAILS, UNDECIDED, NOT_TESTABLE)
 
 #: Maximum of a limit in percent: a hundredfold rate.
 _MAX_PERCENT = 10_000.0
+#: Limits of shares are inclusive.
+_SHARE_MARGIN = 1e-9
+#: Rules for counts: none, or at least one.
+COUNT_RULES = ('none', 'some')
 _NAMES = ('faster', 'slower', 'at_least', 'at_most', 'within')
 
 
@@ -41,6 +45,8 @@ class Rule:
 
     def describe(self) -> str:
         """Return the condition as human-readable text."""
+        if self.name in COUNT_RULES:
+            return f'{self.name} in all runs together'
         if self.low is not None and self.high is not None:
             return f'{self.low:g} to {self.high:g} %'
         if self.low is not None:
@@ -54,15 +60,67 @@ class Rule:
         """
         if percent.low is None or percent.high is None:
             return UNDECIDED
-        if (self.low is not None and percent.high <= self.low) or (
-            self.high is not None and percent.low >= self.high
+        return self.judge_interval(percent.low, percent.high)
+
+    def judge_interval(self, low: float, high: float) -> str:
+        """Return the verdict on an interval.
+
+        :param low: lower bound in percent.
+        :param high: upper bound in percent.
+        """
+        if (self.low is not None and high <= self.low) or (
+            self.high is not None and low >= self.high
         ):
             return FAILS
-        if (self.low is None or percent.low > self.low) and (
-            self.high is None or percent.high < self.high
+        if (self.low is None or low > self.low) and (
+            self.high is None or high < self.high
         ):
             return HOLDS
         return UNDECIDED
+
+
+def parse_count_rule(parent: Fields, name: str) -> Rule:
+    """Return the rule of a claim about a count.
+
+    :param parent: fields of the claim.
+    :param name: name of the field.
+    :raises hvstack.errors.InputError: the rule is not valid.
+    """
+    return Rule(parent.choice(name, COUNT_RULES), None, None)
+
+
+def judge_count(rule: Rule, count: int) -> str:
+    """Return the verdict on a count.
+
+    A count of zero does not contradict that there are some: there may be some
+    in further runs.
+
+    :param rule: ``none`` or ``some``.
+    :param count: count of all runs together.
+    """
+    if rule.name == 'none':
+        return FAILS if count else HOLDS
+    return HOLDS if count else UNDECIDED
+
+
+def parse_share_rule(parent: Fields, name: str) -> Rule:
+    """Return the rule of a claim about a share in percent.
+
+    :param parent: fields of the claim.
+    :param name: name of the field.
+    :raises hvstack.errors.InputError: the rule is not valid.
+    """
+    forms = ('at_least', 'at_most')
+    value = parent.raw(name)
+    if not isinstance(value, dict) or len(value) != 1:
+        raise _error(parent, name, '{at_least: 95}, {at_most: 5}')
+    fields = Fields(value, parent.source, forms, parent.name(name))
+    (form,) = value
+    share = fields.number(form, 0, 100)
+    if form == 'at_least':
+        # A share of all tasks satisfies a limit of 100 %.
+        return Rule(form, share - _SHARE_MARGIN, None)
+    return Rule(form, None, share + _SHARE_MARGIN)
 
 
 def parse_rule(parent: Fields, name: str) -> Rule:

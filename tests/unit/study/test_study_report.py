@@ -120,6 +120,8 @@ class StudyTest(testtools.TestCase):
             job_settings={PROPERTY: value},
             **self.facts,
         )
+        locality = {'node': 5, 'node_group': 1, 'rack': 0, 'off_rack': 0}
+        run = factory.edit(run, 'phases/2/locality', locality)
         record.save(run, sweep_store.RECORDS_DIR)
 
     def run_study(self) -> study_store.StudyRecords:
@@ -177,6 +179,42 @@ class StudyTest(testtools.TestCase):
         assert joint.half_width is not None
         self.assertGreater(joint.half_width, single.half_width)
         self.assertEqual(single.row_half_width, joint.row_half_width)
+
+    def test_blocks_on_one_host(self) -> None:
+        claim = {
+            'text': 'No block is lost with a host.',
+            'variant': 1.0,
+            'measure': 'blocks on one host',
+            'rule': 'none',
+        }
+        some = {**claim, 'rule': 'some'}
+        self.started = self.create(claims=[claim, some])
+        self.run_study()
+        first, second = self.report().claims
+        self.assertEqual(verdicts.HOLDS, first.verdict)
+        self.assertEqual(verdicts.UNDECIDED, second.verdict)
+        self.assertIn('0 of ', first.measured)
+        rule = first.claim.rule
+        self.assertEqual(verdicts.FAILS, verdicts.judge_count(rule, 1))
+        rule = second.claim.rule
+        self.assertEqual(verdicts.HOLDS, verdicts.judge_count(rule, 1))
+
+    def test_local_maps(self) -> None:
+        claim = {
+            'text': 'The maps are local.',
+            'variant': 1.0,
+            'measure': 'local maps',
+            'rule': {'at_least': 100},
+        }
+        opposite = {**claim, 'rule': {'at_most': 5}}
+        self.started = self.create(claims=[claim, opposite])
+        self.run_study()
+        first, second = self.report().claims
+        self.assertEqual(verdicts.HOLDS, first.verdict, first)
+        self.assertEqual(verdicts.FAILS, second.verdict)
+        self.assertIn("100.0 % of HSSort's maps", first.measured)
+        page = study_page.build_page(self.report())
+        self.assertIn('maps are local', page)
 
     def test_resume_repeats_no_run(self) -> None:
         self.max_runs = 3
