@@ -10,7 +10,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TextIO
 
@@ -47,6 +47,15 @@ class Progress:
                 file=self.stream or sys.stderr,
                 flush=True,
             )
+
+    def span(self, _name: str) -> AbstractContextManager[None]:
+        """Return a context that measures a part of a sweep.
+
+        A process of a sweep overrides it; others measure nothing.
+
+        :param _name: category of the time.
+        """
+        return contextlib.nullcontext()
 
     @contextmanager
     def stage(self, title: str) -> Iterator[None]:

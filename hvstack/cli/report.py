@@ -13,7 +13,7 @@ from hvstack import errors, paths, report
 from hvstack.cli import arguments, sweep_summary
 from hvstack.progress import Progress
 from hvstack.report import csv_junit, sweep_report
-from hvstack.results import baselines, record, record_data
+from hvstack.results import baselines, record, record_data, timeline
 
 #: Where runs leave their records.
 RECORDS = paths.STATE / 'records'
@@ -119,6 +119,13 @@ class Report(Command):
             'observations. JSON and the page always contain it.',
         )
         parser.add_argument(
+            '--timeline',
+            action='store_true',
+            help='Show where the time of the sweep went instead: phases of '
+            'the benchmark, clusters, warm-up jobs, bare metal, Rally. With '
+            '-f json as JSON.',
+        )
+        parser.add_argument(
             '-o',
             '--output',
             type=arguments.path,
@@ -164,6 +171,13 @@ class Report(Command):
         )
         if not sweeps:
             sweeps = [last_sweep(records, parsed_args.baseline)]
+        if parsed_args.timeline:
+            text = _format_timeline(sweeps, records, form)
+            if output is None:
+                self.app.stdout.write(text)
+            else:
+                paths.write_output(output, text)
+            return
         selections = [_of(sweep, records, invalid_records) for sweep in sweeps]
         selections = [
             (_add_baseline(parsed_args, run_records, records), reasons)
@@ -203,6 +217,40 @@ class Report(Command):
             stream.write(text + tail)
             return
         paths.write_output(output, text + tail)
+
+
+def _format_timeline(
+    sweeps: Sequence[str],
+    records: Sequence[record_data.RunRecord],
+    form: str,
+) -> str:
+    """Return where the time of a sweep went, as text or JSON.
+
+    :param sweeps: names of the sweeps; one.
+    :param records: all records.
+    :param form: ``table`` or ``json``.
+    :raises hvstack.errors.InputError: two sweeps or another form, or the
+        sweep has no timeline.
+    """
+    if len(sweeps) != 1 or form not in ('table', 'json'):
+        raise errors.InputError(
+            'Cannot show the timeline: it is that of one sweep, as table or '
+            'json. Name one sweep, and use -f table or -f json.'
+        )
+    (sweep,) = sweeps
+    spans = timeline.read_spans(sweep)
+    if not spans:
+        raise errors.InputError(
+            f"Cannot show the timeline of sweep '{sweep}' "
+            f'({timeline.TIMELINES_DIR}): it has none, because an older '
+            'release or another machine measured the sweep. Measure it again.'
+        )
+    summary = timeline.summarize(
+        spans, [run for run in records if run.sweep == sweep]
+    )
+    if form == 'json':
+        return json.dumps(summary.to_mapping(), indent=1) + '\n'
+    return '\n'.join(summary.format_lines()) + '\n'
 
 
 def _add_baseline(

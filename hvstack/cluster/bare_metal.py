@@ -192,10 +192,11 @@ class BareHosts(ClusterNodes):
             # With the settings to restore, before anything is set.
             self._write_mark()
             self._say('bare metal: start Hadoop')
-            self._configure()
-            daemons.distribute_addresses(self)
-            daemons.start(self.nodes)
-            seconds = daemons.wait_ready(self, _READY_SECONDS)
+            with (self.progress or Progress()).span('start of Hadoop'):
+                self._configure()
+                daemons.distribute_addresses(self)
+                daemons.start(self.nodes)
+                seconds = daemons.wait_ready(self, _READY_SECONDS)
             self._say(
                 f'bare metal: Hadoop sees every worker ({seconds:.0f} s)'
             )

@@ -155,9 +155,11 @@ def wait_until_ready(
     """
     if progress is not None:
         progress.say('  stack complete, waiting for HDFS and YARN')
-    if controllers_first:
-        topology_refresh.provide_topology(
-            cluster, expected_topology, ready_timeout
-        )
-    daemons.wait_ready(cluster, ready_timeout)
-    topology_refresh.refresh(cluster, expected_topology, progress=progress)
+    span = (progress or Progress()).span('start of Hadoop')
+    with span:
+        if controllers_first:
+            topology_refresh.provide_topology(
+                cluster, expected_topology, ready_timeout
+            )
+        daemons.wait_ready(cluster, ready_timeout)
+        topology_refresh.refresh(cluster, expected_topology, progress=progress)

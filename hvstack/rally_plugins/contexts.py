@@ -243,9 +243,13 @@ class ClusterContext(_Context):
         plan = _require_plan(task)
         label = plan.spec.configuration.label.replace('.', '-')
         name = f'hv-{label}-{secrets.token_hex(3)}'
-        with task.progress.stage(
+        title = (
             f'{plan.spec.configuration.label}: stack {name} '
             f'({plan.nodes.workers} workers)'
+        )
+        with (
+            task.progress.stage(title),
+            task.progress.span('creation of clusters'),
         ):
             cluster, _ = launch.launch(
                 task.admin,
@@ -282,7 +286,8 @@ class ClusterContext(_Context):
             task.progress.say(f'deleting the stack {task.cluster.name}')
             task.cluster.close()
         task.cluster = None
-        super().undo(task)
+        with task.progress.span('deletion of clusters'):
+            super().undo(task)
 
 
 @context.configure(name='hvstack_baseline', platform='openstack', order=930)
@@ -314,7 +319,10 @@ class BaselineContext(_Context):
             progress=task.progress,
             **task.node_settings(self.args),
         )
-        with task.progress.stage('bare metal: prepare the hosts'):
+        with (
+            task.progress.stage('bare metal: prepare the hosts'),
+            task.progress.span('bare metal: acquisition of the hosts'),
+        ):
             bare_hosts.__enter__()
         task.cluster = bare_hosts
         _warm_up(task, self.args, 'bare metal')
@@ -342,7 +350,8 @@ class BaselineContext(_Context):
         """Release the hosts."""
         bare_hosts, task.cluster = task.cluster, None
         if isinstance(bare_hosts, BareHosts):
-            bare_hosts.release()
+            with task.progress.span('bare metal: release of the hosts'):
+                bare_hosts.release()
         task.skip_reason = ''
         task.saved_records.clear()
         task.finish()
@@ -462,5 +471,8 @@ def _warm_up(task: TaskState, args: WorkloadArgs, label: str) -> None:
         task.progress.say(f'{label}: no warm-up, its CPUs are emulated')
         return
     workload = task.workload(tpcxhs.WARM_UP_BYTES, args)
-    with task.progress.stage(f'{label}: warm-up'):
+    with (
+        task.progress.stage(f'{label}: warm-up'),
+        task.progress.span('warm-up jobs'),
+    ):
         tpcxhs.warm_up(task.cluster, workload)

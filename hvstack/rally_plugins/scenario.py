@@ -16,7 +16,7 @@ from hvstack.model.target import parse_target
 from hvstack.rally_plugins import output, task_state
 from hvstack.rally_plugins.task_state import TaskState
 from hvstack.rally_plugins.workload_args import WorkloadArgs, parse_args
-from hvstack.results import baselines, skipped
+from hvstack.results import baselines, skipped, timeline
 from hvstack.results.record_data import RunRecord
 from hvstack.sweep import sweep_store
 from hvstack.sweep.run_order import Step
@@ -182,7 +182,7 @@ def _measure(task: TaskState, args: WorkloadArgs, step: Step) -> RunRecord:
     workload = task.workload(step.size_bytes, args)
     title = f'{step.label}, run {step.index + 1}: {step.size_bytes / 1e6:g} MB'
     try:
-        with task.progress.stage(title):
+        with task.progress.stage(title), task.progress.span(timeline.RUN):
             records = _measure_runs(task.cluster, task, args, step, workload)
     except errors.HVStackError as exc:
         task.save_failure(args, step, str(exc))

@@ -11,6 +11,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from hvstack.rally_plugins.workload_args import (
     WorkloadArgs,
 )
 from hvstack.results import baselines, record, record_data
+from hvstack.results.timeline import Timeline
 from hvstack.sweep import (
     capabilities,
     forecast,
@@ -60,9 +62,15 @@ class TaskProgress(Progress):
     """Progress of a Rally process, which its parent process also gets.
 
     :param events: pipe to the parent process.
+    :param timeline: timeline of the sweep of the current workload.
     """
 
     events: EventPipe = field(default_factory=EventPipe)
+    timeline: Timeline = field(default_factory=Timeline)
+
+    def span(self, name: str) -> AbstractContextManager[None]:
+        """Return a context that measures a part of the sweep."""
+        return self.timeline.span(name)
 
     def say(self, text: str) -> None:
         """Print a line, and send it to the parent process."""
@@ -140,10 +148,16 @@ class TaskState:
     def sweep_id(self, args: WorkloadArgs) -> str:
         """Return the ID of the sweep that a workload belongs to.
 
+        The timeline continues with this sweep.
+
         :param args: arguments of the workload.
         :raises hvstack.errors.InputError: the sweep ID is not valid, or the
             shape is missing.
         """
+        self.progress.timeline.sweep = self._find_sweep_id(args)
+        return self.progress.timeline.sweep
+
+    def _find_sweep_id(self, args: WorkloadArgs) -> str:
         if args.sweep == NEW:
             key = args.replication, args.sizes[0], args.setup
             if key not in self.new_sweep_ids:

@@ -25,6 +25,7 @@ from hvstack.report import (
     hadoop_properties,
     paper_figures,
     telemetry_charts,
+    timeline_chart,
 )
 from hvstack.report.chart_base import Chart
 from hvstack.report.comparison import Comparison
@@ -83,6 +84,7 @@ def build_page(
         [
             *charts.build_charts(report),
             *telemetry_charts.build_charts(report, runs, missing),
+            *_keep_content(timeline_chart.build_chart(report)),
         ],
         report=report,
         skipped=skipped,
@@ -97,6 +99,11 @@ def build_page(
         runs=runs,
         with_telemetry=len(telemetry_files),
     )
+
+
+def _keep_content(chart: Chart) -> list[Chart]:
+    """Return a list with the chart; an empty list if it has no content."""
+    return [chart] if chart.has_content else []
 
 
 def build_comparison_page(comparison: Comparison) -> str:

@@ -13,6 +13,8 @@ from typing import TextIO
 
 from hvstack import conf, paths, processutils, share
 from hvstack.progress import Progress
+from hvstack.results import timeline
+from hvstack.results.timeline import Timeline
 from hvstack.sweep import rallyenv, sweep_store, task_events
 from hvstack.sweep.run_order import Step
 
@@ -79,6 +81,7 @@ def run_task(
         *('--task-args', json.dumps(arguments)),
     ]
     with (
+        Timeline(sweep).span(timeline.RALLY),
         log.open('a', encoding='utf-8') as stream,
         _start(argv, options or {}) as (process, events),
         _terminate_on_error(process, stream),

@@ -64,9 +64,10 @@ def run(
     preparation.purge(cluster)
     preparation.check_fit(cluster, workload)
     _describe_system(cluster, run_result)
-    hosts = preparation.settle_hosts(
-        cluster, drop_caches=conf.load().benchmark.drop_caches
-    )
+    with (progress or Progress()).span('caches and idle disks'):
+        hosts = preparation.settle_hosts(
+            cluster, drop_caches=conf.load().benchmark.drop_caches
+        )
     run_result.sut['caches_dropped'] = hosts.caches_dropped
     if hosts.warnings:
         run_result.observations['before_run'] = hosts.warnings

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Timelines account for the time of a sweep, each second once."""
+
+import io
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from unittest import mock
+
+import fixtures
+import testtools
+
+from hvstack.cli.app import main
+from hvstack.report import html, sweep_report
+from hvstack.results import record, timeline
+from hvstack.results.timeline import Span, Timeline
+from tests.unit.results import factory
+
+
+class TimelineTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.results.timeline.TIMELINES_DIR',
+                self.directory / 'timelines',
+            )
+        )
+        self.now = 0.0
+        self.useFixture(
+            fixtures.MockPatchObject(
+                timeline.time, 'monotonic', side_effect=lambda: self.now
+            )
+        )
+
+    def write(self) -> None:
+        """Write the timeline of a run in a cluster."""
+        with Timeline('mine').span(timeline.RALLY):
+            self.now += 10
+            inner = Timeline()
+            # The sweep is not known before the first workload.
+            with inner.span('creation of clusters'):
+                self.now += 60
+                inner.sweep = 'mine'
+                with inner.span('start of Hadoop'):
+                    self.now += 20
+            with inner.span(timeline.RUN):
+                self.now += 110
+            self.now += 5
+
+    def test_each_second_counts_once(self) -> None:
+        self.write()
+        spans = timeline.read_spans('mine')
+        run = factory.run('i1', 0, 100.0, sweep='mine')
+        summary = timeline.summarize(spans, [run])
+        seconds = {
+            share.name: round(share.seconds, 6) for share in summary.shares
+        }
+        phases = sum(phase.seconds for phase in run.phases)
+        self.assertEqual(60, seconds['creation of clusters'])
+        self.assertEqual(20, seconds['start of Hadoop'])
+        self.assertEqual(round(110 - phases, 6), seconds[timeline.RUN])
+        self.assertEqual(15, seconds[timeline.RALLY])
+        self.assertEqual(205, round(summary.total_seconds, 6))
+        self.assertEqual(
+            round((205 - phases) / 205, 6), round(summary.outside_share, 6)
+        )
+
+    def test_a_failed_block_counts(self) -> None:
+        def fail() -> None:
+            with Timeline('mine').span('warm-up jobs'):
+                self.now += 7
+                raise ValueError
+
+        self.assertRaises(ValueError, fail)
+        (span,) = timeline.read_spans('mine')
+        self.assertEqual(7, span.seconds)
+
+    def test_incomplete_lines_are_left_out(self) -> None:
+        self.write()
+        path = timeline.TIMELINES_DIR / 'mine.jsonl'
+        with path.open('a') as stream:
+            stream.write('{"name": "war')
+        self.assertEqual(4, len(timeline.read_spans('mine')))
+        self.assertEqual([], timeline.read_spans('other'))
+
+    def test_a_full_disk_stops_nothing(self) -> None:
+        full = OSError(28, 'No space left on device')
+        with (
+            mock.patch.object(Path, 'open', side_effect=full),
+            Timeline('mine').span('warm-up jobs'),
+        ):
+            self.now += 7
+        self.assertEqual([], timeline.read_spans('mine'))
+
+    def test_report(self) -> None:
+        self.write()
+        records = self.directory / 'records'
+        records.mkdir()
+        run = factory.run('i1', 0, 100.0, sweep='mine')
+        record.save(run, records)
+        output = io.StringIO()
+        arguments = ['report', 'mine', '--records', str(records), '--timeline']
+        with redirect_stdout(output), redirect_stderr(output):
+            self.assertEqual(0, main(arguments), output.getvalue())
+            self.assertEqual(0, main([*arguments, '-f', 'json']))
+        self.assertIn('creation of clusters', output.getvalue())
+        self.assertIn('% of 205 s are outside', output.getvalue())
+        data = json.loads(output.getvalue()[output.getvalue().index('{') :])
+        self.assertEqual(205, round(data['total_seconds']))
+        with redirect_stdout(output), redirect_stderr(output):
+            self.assertEqual(2, main(['report', 'mine', *arguments[1:]]))
+        page = html.build_page(sweep_report.build_report([run]))
+        self.assertIn('Where the time went', page)
+
+    def test_spans_have_a_form(self) -> None:
+        self.write()
+        first = timeline.read_spans('mine')[0]
+        self.assertIsInstance(first, Span)
+        self.assertEqual('start of Hadoop', first.name)
