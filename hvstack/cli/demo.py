@@ -25,8 +25,11 @@ from hvstack.sweep import rallyenv, rallytask, recovery, sweep_store
 from hvstack.sweep.sweep_store import Sweep
 
 #: What a first look at one's machine compares, in this order.
-CONFIGURATIONS = ('i1', 'i2', 'i2-c2', 'i2-m1.2')
-RUNS = 2
+CONFIGURATIONS = ('i1', 'i2')
+#: Without earlier sweeps, an interval needs several clusters of each
+#: configuration.
+PASSES = 3
+SIZE_BYTES = 400_000_000
 _STAGES = ('the lab', 'guest image', 'Rally', 'sweep', 'the answer')
 _TRIES = 2
 
@@ -41,12 +44,13 @@ class Demo(Command):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        add_size(parser)
+        add_size(parser, SIZE_BYTES)
         parser.add_argument(
-            '--runs',
+            '--passes',
             type=arguments.count,
-            default=RUNS,
-            help=f'Number of runs of each configuration (default: {RUNS}).',
+            default=PASSES,
+            help='Number of passes, each with a run of every configuration on '
+            f'a new cluster (default: {PASSES}).',
         )
         parser.add_argument(
             '--configurations',
@@ -66,8 +70,11 @@ class Demo(Command):
             parse(name.strip())
             for name in parsed_args.configurations.split(',')
         ]
-        if parsed_args.runs < 1:
-            raise errors.InputError('--runs must be 1 or more')
+        if parsed_args.passes < 1:
+            raise errors.InputError(
+                'Cannot run the demo (--passes): it is less than 1. Use 1 or '
+                'more.'
+            )
         profiles = hadoop_options.chosen(parsed_args, LAB)
         progress = Progress(_STAGES)
         with progress.stage('the lab'):
@@ -82,7 +89,7 @@ class Demo(Command):
         with progress.stage('Rally'):
             rallyenv.ensure_environment(clouds_yaml.ADMIN_CLOUD)
         sweep, again = sweep_store.resume_or_begin(
-            configurations, parsed_args.runs, parsed_args.size, **profiles
+            configurations, parsed_args.passes, parsed_args.size, **profiles
         )
         with progress.stage('sweep'):
             _sweep(sweep, again, progress)

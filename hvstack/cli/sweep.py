@@ -132,13 +132,19 @@ class Recover(Command):
             )
 
 
-def add_size(parser: argparse.ArgumentParser) -> None:
-    """Add the option for how much data a run has."""
+def add_size(
+    parser: argparse.ArgumentParser, default: int = SIZE_BYTES
+) -> None:
+    """Add the option for the size of the data.
+
+    :param parser: parser of a command.
+    :param default: default of the option in bytes.
+    """
     parser.add_argument(
         '--size',
         type=parse_size,
-        default=SIZE_BYTES,
-        help=f'Size of the data of a run (default: {SIZE_BYTES // 10**6}MB).',
+        default=default,
+        help=f'Size of the data of a run (default: {default // 10**6}MB).',
     )
 
 

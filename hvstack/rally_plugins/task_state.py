@@ -310,7 +310,7 @@ class TaskState:
             ).containers
             for host in workers
         )
-        # The warm-up job and a doubled run have the same number of tasks.
+        # The warm-up job and the run with half of the data have as many.
         parts = count_tasks(args.sizes[0], containers, len(workers), tuning)
         return Workload(size_bytes, copies, parts, parts)
 

@@ -137,8 +137,8 @@ class Row:
 class Growth:
     """Growth of the time on bare metal with the size of the data.
 
-    :param small: size of the data of the sweep in bytes.
-    :param large: size of the data of the larger run in bytes.
+    :param small: size of the smaller data in bytes.
+    :param large: size of the larger data in bytes.
     :param seconds: mean seconds for the small and the large data by phase.
     """
 
@@ -563,7 +563,8 @@ def build_report(
     allow = comparability.check_fact_names(allow, records)
     configured = [r for r in records if r.kind == 'configuration']
     bases = [r for r in records if r.kind == 'baseline']
-    size = min(r.size_bytes for r in (configured or bases))
+    # The last run on bare metal has other data.
+    size = min(r.size_bytes for r in (configured or bases[:1]))
     baseline = [r for r in bases if r.size_bytes == size]
     good = [record for record in baseline if record.valid]
     for record in good[1:]:
@@ -815,28 +816,30 @@ def _build_bare_metal_row(
 def _compute_growth(
     baseline: list[RunRecord], others: list[RunRecord]
 ) -> list[Growth]:
-    """Compare the times on bare metal with those of larger data."""
+    """Compare the times on bare metal with those of other data."""
     growths = []
     for size in sorted({record.size_bytes for record in others}):
-        larger = [r for r in others if r.valid and r.size_bytes == size]
-        if not larger or not baseline or size <= baseline[0].size_bytes:
+        measured = [r for r in others if r.valid and r.size_bytes == size]
+        if not measured or not baseline:
             continue
-        for record in larger:
+        for record in measured:
             comparability.require_comparable(
                 record, baseline[0], {'size_bytes'}
             )
-        base_seconds, larger_seconds = (
-            compute_mean_seconds(baseline),
-            compute_mean_seconds(larger),
+        smaller, larger = sorted(
+            (baseline, measured), key=lambda records: records[0].size_bytes
+        )
+        small_seconds, large_seconds = map(
+            compute_mean_seconds, (smaller, larger)
         )
         growths.append(
             Growth(
-                baseline[0].size_bytes,
-                size,
+                smaller[0].size_bytes,
+                larger[0].size_bytes,
                 {
-                    name: (base_seconds[name], larger_seconds[name])
-                    for name in base_seconds
-                    if name in larger_seconds
+                    name: (small_seconds[name], large_seconds[name])
+                    for name in small_seconds
+                    if name in large_seconds
                 },
             )
         )

@@ -133,7 +133,7 @@ PARSED: tuple[tuple[tuple[str, str], ...], ...] = tuple(
         ),
         ('lab', 'host', 'cap', ('50', 'seconds')),
         ('lab', 'host', 'off', ('x', 'name')),
-        ('demo', '--size', ('1GB', 'size'), '--runs', ('2', 'count')),
+        ('demo', '--size', ('1GB', 'size'), '--passes', ('2', 'count')),
         (
             *('baseline', 'run', '--size', ('1GB', 'size')),
             *('--runs', ('2', 'count'), '--hosts', ('x', 'path')),

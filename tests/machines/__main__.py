@@ -65,7 +65,7 @@ class Machine:
             'up': lambda: self.run('lab up --hosts 2 --compute lxc', 8),
             'processes': self.check_processes,
             'demo': lambda: self.run(
-                'demo --configurations i1 --runs 1 --size 20MB', 8
+                'demo --configurations i1 --passes 1 --size 20MB', 8
             ),
             'destroy': lambda: self.run('lab destroy', 1),
             'records': lambda: self.check_remains('records'),

@@ -48,7 +48,7 @@ class PlanTest(testtools.TestCase):
                 [('bare metal', 1, 1000)],
                 [('i2-c2', 1, 1000)],
                 [('i1', 1, 1000)],
-                [('bare metal', 2, 1000), ('bare metal', 3, 2000)],
+                [('bare metal', 2, 1000), ('bare metal', 3, 500)],
             ],
             steps,
         )
@@ -111,7 +111,9 @@ class TaskFileTest(testtools.TestCase):
         sizes = {
             path.name: int(match[1])
             for path in sorted(FOLDER.glob('*.yaml'))
-            if (
+            # The task of the demo is shorter.
+            if path.name != 'quick.yaml'
+            and (
                 match := re.search(
                     r'size_bytes \| default\((\d+)\)', path.read_text()
                 )
@@ -123,7 +125,9 @@ class TaskFileTest(testtools.TestCase):
     def test_default_is_the_demo(self) -> None:
         self.assertEqual(
             run_order.build_quick_workloads(
-                list(map(parse, demo.CONFIGURATIONS)), demo.RUNS, SIZE_BYTES
+                list(map(parse, demo.CONFIGURATIONS)),
+                demo.PASSES,
+                demo.SIZE_BYTES,
             ),
             self.steps(self.render()),
         )
