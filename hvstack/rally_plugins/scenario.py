@@ -109,7 +109,7 @@ class TPCxHS(scenario.OpenStackScenario):
             worker, ``volume_type``, and the ``copies`` and ``osd_groups`` that
             the volume type must have. ``node_groups``, ``deployment`` and
             ``controllers`` are those of the HVE paper; bare metal ignores
-            them.
+            them. ``output_replication`` is that of HSSort's output.
         :param keep: whether the next workload reuses the cluster, because it
             has the same configuration and settings except tuning and
             replication. A cluster on which a run failed is not reused.

@@ -273,7 +273,9 @@ class TaskState:
         :raises hvstack.errors.InputError: the number of tasks is unknown.
         """
         return replace(
-            self._plan_workload(size_bytes, args), settings=args.setup.hadoop
+            self._plan_workload(size_bytes, args),
+            settings=args.setup.hadoop,
+            output_replication=args.setup.output_replication,
         )
 
     def _plan_workload(self, size_bytes: int, args: WorkloadArgs) -> Workload:

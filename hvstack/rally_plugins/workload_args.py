@@ -69,6 +69,7 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
                 'volume_type': {'type': 'string', 'minLength': 1},
                 'copies': {'type': 'integer', 'minimum': 1},
                 'osd_groups': {'type': 'integer', 'minimum': 1},
+                'output_replication': {'type': 'integer', 'minimum': 1},
                 'node_groups': {'type': 'boolean'},
                 'deployment': {'type': 'integer', 'enum': [1, 2, 3, 4]},
                 'controllers': {'enum': list(CONTROLLERS)},
@@ -116,6 +117,7 @@ class NodeSetup:
     :param volume_type: volume type.
     :param copies: number of copies that the volume type must have.
     :param osd_groups: number of OSD groups that the volume type must have.
+    :param output_replication: number of replicas of the output of HSSort.
     :param node_groups: whether Hadoop knows which nodes share a host.
     :param deployment: deployment of the HVE paper.
     :param controllers: ``combined`` or ``separate``.
@@ -128,6 +130,7 @@ class NodeSetup:
     volume_type: str | None = None
     copies: int | None = None
     osd_groups: int | None = None
+    output_replication: int | None = None
     node_groups: bool | None = None
     deployment: int | None = None
     controllers: str | None = None

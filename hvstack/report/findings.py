@@ -250,17 +250,30 @@ def _check_written_bytes(record: RunRecord) -> Iterator[str]:
 
     HDFS's counter counts a byte once, whatever its replication.
     """
-    expected = record.size_bytes * record.replication
     for phase, name in (('HSGen', 'HSGen'), ('HSSort', 'reduce-merge')):
         counted = record.counters(phase).get('HDFS_BYTES_WRITTEN')
         if counted is None:
             continue
-        written = counted * record.replication
+        copies = _count_copies(record, name)
+        expected = record.size_bytes * copies
+        written = counted * copies
         if abs(written - expected) > MAX_BYTES_DEVIATION * expected:
             yield (
                 f'{name} wrote {written} bytes (HDFS_BYTES_WRITTEN x '
                 f'replication), replication x data is {expected}'
             )
+
+
+def _count_copies(record: RunRecord, part: str) -> int:
+    """Return the number of replicas that a part of a run writes.
+
+    :param record: record of the run.
+    :param part: ``HSGen``, or ``reduce-merge`` for the output of HSSort.
+    """
+    copies = record.sut.facts.get('output_replication')
+    if part != 'HSGen' and isinstance(copies, int):
+        return copies
+    return record.replication
 
 
 def _check_killed(record: RunRecord) -> Iterator[str]:
@@ -479,8 +492,8 @@ def _check_disk_bytes(record: RunRecord) -> Iterator[str]:
         record.size_bytes <= _sum_memory_mib(record) * 2**20
     ):
         return
-    expected = record.size_bytes * record.replication
     for name in ('HSGen', 'reduce-merge'):
+        expected = record.size_bytes * _count_copies(record, name)
         phase = summary.phases.get(name, {})
         if _is_deviating(phase, 'write', expected):
             yield (

@@ -41,7 +41,7 @@ _STUDY_FIELDS = (
 _VARIANT_FIELDS = (
     *('configuration', 'size_factor', 'replication', 'tuning', 'os_profile'),
     *('disks', 'volume_type', 'copies', 'osd_groups', 'node_groups'),
-    *('deployment', 'controllers'),
+    *('deployment', 'controllers', 'output_replication'),
 )
 _CLAIM_FIELDS = (
     *('text', 'variant', 'against', 'phase', 'measure', 'rule'),
@@ -57,6 +57,7 @@ _COUNTS = {
     'disks': 64,
     'copies': 64,
     'osd_groups': 64,
+    'output_replication': 64,
     'deployment': 4,
 }
 _DEFAULT_SIZE = '100MB'
@@ -84,6 +85,7 @@ class Variant:
     volume_type: str | None = None
     copies: int | None = None
     osd_groups: int | None = None
+    output_replication: int | None = None
     node_groups: bool | None = None
     deployment: int | None = None
     controllers: str | None = None
@@ -95,7 +97,8 @@ class Variant:
         """Settings as the argument ``setup`` of a workload."""
         names = (
             *('tuning', 'os_profile', 'disks', 'volume_type', 'copies'),
-            *('osd_groups', 'node_groups', 'deployment', 'controllers'),
+            *('osd_groups', 'output_replication', 'node_groups'),
+            *('deployment', 'controllers'),
         )
         setup = {
             name: value

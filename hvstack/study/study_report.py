@@ -39,6 +39,7 @@ FORMAT = 1
 _FACTS_BY_SETTING = {
     'size_factor': ('size_bytes',),
     'replication': ('replication',),
+    'output_replication': ('output_replication',),
     'tuning': ('tuning', 'hadoop_profile'),
     'os_profile': ('os_profile', 'thp'),
     'disks': ('data_disks', 'host_disks', 'storage'),

@@ -124,11 +124,11 @@ def estimate_phases(
     :param workload: workload of the run.
     :param hosts: worker hosts of the cluster.
     """
-    copies = workload.replication
+    copies, output_copies = workload.replication, workload.output_copies
     transfers = {
         # Bytes on disks and through network ports, per byte of the data set.
         'HSGen': (copies, copies - 1),
-        'HSSort': (5 + copies, copies),
+        'HSSort': (5 + output_copies, output_copies),
         'HSValidate': (1, 1),
     }
     each = workload.size_bytes / hosts.count

@@ -111,7 +111,8 @@ class PhaseRunner:
 
     def check_input(self) -> None:
         """Check the input (HSDataCheck)."""
-        self._check_data(INPUT, self.workload.maps)
+        workload = self.workload
+        self._check_data(INPUT, workload.maps, workload.replication)
 
     def sort(self) -> None:
         """Sort the input (HSSort)."""
@@ -119,13 +120,17 @@ class PhaseRunner:
         self._run_job(
             'HSSort',
             f'terasort -Dmapreduce.job.reduces={workload.reduces} '
-            f'-Dmapreduce.terasort.output.replication={workload.replication}',
+            '-Dmapreduce.terasort.output.replication='
+            f'{workload.output_copies}',
             f'{INPUT} {OUTPUT}',
         )
 
     def check_output(self) -> None:
         """Check the output (HSDataCheck)."""
-        checked = self._check_data(OUTPUT, self.workload.reduces)
+        workload = self.workload
+        checked = self._check_data(
+            OUTPUT, workload.reduces, workload.output_copies
+        )
         self.run_result.observations['blocks_on_one_host'] = checked[
             'blocks_on_one_host'
         ]
@@ -233,14 +238,16 @@ class PhaseRunner:
             ),
         )
 
-    def _check_data(self, path: str, files: int) -> dict[str, Any]:
+    def _check_data(
+        self, path: str, files: int, replication: int
+    ) -> dict[str, Any]:
         begin = time.monotonic()
         checked = datacheck.check_data(
             self.cluster,
             path,
             self.workload.size_bytes,
             files,
-            self.workload.replication,
+            replication,
         )
         self._record_phase('HSDataCheck', time.monotonic() - begin, **checked)
         return checked

@@ -112,6 +112,8 @@ def _describe_system(cluster: Cluster, run_result: RunResult) -> None:
         'os_profile': system.profile,
         **cluster.environment(),
     }
+    if workload.output_replication:
+        run_result.sut['output_replication'] = workload.output_replication
     if workload.settings:
         run_result.sut['job_settings'] = dict(workload.settings)
     run_result.observations = {

@@ -34,6 +34,8 @@ class Workload:
     :param one_jvm: whether the tasks of a small job run in the JVM of its
         ApplicationMaster: on emulated CPUs each JVM takes minutes to start.
     :param settings: properties of Hadoop that the jobs set, with their values.
+    :param output_replication: number of replicas of the output; None uses
+        ``replication``.
     :raises hvstack.errors.InputError: a number is not valid.
     """
 
@@ -43,6 +45,12 @@ class Workload:
     reduces: int
     one_jvm: bool = False
     settings: tuple[tuple[str, str], ...] = ()
+    output_replication: int | None = None
+
+    @property
+    def output_copies(self) -> int:
+        """Number of replicas of the output."""
+        return self.output_replication or self.replication
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -52,7 +60,7 @@ class Workload:
                 f'have {RECORD_BYTES} bytes. Use a multiple of '
                 f'{RECORD_BYTES}.'
             )
-        for name in ('replication', 'maps', 'reduces'):
+        for name in ('replication', 'output_copies', 'maps', 'reduces'):
             if getattr(self, name) < 1:
                 raise errors.InputError(
                     f"Cannot use {getattr(self, name)} as '{name}' of a "
@@ -91,7 +99,8 @@ class Workload:
     @property
     def needed_bytes(self) -> float:
         """Bytes in HDFS for input, output and intermediate data."""
-        return (2 * self.replication + _INTERMEDIATE) * self.size_bytes
+        copies = self.replication + self.output_copies
+        return (copies + _INTERMEDIATE) * self.size_bytes
 
 
 def parse_size(text: str) -> int:

@@ -131,6 +131,8 @@ class Findings(testtools.TestCase):
             for part in (89, 91)
         )
         self.assertEqual({}, self.list_findings(near))
+        record = factory.edit(near, 'environment/output_replication', 1)
+        self.assertEqual({}, self.list_findings(record))
         text = self.list_findings(low)[
             'bytes written differ from replication x data'
         ]

@@ -6,7 +6,7 @@ import json
 import shlex
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -415,6 +415,17 @@ class RunTest(testtools.TestCase):
         sort = next(c for c in self.gateway.commands if 'terasort ' in c)
         self.assertIn('-Dmapreduce.terasort.output.replication=2', sort)
         self.assertIn('-Ddfs.replication=2', sort)
+
+    def test_output_has_other_replicas(self) -> None:
+        self.workload = replace(self.workload, output_replication=1)
+        run_result = self.run_once()
+        # The output on the fake cluster still has two replicas.
+        self.assertEqual('', run_result.reason)
+        sort = next(c for c in self.gateway.commands if 'terasort ' in c)
+        self.assertIn('-Dmapreduce.terasort.output.replication=1', sort)
+        self.assertEqual(1, run_result.sut['output_replication'])
+        self.workload = replace(self.workload, output_replication=3)
+        self.assertIn('replication 2, not 3', self.run_once().reason)
 
     def test_does_not_fit(self) -> None:
         self.gateway.remaining = int(self.workload.needed_bytes) - 1
