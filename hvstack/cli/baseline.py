@@ -34,7 +34,8 @@ from hvstack.results.run_id import RunId
 from hvstack.sweep import recovery, sweep_store
 from hvstack.tpcxhs import kit, run
 from hvstack.tpcxhs.result import RunSpec
-from hvstack.tpcxhs.workload import Workload, count_tasks
+from hvstack.tpcxhs.task_counts import count_slots, count_tasks
+from hvstack.tpcxhs.workload import Workload
 
 #: Where runs leave their records.
 RECORDS = paths.STATE / 'records'
@@ -76,7 +77,7 @@ def _tasks(
     """Return how many maps, and reduces, sort on so many workers."""
     sizing = size_node(vcpus, memory_mib, tuning=tuning, native=True)
     return count_tasks(
-        size_bytes, sizing.containers * workers, workers, tuning
+        size_bytes, [count_slots(sizing, workers)], workers, tuning
     )
 
 

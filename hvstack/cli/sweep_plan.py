@@ -381,6 +381,7 @@ def _cluster_lines(cluster: dict[str, Any]) -> list[str]:
         f'controllers {cluster["controllers"]}',
         f'tasks: HSGen {cluster["tasks"]} maps, HSSort '
         f'{cluster["sort_maps"]} maps and {cluster["tasks"]} reduces',
+        _format_waves(cluster),
         f'Java heaps of HSSort in MiB: {_join(heaps)}',
         f'deadlines: {_join(deadlines)}',
     ]
@@ -395,6 +396,22 @@ def _cluster_lines(cluster: dict[str, Any]) -> list[str]:
             f'large pages: {cluster["pages"]} of each host for its workers'
         )
     return [f'{cluster["name"]}:', *(f'  {line}' for line in lines)]
+
+
+def _format_waves(cluster: dict[str, Any]) -> str:
+    """Return how the tasks of a cluster fill its containers."""
+    tasks, slots = cluster['tasks'], cluster['slots']
+    if not cluster['is_filled']:
+        return (
+            f'uneven work: {tasks} tasks do not fill {slots} containers in '
+            'whole waves, so that YARN chooses the workers with more tasks'
+        )
+    if tasks % slots:
+        return (
+            f'waves: {tasks} tasks in {slots} containers, as the tuning '
+            'profile defines'
+        )
+    return f'waves: {tasks // slots} of {slots} tasks'
 
 
 def _join(values: Mapping[str, object]) -> str:

@@ -60,6 +60,16 @@ def map_mib(facts: Facts) -> str:
     return str(facts.sizing.map_mib)
 
 
+def allocation_mib(facts: Facts) -> str:
+    """MiB of which all containers are multiples."""
+    return str(facts.sizing.allocation_mib)
+
+
+def master_mib(facts: Facts) -> str:
+    """MiB of the container of the ApplicationMaster."""
+    return str(facts.sizing.master_container_mib)
+
+
 def sort_mib(facts: Facts) -> str:
     """Share of the heap of a map task."""
     return str(facts.sizing.sort_mib)
@@ -100,8 +110,17 @@ def _every_jvm(facts: Facts) -> str:
 
 def small_jvm(facts: Facts) -> str:
     """Heap, serial collector, first compiler, class data sharing."""
+    return _small_jvm(facts.sizing.heap_mib, facts)
+
+
+def small_master_jvm(facts: Facts) -> str:
+    """Heap of the ApplicationMaster, else as the other small JVMs."""
+    return _small_jvm(facts.sizing.master_heap_mib, facts)
+
+
+def _small_jvm(heap_mib: int, facts: Facts) -> str:
     return (
-        f'-Xmx{facts.sizing.heap_mib}m -XX:+UseSerialGC '
+        f'-Xmx{heap_mib}m -XX:+UseSerialGC '
         f'-XX:TieredStopAtLevel=1 {_fast(facts)}'
     )
 
@@ -122,8 +141,8 @@ def task_jvm(facts: Facts) -> str:
 
 
 def large_master_jvm(facts: Facts) -> str:
-    """Heap of a reduce task, and the collector that Java selects."""
-    return f'-Xmx{facts.sizing.heap_mib}m {_fast(facts)}'
+    """Heap by the container, and the collector that Java selects."""
+    return f'-Xmx{facts.sizing.master_heap_mib}m {_fast(facts)}'
 
 
 def node_mib(facts: Facts) -> str:
@@ -194,11 +213,14 @@ FORMULAS: dict[str, Formula] = {
         containers,
         container_mib,
         map_mib,
+        allocation_mib,
+        master_mib,
         sort_mib,
         block_buffer_mib,
         parallel_copies,
         daemon_heap,
         small_jvm,
+        small_master_jvm,
         task_jvm,
         large_master_jvm,
         node_mib,

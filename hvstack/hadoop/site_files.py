@@ -23,7 +23,7 @@ from hvstack.hadoop.properties import (
     Facts,
     resolve_properties,
 )
-from hvstack.hadoop.sizing import DEFAULT, NodeSizing
+from hvstack.hadoop.sizing import DEFAULT, NodeSizing, has_whole_waves
 from hvstack.hadoop.tuning_profiles import TuningProfile
 
 CONTROLLER = '%CONTROLLER%'
@@ -214,7 +214,7 @@ def digest_settings(replication: int, tuning: str = DEFAULT) -> str:
     :raises hvstack.errors.InputError: the tuning profile does not exist.
     """
     same = render_site_files(
-        NodeSizing(1, 1, 1, 1, 1, 1, 1),
+        NodeSizing(*(1, 1, 1, 1, 1, 1, 1), master_mib=has_whole_waves(tuning)),
         replication=replication,
         tuning=tuning,
         # No result depends on the look-up of node locations.

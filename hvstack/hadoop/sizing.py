@@ -22,6 +22,9 @@ _DAEMONS_MIB = 512
 #: value, each behind one byte of length, and 16 of metadata (amd, 3.1.6).
 _BUFFERED_RECORD = 102 + 16
 _RECORD = 100
+#: Parts of a task's container that YARN allocates memory in, so that an
+#: ApplicationMaster can be smaller than a task.
+_ALLOCATION_PARTS = 4
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,9 @@ class NodeSizing:
         guest image.
     :param small_jvms: whether JVMs start fast and use little memory, at the
         expense of their speed.
+    :param master_mib: memory in MiB of a container for the ApplicationMaster
+        only, which is too small for a task; 0 if the worker has no room for
+        it, or the tuning profile none: then it uses a task's container.
     """
 
     containers: int
@@ -50,11 +56,40 @@ class NodeSizing:
     map_heap_mib: int
     daemon_mib: int | None = None
     small_jvms: bool = False
+    master_mib: int = 0
 
     @property
     def yarn_mib(self) -> int:
         """``yarn.nodemanager.resource.memory-mb``."""
-        return self.containers * (self.map_mib + self.container_mib) // 2
+        tasks_mib = self.containers * (self.map_mib + self.container_mib) // 2
+        return tasks_mib + self.master_mib
+
+    @property
+    def allocation_mib(self) -> int:
+        """``yarn.scheduler.minimum-allocation-mb``."""
+        if self.master_mib:
+            return self.map_mib // _ALLOCATION_PARTS
+        return self.map_mib
+
+    @property
+    def master_container_mib(self) -> int:
+        """``yarn.app.mapreduce.am.resource.mb``."""
+        return self.master_mib or self.container_mib
+
+    @property
+    def master_heap_mib(self) -> int:
+        """Java heap in MiB of the ApplicationMaster."""
+        if self.master_mib:
+            return self.master_mib * self.heap_mib // self.container_mib
+        return self.heap_mib
+
+    def count_slots(self, workers: int) -> int:
+        """Return the number of tasks that a cluster runs at the same time.
+
+        :param workers: number of workers.
+        """
+        containers = self.containers * workers
+        return containers if self.master_mib else max(1, containers - 1)
 
 
 def size_node(
@@ -83,6 +118,14 @@ def size_node(
     room = memory_mib - _SYSTEM_MIB - daemons
     units = sum(sizing_rule.containers)
     max_groups = room // (smallest_mib * units)
+    master_share = sizing_rule.master_share or 0
+    groups_with_master = int(
+        (room - master_share * smallest_mib) // (smallest_mib * units)
+    )
+    if groups_with_master < 1:
+        master_share = 0
+    elif master_share:
+        max_groups = groups_with_master
     if vcpus < 1 or max_groups < 1:
         raise errors.InputError(
             f'Cannot run Hadoop on a worker with {vcpus} vCPUs and '
@@ -98,6 +141,8 @@ def size_node(
             int(room * sizing_rule.share) // (groups * units),
         ),
     )
+    if master_share:
+        unit -= unit % _ALLOCATION_PARTS
     map_mib, container_mib = (
         unit * sizing_rule.containers[0],
         unit * sizing_rule.containers[-1],
@@ -115,10 +160,11 @@ def size_node(
         map_heap_mib=map_heap,
         daemon_mib=daemon,
         small_jvms=sizing_rule.small_jvms,
+        master_mib=int(master_share * unit),
     )
 
 
-def count_tasks(containers: int, tuning: str = DEFAULT) -> int:
+def count_tasks(containers: int, tuning: str) -> int:
     """Return the number of map tasks (and of reduce tasks) that run at once.
 
     vsphere6, Table 1: as many map tasks as reduce tasks, with separate slots
@@ -139,6 +185,15 @@ def has_own_tasks(tuning: str) -> bool:
     :raises hvstack.errors.InputError: the tuning profile does not exist.
     """
     return tuning_profiles.load(tuning).sizing.own_tasks
+
+
+def has_whole_waves(tuning: str) -> bool:
+    """Return whether tasks fill all containers in whole waves.
+
+    :param tuning: tuning profile.
+    :raises hvstack.errors.InputError: the tuning profile does not exist.
+    """
+    return tuning_profiles.load(tuning).sizing.master_share is not None
 
 
 def sort_buffer_mib(block_mib: int, spill: float) -> int:

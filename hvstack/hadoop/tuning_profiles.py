@@ -84,6 +84,11 @@ class SizingRule:
     :param spare: number of containers of a cluster that no task uses if a job
         runs all its map tasks (or reduce tasks) at once; None for half of the
         containers.
+    :param master_share: memory of the ApplicationMaster's container as a
+        fraction of a task's container, less than 1. Every worker has this
+        memory in addition to its containers, so that the ApplicationMaster
+        takes no task's container, and tasks fill all containers in whole
+        waves; None if the ApplicationMaster uses a task's container.
     """
 
     containers: tuple[int, ...]
@@ -102,6 +107,7 @@ class SizingRule:
     small_jvms: bool = False
     own_tasks: bool = False
     spare: int | None = None
+    master_share: float | None = None
 
     def count_groups(self, vcpus: int, native: bool) -> int:
         """Return the number of groups of a worker.

@@ -73,6 +73,9 @@ class TPCxHS(scenario.OpenStackScenario):
         phase_timeout: int | None = None,
         setup: dict[str, Any] | None = None,
         keep: bool = False,
+        compared: list[str] | None = None,
+        maps: int | None = None,
+        reduces: int | None = None,
     ) -> None:
         """Execute a run, unless it already has a valid record.
 
@@ -113,6 +116,12 @@ class TPCxHS(scenario.OpenStackScenario):
         :param keep: whether the next workload reuses the cluster, because it
             has the same configuration and settings except tuning and
             replication. A cluster on which a run failed is not reused.
+        :param compared: all configurations of the sweep, whose containers the
+            tasks fill; None uses those of ``shape``.
+        :param maps: number of map tasks of HSGen, such as that of a paper;
+            None fills the containers of bare metal and, if possible, of all
+            compared configurations.
+        :param reduces: number of reduce tasks of HSSort, likewise.
         :raises hvstack.errors.RunFailedError: the run is not valid.
         """
         task = task_state.get_task_state(self.context)
@@ -131,6 +140,9 @@ class TPCxHS(scenario.OpenStackScenario):
                 'kit': kit,
                 'phase_timeout': phase_timeout,
                 'setup': setup,
+                'compared': compared,
+                'maps': maps,
+                'reduces': reduces,
             }
         )
         with task.interruptible():

@@ -23,11 +23,10 @@ from hvstack.cloud import connection, credentials, lease, undo
 from hvstack.cluster import bare_metal, baseline_hosts, probe
 from hvstack.cluster.base import Cluster
 from hvstack.cluster.plan import ClusterPlan
-from hvstack.hadoop.sizing import has_own_tasks, size_node
-from hvstack.model import compute_backends
 from hvstack.model.configuration import Configuration
-from hvstack.model.target import BareMetal, Target
+from hvstack.model.target import Target
 from hvstack.progress import Progress
+from hvstack.rally_plugins.planned_workload import WorkloadPlanner
 from hvstack.rally_plugins.workload_args import (
     AUTO,
     NEW,
@@ -48,7 +47,7 @@ from hvstack.sweep import (
 from hvstack.sweep.run_order import Step
 from hvstack.sweep.task_events import EventPipe
 from hvstack.tpcxhs.result import RunResult
-from hvstack.tpcxhs.workload import Workload, count_tasks
+from hvstack.tpcxhs.workload import Workload
 
 #: Values that workloads on the same cluster must share.
 NodeKey = tuple[Target, NodeSetup]
@@ -272,90 +271,20 @@ class TaskState:
         :param args: arguments of the workload.
         :raises hvstack.errors.InputError: the number of tasks is unknown.
         """
+        planner = WorkloadPlanner(
+            self.options,
+            args,
+            self.node_settings(args)['tuning'],
+            self.plan,
+            lambda: self.load_baselines(args)[-1],
+        )
+        workload = planner.plan_workload(size_bytes)
         return replace(
-            self._plan_workload(size_bytes, args),
+            workload,
+            maps=args.maps or workload.maps,
+            reduces=args.reduces or workload.reduces,
             settings=args.setup.hadoop,
             output_replication=args.setup.output_replication,
-        )
-
-    def _plan_workload(self, size_bytes: int, args: WorkloadArgs) -> Workload:
-        """Return the workload of a run, with the tasks of the baseline.
-
-        The number of tasks is the number that fills the bare-metal hosts.
-        Without an inventory of these hosts, it is the number in the record of
-        the baseline, or the number that fills the cluster. On emulated CPUs,
-        it is 1, because such a run only shows that a job succeeds.
-
-        :param size_bytes: size of the data set in bytes.
-        :param args: arguments of the workload; the default of its replication
-            is the minimum of 3 and the number of worker hosts.
-        :raises hvstack.errors.InputError: the number of tasks is unknown.
-        """
-        if self.plan is not None and compute_backends.is_emulated(
-            self.plan.hosts.backend
-        ):
-            copies = args.replication or self.plan.nodes.replication
-            return Workload(size_bytes, copies, 1, 1, one_jvm=True)
-        path = Path(self.options.sweep.baseline_hosts)
-        if not path.exists() and not isinstance(args.target, BareMetal):
-            return self._workload_without_hosts(size_bytes, args)
-        bare_hosts = baseline_hosts.read(path)
-        workers = [host for host in bare_hosts if host.role == 'worker']
-        tuning = self.node_settings(args)['tuning']
-        copies = args.replication or min(3, len(workers))
-        if self.plan is not None and has_own_tasks(tuning):
-            parts = self._count_own_tasks(args)
-            return Workload(size_bytes, copies, parts, parts)
-        containers = sum(
-            size_node(
-                host.vcpus, host.memory_mib, tuning=tuning, native=True
-            ).containers
-            for host in workers
-        )
-        # The warm-up job and the run with half of the data have as many.
-        parts = count_tasks(args.sizes[0], containers, len(workers), tuning)
-        return Workload(size_bytes, copies, parts, parts)
-
-    def _workload_without_hosts(
-        self, size_bytes: int, args: WorkloadArgs
-    ) -> Workload:
-        own_tasks = has_own_tasks(self.node_settings(args)['tuning'])
-        if args.baseline:
-            baseline_record = self.load_baselines(args)[-1]
-            if own_tasks and self.plan is not None:
-                parts = self._count_own_tasks(args)
-                return Workload(
-                    size_bytes, baseline_record.replication, parts, parts
-                )
-            return Workload(
-                size_bytes,
-                baseline_record.replication,
-                baseline_record.maps,
-                baseline_record.reduces,
-            )
-        if self.plan is None:
-            raise errors.InputError(
-                'Cannot compute the number of tasks: '
-                f'{self.options.sweep.baseline_hosts} does not exist, and the '
-                "workload has no cluster plan. Set 'baseline_hosts' in "
-                'hvstack.conf, or add the context hvstack_flavors.'
-            )
-        parts = self._count_own_tasks(args)
-        return Workload(
-            size_bytes,
-            args.replication or self.plan.nodes.replication,
-            parts,
-            parts,
-        )
-
-    def _count_own_tasks(self, args: WorkloadArgs) -> int:
-        """Return the number of map tasks that fills the planned cluster."""
-        assert self.plan is not None
-        return count_tasks(
-            args.sizes[0],
-            self.plan.sizing.containers * self.plan.nodes.workers,
-            len(self.plan.hosts.providers),
-            self.plan.spec.tuning,
         )
 
     def load_baselines(

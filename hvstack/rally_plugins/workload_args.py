@@ -60,6 +60,9 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
         'before': {'type': 'string', 'minLength': 1},
         'storage': {'enum': ['deck']},
         'keep': {'type': 'boolean'},
+        'compared': {'type': 'array', 'items': {'type': 'string'}},
+        'maps': {'type': 'integer', 'minimum': 1},
+        'reduces': {'type': 'integer', 'minimum': 1},
         'setup': {
             'type': 'object',
             'properties': {
@@ -187,6 +190,9 @@ class WorkloadArgs:
     phase_timeout: int | None = None
     setup: NodeSetup = NodeSetup()
     keep: bool = False
+    compared: tuple[Configuration, ...] = ()
+    maps: int | None = None
+    reduces: int | None = None
 
     @property
     def configuration(self) -> Configuration:
@@ -213,6 +219,7 @@ def parse_args(config: Mapping[str, Any]) -> WorkloadArgs:
     before = config.get('before')
     missing_capabilities = tuple(config.get('without') or ())
     shape = config.get('shape')
+    compared = config.get('compared') or (shape or {}).get('configurations')
     open_names = []
     if config.get('storage') and 'ceph' not in missing_capabilities:
         open_names = [
@@ -242,6 +249,9 @@ def parse_args(config: Mapping[str, Any]) -> WorkloadArgs:
         phase_timeout=config.get('phase_timeout'),
         setup=_parse_setup(config),
         keep=bool(config.get('keep')),
+        compared=tuple(map(parse, compared or ())),
+        maps=config.get('maps'),
+        reduces=config.get('reduces'),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hvstack.report.sweep_report import SweepReport, format_size
-from hvstack.results import telemetry
+from hvstack.results import task_splits, telemetry
 from hvstack.results.observations import TelemetrySummary
 from hvstack.results.record_data import RunRecord
 
@@ -42,6 +42,8 @@ SOURCES = {
     'extra spills by reduces': 'more than once; amd, section 3.1.6',
     'slow node': f'a third below the median of the others; {_OWN_LIMIT}',
     'slow disk': f'half of the median of all disks; {_OWN_LIMIT}',
+    'uneven tasks': f'a task and a tenth more than the share of a host or '
+    f'worker; {_OWN_LIMIT}',
     'steal': '5 %; vsphere6, "Single Replica", on ready time',
     'TCP segments retransmitted': f"1 % of a node's; {_OWN_LIMIT}",
     'uneven reducers': f'1.2 times the median; {_OWN_LIMIT}, between the '
@@ -437,6 +439,10 @@ def _check_reducers(record: RunRecord) -> Iterator[str]:
             )
 
 
+def _check_task_splits(record: RunRecord) -> Iterator[str]:
+    yield from map(str, task_splits.list_uneven(record.phases))
+
+
 def _check_last_tasks(record: RunRecord) -> Iterator[str]:
     for phase in record.phases:
         job_seconds = phase.job.seconds or phase.seconds
@@ -529,6 +535,7 @@ _CHECKS = (
     ('slow disk', _check_disk_speed),
     ('steal', _check_steal),
     ('TCP segments retransmitted', _check_retransmissions),
+    ('uneven tasks', _check_task_splits),
     ('uneven reducers', _check_reducers),
     ('a phase waited for one task', _check_last_tasks),
     ('memory swapped', _check_swap),

@@ -13,7 +13,7 @@ from hvstack.hadoop import sizing
 from hvstack.model import compute_backends
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
-from hvstack.report import disk_facts, variance_notes
+from hvstack.report import disk_facts, run_conditions, variance_notes
 from hvstack.results import comparability, percentages, quantiles, stats
 from hvstack.results.history import collect_history
 from hvstack.results.observations import Observations
@@ -372,6 +372,7 @@ class SweepReport:
                 f'Replication is {low[0]}: below the three copies that the '
                 'benchmark asks for.'
             )
+        lines += run_conditions.list_warnings(self.records)
         lines += [f'Allowed to differ: {line}.' for line in self.allowed]
         return lines + self._unverified
 
@@ -401,6 +402,7 @@ class SweepReport:
                 'Not recorded by all runs, so not compared: '
                 f'{", ".join(unknown)}.'
             )
+        lines += run_conditions.list_notes(self.records)
         lines += variance_notes.list_notes(self.corrected_rates)
         lines += [self._drift_note, *self.choice_note]
         lines += [

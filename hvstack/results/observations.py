@@ -75,6 +75,15 @@ class TaskFailure:
 
 
 @dataclass(frozen=True)
+class HostTasks:
+    """Numbers of workers of a host, and of the tasks of a job on them."""
+
+    workers: float = 0
+    maps: float = 0
+    reduces: float = 0
+
+
+@dataclass(frozen=True)
 class JobStatistics:
     """Statistics of the Hadoop job of a phase.
 
@@ -82,6 +91,7 @@ class JobStatistics:
     :param started_at: start time in seconds since 1970.
     :param counters: counters of the job; ``MAP.`` precedes those of its maps.
     :param nodes: numbers, seconds and bytes of the tasks by node.
+    :param hosts: numbers of tasks by host; empty in older records.
     :param last: last task by type.
     :param locality: number of map tasks by the distance to their data.
     :param failures: failed attempts with their errors.
@@ -98,6 +108,7 @@ class JobStatistics:
     failed_attempts: int = 0
     counters: Mapping[str, int] = field(default_factory=dict)
     nodes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    hosts: Mapping[str, HostTasks] = field(default_factory=dict)
     last: Mapping[str, LastTask] = field(default_factory=dict)
     locality: Mapping[str, int] = field(default_factory=dict)
     reducers: ReducerRecords | None = None
@@ -299,6 +310,8 @@ class Observations:
     :param compared_with: name of the recorded runs on bare metal with which
         the task compared this run; empty for those of its sweep.
     :param killed: evidence of processes that were killed.
+    :param uneven_tasks: splits of tasks that were not even, with their
+        estimated effect; absent in older records.
     :param kit: run of TPC's kit; None for the substitute workload.
     :param telemetry: summary of the samples; None without telemetry.
     :param facts: all observations by key, as the record contains them.
@@ -320,6 +333,7 @@ class Observations:
     without_effect: tuple[str, ...] = ()
     compared_with: str = ''
     killed: tuple[str, ...] = ()
+    uneven_tasks: tuple[str, ...] = ()
     kit: KitObservation | None = None
     telemetry: TelemetrySummary | None = None
     facts: Mapping[str, Json] = field(default_factory=dict, metadata=inlined())

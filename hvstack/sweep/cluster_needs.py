@@ -15,7 +15,12 @@ from hvstack.cluster.plan import (
     StackResources,
 )
 from hvstack.hadoop import tuning_profiles
-from hvstack.hadoop.sizing import NodeSizing, has_own_tasks, size_node
+from hvstack.hadoop.sizing import (
+    NodeSizing,
+    has_own_tasks,
+    has_whole_waves,
+    size_node,
+)
 from hvstack.model.cluster_size import ClusterSize, compute_cluster_size
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import Flavor, derive_flavor
@@ -25,7 +30,12 @@ from hvstack.model.target import BareMetal, Target
 from hvstack.sweep.search_space import Space
 from hvstack.tpcxhs import deadlines, job_memory
 from hvstack.tpcxhs.deadlines import Limits, WorkerHosts
-from hvstack.tpcxhs.workload import MIB, Workload, count_tasks
+from hvstack.tpcxhs.task_counts import (
+    PlatformSlots,
+    count_slots,
+    count_tasks,
+)
+from hvstack.tpcxhs.workload import MIB, Workload
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,8 @@ class ClusterNeeds:
     :param quota: what the project needs; None on bare metal.
     :param heat_resources: number of resources of the stack; 0 on bare metal.
     :param pages: number of large pages that the workers of a host use.
+    :param slots: number of tasks that run at the same time.
+    :param is_filled: whether the tasks fill all containers in whole waves.
     """
 
     name: str
@@ -72,10 +84,28 @@ class ClusterNeeds:
     quota: Need | None = None
     heat_resources: int = 0
     pages: int = 0
+    slots: int = 0
+    is_filled: bool = True
 
     def to_mapping(self) -> dict[str, Any]:
         """Return plain data."""
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Platform:
+    """Bare metal or a configuration, with the sizes of its nodes."""
+
+    target: Target
+    size: ClusterSize
+    sizing: NodeSizing
+    vcpus: int
+    plan: ClusterPlan | None = None
+
+    @property
+    def slots(self) -> PlatformSlots:
+        """Containers of all workers."""
+        return count_slots(self.sizing, self.size.workers)
 
 
 def compute_needs(hosts: Hosts, area: Space) -> list[ClusterNeeds]:
@@ -85,23 +115,20 @@ def compute_needs(hosts: Hosts, area: Space) -> list[ClusterNeeds]:
     :param area: search space with its possible configurations.
     :raises hvstack.errors.InputError: there are too few hosts.
     """
-    bare_metal = _compute(hosts, BareMetal(), None)
+    targets: list[Target] = [BareMetal(), *area.possible]
+    platforms = [_size_platform(hosts, target) for target in targets]
+    slots = [platform.slots for platform in platforms]
+    shared = not has_own_tasks(hosts.tuning)
     return [
-        bare_metal,
-        *(
-            _compute(hosts, configuration, bare_metal.tasks)
-            for configuration in area.possible
-        ),
+        _compute(
+            hosts, platform, slots if shared else [platform.slots], platforms
+        )
+        for platform in platforms
     ]
 
 
-def _compute(
-    hosts: Hosts, target: Target, bare_metal_tasks: int | None
-) -> ClusterNeeds:
-    """Return the needs of one platform.
-
-    :param bare_metal_tasks: number of tasks of bare metal.
-    """
+def _size_platform(hosts: Hosts, target: Target) -> _Platform:
+    """Return bare metal or a configuration, with the sizes of its nodes."""
     profile, tuning = hosts.profile, hosts.tuning
     native = isinstance(target, BareMetal)
     configuration = target if isinstance(target, Configuration) else None
@@ -115,13 +142,32 @@ def _compute(
         worker = plan.flavors.worker
         vcpus, memory_mib = worker.vcpus, worker.ram
     sizing = size_node(vcpus, memory_mib, tuning=tuning, native=native)
+    return _Platform(target, size, sizing, vcpus, plan)
+
+
+def _compute(
+    hosts: Hosts,
+    platform: _Platform,
+    slots: list[PlatformSlots],
+    platforms: list[_Platform],
+) -> ClusterNeeds:
+    """Return the needs of one platform.
+
+    :param slots: containers of the platforms with the same number of tasks.
+    :param platforms: all platforms, bare metal first.
+    """
+    plan, size, target = platform.plan, platform.size, platform.target
+    configuration = target if isinstance(target, Configuration) else None
     worker_hosts = min(hosts.count, size.workers)
-    tasks = bare_metal_tasks
-    if tasks is None or has_own_tasks(tuning):
-        containers = sizing.containers * size.workers
-        tasks = count_tasks(hosts.size_bytes, containers, worker_hosts, tuning)
+    wave_hosts = min(hosts.count, platforms[0].size.workers)
+    tasks = count_tasks(
+        hosts.size_bytes,
+        slots,
+        worker_hosts if len(slots) == 1 else wave_hosts,
+        hosts.tuning,
+    )
     workload = Workload(hosts.size_bytes, min(3, worker_hosts), tasks, tasks)
-    tuning_profile = tuning_profiles.load(tuning)
+    tuning_profile = tuning_profiles.load(hosts.tuning)
     splits = workload.count_splits(tuning_profile.max_block_mib * MIB)
     instances = configuration.instances if configuration else 1
     return ClusterNeeds(
@@ -130,18 +176,21 @@ def _compute(
         size.controllers,
         tasks,
         splits,
-        _heaps(sizing, splits, tasks, tuning_profile.sampled_keys),
+        _heaps(platform.sizing, splits, tasks, tuning_profile.sampled_keys),
         hosts.limits.deadlines(
             workload,
             WorkerHosts(
                 worker_hosts,
-                vcpus * instances,
-                _count_disks(profile, plan, instances),
+                platform.vcpus * instances,
+                _count_disks(hosts.profile, plan, instances),
             ),
         ),
         validation.needs(plan) if plan else None,
         validation.count_resources(plan) if plan else 0,
         _count_pages(plan.flavors.worker, instances) if plan else 0,
+        platform.slots.slots,
+        not has_whole_waves(hosts.tuning)
+        or platform.slots.is_filled_by(tasks),
     )
 
 
@@ -195,6 +244,6 @@ def _heaps(
         'daemon': sizing.daemon_mib or 0,
         'map': sizing.map_heap_mib,
         'reduce': sizing.heap_mib,
-        'master': master[1] if master else sizing.heap_mib,
+        'master': master[1] if master else sizing.master_heap_mib,
         'client': job_memory.client_mib(splits, keys),
     }

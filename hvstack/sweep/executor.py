@@ -261,6 +261,10 @@ def run_sweep(
                 'baseline': sweep.spec.baseline,
                 'allow': list(sweep.spec.allow),
                 'workloads': rallytask.list_arguments(status.workloads),
+                'compared': [
+                    configuration.name
+                    for configuration in status.strategy.space.possible
+                ],
             },
             sweep.id,
             progress,

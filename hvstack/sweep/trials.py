@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from hvstack import errors, jsonfile, paths, processutils, textfile
+from hvstack.model.configuration import Configuration
 from hvstack.model.strict_mapping import Fields, to_dataclass
 from hvstack.model.target import BARE_METAL, Target, parse_target
 from hvstack.progress import Progress
@@ -249,6 +250,11 @@ def _run_side(
             {
                 'sweep': sweep,
                 'workloads': rallytask.list_arguments([workload]),
+                'compared': [
+                    target.name
+                    for target in trials.targets
+                    if isinstance(target, Configuration)
+                ],
             },
             trials.id,
             progress,

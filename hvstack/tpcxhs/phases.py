@@ -19,6 +19,7 @@ from hvstack.cluster import effective_settings
 from hvstack.cluster.base import Cluster, Node
 from hvstack.hadoop import job_history, tuning_profiles, webhdfs
 from hvstack.progress import Progress
+from hvstack.results import observations, task_splits
 from hvstack.results.benchmark import RECORD_BYTES
 from hvstack.tpcxhs import datacheck, job_memory
 from hvstack.tpcxhs.deadlines import (
@@ -293,6 +294,7 @@ class PhaseRunner:
             sum(self._count_tasks(phase['name']) for phase in jobs),
         )
         names = {node.address: node.name for node in self.cluster.nodes}
+        workers = {node.name: node.host for node in self.cluster.workers}
         for phase in jobs:
             if phase['job_id'] in histories:
                 phase.update(
@@ -300,6 +302,15 @@ class PhaseRunner:
                         histories[phase['job_id']], locations, names
                     )
                 )
+                phase['hosts'] = task_splits.count_by_host(
+                    phase['nodes'], workers
+                )
+        self.run_result.observations['uneven_tasks'] = [
+            str(split)
+            for split in task_splits.list_uneven(
+                observations.read_phases(self.run_result.phases)
+            )
+        ]
         report = _read_report(gateway)
         by_name = {phase['name']: phase['job_id'] for phase in jobs}
         self.run_result.observations['parameters'] = (

@@ -127,14 +127,13 @@ def count_tasks(
     size_bytes: int,
     containers: int,
     hosts: int,
-    tuning: str = sizing.DEFAULT,
+    tuning: str,
 ) -> int:
-    """Return the number of map tasks (and of reduce tasks) for a data set.
+    """Return the number of tasks of each type as a paper defines it.
 
-    vsphere6 "Parameter Tuning": all tasks of a phase run at once. The
-    ApplicationMaster uses one container, and another one stays free for reduce
-    tasks that start before the last map task has ended. With a small data set,
-    each task has at least 64 MiB, and each host has the same number of tasks.
+    vsphere6 "Parameter Tuning": all tasks of a phase run at once. With a small
+    data set, each task has at least 64 MiB, and each host has the same number
+    of tasks.
 
     :param size_bytes: size of the data set in bytes.
     :param containers: number of containers of the cluster.

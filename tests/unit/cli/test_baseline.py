@@ -169,7 +169,7 @@ class BaselineTest(testtools.TestCase):
             hosts=[worker],  # type: ignore
         )
         workload = baseline.workload(cluster, 10**9, None, None)
-        self.assertEqual((6, 6), (workload.maps, workload.reduces))
+        self.assertEqual((8, 8), (workload.maps, workload.reduces))
         workload = baseline.workload(cluster, 1000, 3, 4)
         self.assertEqual((3, 4), (workload.maps, workload.reduces))
         cluster.tuning = 'vsan'

@@ -30,6 +30,31 @@ class SizingTest(testtools.TestCase):
             sizing = size_node(vcpus, memory)
             self.assertEqual(8, nodes * sizing.containers, (vcpus, memory))
             self.assertEqual(vcpus, sizing.processors)
+            self.assertEqual(8, sizing.count_slots(nodes))
+
+    def test_master_takes_no_container_of_a_task(self) -> None:
+        """Every worker has room for it, in which no task fits."""
+        for vcpus, memory in ((1, 2048), (2, 8216), (40, 256 * 1024)):
+            sizing = size_node(vcpus, memory)
+            self.assertGreater(sizing.map_mib, sizing.master_mib)
+            self.assertEqual(
+                sizing.yarn_mib,
+                sizing.containers * sizing.map_mib + sizing.master_mib,
+            )
+            for size in (sizing.map_mib, sizing.master_mib):
+                # YARN rounds up to multiples of it.
+                self.assertEqual(0, size % sizing.allocation_mib)
+            self.assertGreater(sizing.heap_mib, sizing.master_heap_mib)
+        for vcpus, memory, tuning in (
+            # The smallest worker has no room beside its only container.
+            (1, 1152, 'hvstack'),
+            (2, 4864, 'vsan'),
+        ):
+            sizing = size_node(vcpus, memory, tuning=tuning)
+            self.assertEqual(0, sizing.master_mib)
+            self.assertEqual(sizing.container_mib, sizing.master_container_mib)
+            self.assertEqual(sizing.map_mib, sizing.allocation_mib)
+            self.assertEqual(4 * sizing.containers - 1, sizing.count_slots(4))
 
     def test_host_of_the_paper(self) -> None:
         """vsphere6: a map and a reduce task per CPU; heaps under half."""

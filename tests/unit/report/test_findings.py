@@ -139,6 +139,33 @@ class Findings(testtools.TestCase):
         self.assertIn('HSGen wrote 1780000000 bytes', text)
         self.assertIn('reduce-merge', text)
 
+    def test_uneven_tasks(self) -> None:
+        phases = factory.stored_phases(run('i1', 0, 9))
+        for phase in phases:
+            if phase['name'] == 'HSSort':
+                phase['nodes'] = {
+                    'w0': {'maps': 4, 'map_wall_seconds': 40},
+                    'w1': {'maps': 2, 'map_wall_seconds': 20},
+                }
+                phase['hosts'] = {
+                    'h0': {'workers': 1, 'maps': 4, 'reduces': 3},
+                    'h1': {'workers': 1, 'maps': 2, 'reduces': 3},
+                }
+        record = factory.edit(run('i1', 0, 9), 'phases', phases)
+        text = self.list_findings(record)['uneven tasks']
+        self.assertIn('maps of HSSort: 4 + 2 by host', text)
+        self.assertIn('about 10.0 s more', text)
+        report = sweep_report.build_report([record])
+        self.assertIn(
+            'Tasks were split unevenly in 1 of 1 runs (i1 run 0).',
+            report.provenance_notes,
+        )
+        self.assertIn(
+            'Tasks by host: i1: maps of HSSort 4 + 2; i1: reduces of HSSort '
+            '3 + 3.',
+            report.notes,
+        )
+
     def test_killed(self) -> None:
         line = 'OOM kill of java (pid 12) in hv-host2'
         record = counted(

@@ -6,6 +6,8 @@ import testtools
 from hvstack import errors, host_profiles
 from hvstack.hadoop import tuning_profiles
 from hvstack.hadoop.sizing import size_node
+from hvstack.lab.hosts import sizes
+from hvstack.lab.hosts.sizes import HostSize
 from hvstack.sweep import search_space
 from hvstack.sweep.cluster_needs import ClusterNeeds, Hosts, compute_needs
 
@@ -102,6 +104,38 @@ class PaperScaleTest(testtools.TestCase):
         )
         # Guests have the tasks of bare metal.
         self.assertEqual(1, len({need.tasks for need in needs.values()}))
+
+    def test_whole_waves(self) -> None:
+        """Configurations that no number of tasks fills are named."""
+        for memory_mib, expected in (
+            # The smallest worker has no room for the ApplicationMaster.
+            (5376, {'i4-c2': (7, False)}),
+            # Three containers each instead of two: three waves of the others.
+            (6144, {'i2-c2': (12, True), 'i4-c2': (7, False)}),
+        ):
+            size = HostSize('h', 2, 'worker', 0.65, memory_mib, 2, 768, 'lxc')
+            space = search_space.explore_space(
+                search_space.parse_space(
+                    ['instances=1,2,4', 'cpu_ratio=1,2'], None
+                ),
+                sizes.profile(size),
+                'lxc',
+                {},
+                'lab',
+            )
+            hosts = Hosts(sizes.profile(size), 3, 8 * 10**8, 'lab')
+            needs = {need.name: need for need in compute_needs(hosts, space)}
+            self.assertEqual(
+                {24 if 'i2-c2' in expected else 8},
+                {need.tasks for need in needs.values()},
+            )
+            for name in ('bare-metal', 'i1', 'i2', 'i2-c2', 'i4-c2'):
+                need = needs[name]
+                self.assertEqual(
+                    expected.get(name, (8, True)),
+                    (need.slots, need.is_filled),
+                    (memory_mib, name),
+                )
 
     def test_large_pages(self) -> None:
         needs = compute(

@@ -26,6 +26,9 @@ from hvstack.cluster import bare_metal
 from hvstack.cluster.plan import ClusterHosts, ClusterSpec, NodeCounts
 from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
+from hvstack.hadoop.sizing import NodeSizing
+from hvstack.lab.hosts import sizes
+from hvstack.lab.hosts.sizes import HostSize
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL, BareMetal
 from hvstack.progress import Progress
@@ -63,6 +66,11 @@ def workload(**overrides: Any) -> dict[str, Any]:
 
 def workload_args(**overrides: Any) -> WorkloadArgs:
     return parse_args(workload(**overrides))
+
+
+def sizing(containers: int) -> NodeSizing:
+    """Return the size of a worker whose tasks fill all containers."""
+    return NodeSizing(containers, 512, 332, 99, 2, 512, 332, master_mib=384)
 
 
 class SessionTest(testtools.TestCase):
@@ -496,7 +504,7 @@ class SessionTest(testtools.TestCase):
 
     def plan(self, workers: int, backend: str = 'kvm') -> None:
         self.state.plan = SimpleNamespace(  # type: ignore[assignment]
-            sizing=SimpleNamespace(containers=4),
+            sizing=sizing(4),
             nodes=NodeCounts(workers, 1, replication=2),
             spec=ClusterSpec(),
             hosts=ClusterHosts({'a': 'uuid-a', 'b': 'uuid-b'}, backend),
@@ -519,7 +527,7 @@ class SessionTest(testtools.TestCase):
         for tuning, on_hosts, guests in (
             ('vsphere6', 682, 756),
             # Guests have the tasks of bare metal.
-            ('hvstack', 2478, 2478),
+            ('hvstack', 2480, 2480),
         ):
             setup = {'tuning': tuning}
             bare = parse_args(
@@ -532,7 +540,7 @@ class SessionTest(testtools.TestCase):
             # 4 VMs on each of 32 hosts, less two controllers.
             self.plan(126)
             assert self.state.plan is not None
-            self.state.plan.sizing = SimpleNamespace(containers=12)  # type: ignore[misc, assignment]
+            self.state.plan.sizing = sizing(12)  # type: ignore[misc]
             self.state.plan.spec = ClusterSpec(tuning=tuning)  # type: ignore[misc]
             configuration = parse_args(
                 workload(configuration='i4', sizes=[size], setup=setup)
@@ -540,6 +548,52 @@ class SessionTest(testtools.TestCase):
             self.assertEqual(
                 guests, self.state.workload(size, configuration).maps, tuning
             )
+
+    def test_tasks_fill_all_compared_configurations(self) -> None:
+        """The same number for bare metal and for each configuration."""
+        path = Path(self.state.options.sweep.baseline_hosts)
+        host = {'vcpus': 2, 'memory_mib': 6144}
+        path.write_text(
+            json.dumps(
+                [
+                    entry('c', 'controller') | host,
+                    *(entry(f'w{n}', 'worker') | host for n in range(2)),
+                ]
+            ),
+            encoding='utf-8',
+        )
+        size = HostSize('h', 2, 'worker', 0.65, 6144, 2, 768, 'lxc')
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.host_profiles.load', lambda _: sizes.profile(size)
+            )
+        )
+        for compared, baseline, expected in (
+            (['i1', 'i2'], '', 8),
+            # 12 containers: three waves of 8 or two of 12.
+            (['i1', 'i2-c2'], '', 24),
+            # The recorded baseline did not know of them.
+            (['i1', 'i2-c2'], 'imported', 8),
+        ):
+            for configuration in (BARE_METAL, compared[1]):
+                args = workload_args(
+                    configuration=configuration,
+                    compared=compared,
+                    baseline=baseline,
+                    setup={'tuning': 'lab'},
+                )
+                self.assertEqual(
+                    expected, self.state.workload(SIZE, args).maps, compared
+                )
+        shape = {'configurations': ['i2-c2'], 'runs': 1, 'size_bytes': SIZE}
+        args = workload_args(sweep='auto', shape=shape)
+        self.state.options.set_override('tuning', 'lab', 'hadoop')
+        self.assertEqual(24, self.state.workload(SIZE, args).maps)
+
+    def test_a_task_may_name_the_numbers_of_a_paper(self) -> None:
+        args = workload_args(maps=682, reduces=620)
+        run_workload = self.state.workload(SIZE, args)
+        self.assertEqual((682, 620), (run_workload.maps, run_workload.reduces))
 
     def test_kit_does_not_set_properties(self) -> None:
         """A record must not contain settings that no job had."""
@@ -612,12 +666,12 @@ class SessionTest(testtools.TestCase):
         self.plan(workers=4)
         large = self.state.workload(SIZE, workload_args(replication=1))
         self.assertEqual((2, 1), (small.replication, large.replication))
-        self.assertEqual((6, 14), (small.maps, large.maps))
+        self.assertEqual((8, 16), (small.maps, large.maps))
         config = workload(replication=1, sizes=[SIZE // 1000])
-        # As many on each host, for data of any size that it asks for.
+        # Small data fills the containers too, and the warm-up job as well.
         for size in (SIZE // 1000, SIZE):
             self.assertEqual(
-                2, self.state.workload(size, parse_args(config)).maps
+                16, self.state.workload(size, parse_args(config)).maps
             )
         # Bare metal itself cannot do without its hosts.
         self.assertRaises(

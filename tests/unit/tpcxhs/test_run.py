@@ -15,6 +15,7 @@ import testtools
 
 from hvstack import errors, processutils
 from hvstack.cluster.base import Node
+from hvstack.hadoop.job_history import JobHistory, Task
 from hvstack.model.target import BareMetal
 from hvstack.results import comparability, record
 from hvstack.results.benchmark import PHASES
@@ -238,6 +239,37 @@ class RunTest(testtools.TestCase):
         self.assertIn('had not changed for 30 s', run_result.reason)
         self.assertEqual('HSSort', run_result.phases[-1]['name'])
         self.assertEqual(['teragen', 'terasort'], self.jobs())
+
+    def test_split_of_the_tasks(self) -> None:
+        """By host and by worker, also of a worker without tasks."""
+        # The fake has a node; a cluster of two has another on another host.
+        worker = Hadoop(name='w', address='10.0.0.2', host='other')
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'tests.unit.tpcxhs.test_run.Some.workers',
+                [self.gateway, worker],
+            )
+        )
+        tasks = [
+            Task(f't{n}', 'map', '10.0.0.1', n, n + 4, 1, 1) for n in (0, 4)
+        ]
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.hadoop.job_history.load_histories',
+                lambda _, ids, __: ({x: JobHistory(tasks) for x in ids}, {}),
+            )
+        )
+        run_result = self.run_once()
+        empty = {'workers': 1, 'maps': 0, 'reduces': 0}
+        for phase in run_result.phases:
+            if 'job_id' in phase:
+                self.assertEqual(
+                    {'h': {**empty, 'maps': 2}, 'other': empty},
+                    phase['hosts'],
+                )
+        first, *_ = run_result.observations['uneven_tasks']
+        self.assertIn('maps of HSGen: 2 + 0 by host', first)
+        self.assertIn('about 4.0 s more', first)
 
     def test_what_is_in_force_is_written_down(self) -> None:
         run_result = self.run_once()

@@ -47,7 +47,7 @@ class WorkloadTest(testtools.TestCase):
 
     def test_tasks_leave_room_for_the_master(self) -> None:
         self.assertEqual(
-            [6, 1, 1], [count_tasks(10**9, n, 1) for n in (8, 3, 1)]
+            [6, 1, 1], [count_tasks(10**9, n, 1, 'stock') for n in (8, 3, 1)]
         )
 
     def test_little_data_has_few_tasks_and_as_many_on_each_host(self) -> None:
@@ -61,11 +61,14 @@ class WorkloadTest(testtools.TestCase):
             (800, 6),
         ):
             self.assertEqual(
-                expected, count_tasks(megabytes * 10**6, 8, 2), megabytes
+                expected,
+                count_tasks(megabytes * 10**6, 8, 2, 'stock'),
+                megabytes,
             )
         # The wave of three hosts is no multiple of them.
         self.assertEqual(
-            [3, 22], [count_tasks(n, 24, 3) for n in (10**8, 10**10)]
+            [3, 22],
+            [count_tasks(n, 24, 3, 'stock') for n in (10**8, 10**10)],
         )
 
 

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Containers of bare metal and of the configurations of a sweep."""
+
+from collections.abc import Iterable, Sequence
+
+from hvstack import errors
+from hvstack.cluster import node_counts
+from hvstack.cluster.bare_metal import Host
+from hvstack.cluster.plan import ClusterSpec
+from hvstack.hadoop.sizing import size_node
+from hvstack.model.configuration import Configuration
+from hvstack.model.flavor import derive_flavor
+from hvstack.model.host import HostProfile
+from hvstack.tpcxhs import task_counts
+from hvstack.tpcxhs.task_counts import PlatformSlots
+
+
+def count_hosts(profile: HostProfile, bare_hosts: Sequence[Host]) -> int:
+    """Return the number of hosts on which Nova places workers.
+
+    :param profile: host profile of the workers.
+    :param bare_hosts: hosts of bare metal, including its controller.
+    """
+    if not profile.traits.get('worker'):
+        return len(bare_hosts)
+    return sum(host.role == 'worker' for host in bare_hosts)
+
+
+def count_bare_metal(bare_hosts: Iterable[Host], tuning: str) -> PlatformSlots:
+    """Return the containers of bare metal.
+
+    :param bare_hosts: hosts of bare metal; those of workers count.
+    :param tuning: tuning profile.
+    """
+    sizings = [
+        size_node(host.vcpus, host.memory_mib, tuning=tuning, native=True)
+        for host in bare_hosts
+        if host.role == 'worker'
+    ]
+    containers = sum(sizing.containers for sizing in sizings)
+    if all(sizing.master_mib for sizing in sizings):
+        return PlatformSlots(containers, containers)
+    return PlatformSlots(containers, max(1, containers - 1))
+
+
+def list_configurations(
+    profile: HostProfile,
+    configurations: Iterable[Configuration],
+    host_count: int,
+    tuning: str,
+) -> list[PlatformSlots]:
+    """Return the containers of each configuration that can exist.
+
+    :param profile: host profile of the workers.
+    :param configurations: configurations of a sweep.
+    :param host_count: number of hosts on which Nova places workers.
+    :param tuning: tuning profile.
+    """
+    platforms = []
+    for configuration in configurations:
+        try:
+            flavor = derive_flavor(profile, configuration, 'worker')
+            sizing = size_node(flavor.vcpus, flavor.ram, tuning=tuning)
+            nodes = node_counts.count_nodes_on_hosts(
+                ClusterSpec(configuration, tuning=tuning), profile, host_count
+            )
+        except errors.InputError:
+            # The sweep skips this configuration with the reason.
+            continue
+        platforms.append(task_counts.count_slots(sizing, nodes.workers))
+    return platforms
