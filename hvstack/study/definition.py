@@ -41,7 +41,7 @@ _STUDY_FIELDS = (
 _VARIANT_FIELDS = (
     *('configuration', 'size_factor', 'replication', 'tuning', 'os_profile'),
     *('disks', 'volume_type', 'copies', 'osd_groups', 'node_groups'),
-    *('deployment', 'controllers', 'output_replication'),
+    *('deployment', 'controllers', 'output_replication', 'maps', 'reduces'),
 )
 _CLAIM_FIELDS = (
     *('text', 'variant', 'against', 'phase', 'measure', 'rule'),
@@ -58,6 +58,8 @@ _COUNTS = {
     'copies': 64,
     'osd_groups': 64,
     'output_replication': 64,
+    'maps': 10**6,
+    'reduces': 10**6,
     'deployment': 4,
 }
 _DEFAULT_SIZE = '100MB'
@@ -86,6 +88,8 @@ class Variant:
     copies: int | None = None
     osd_groups: int | None = None
     output_replication: int | None = None
+    maps: int | None = None
+    reduces: int | None = None
     node_groups: bool | None = None
     deployment: int | None = None
     controllers: str | None = None

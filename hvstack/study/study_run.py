@@ -134,6 +134,13 @@ def build_arguments(
     return {
         'sweep': started.id,
         'workloads': [_build_workload(step) for step in steps],
+        'compared': sorted(
+            {
+                variant.target.name
+                for variant in started.measured_variants
+                if isinstance(variant.target, Configuration)
+            }
+        ),
     }
 
 
@@ -148,6 +155,10 @@ def _build_workload(step: StudyStep) -> dict[str, rallytask.TaskArgument]:
     }
     if variant.replication:
         workload['replication'] = variant.replication
+    if variant.maps:
+        workload['maps'] = variant.maps
+    if variant.reduces:
+        workload['reduces'] = variant.reduces
     if variant.setup:
         workload['setup'] = variant.setup
     return workload
