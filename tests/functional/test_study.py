@@ -36,7 +36,7 @@ CLOUD = ('--os-cloud', 'hvstack-lab')
 
 
 class StudyTest(testtools.TestCase):
-    """Takes about 250 s."""
+    """Takes about 350 s."""
 
     def setUp(self) -> None:
         super().setUp()
