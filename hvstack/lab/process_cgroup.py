@@ -7,10 +7,12 @@ Limits are not set here, so any hierarchy will do. Where systemd owns the
 cgroups, that of supervisord's unit is used.
 """
 
+import json
 import time
 from pathlib import Path
 
-from hvstack import errors, pid_files
+from hvstack import errors, paths, pid_files
+from hvstack.cluster import lab_groups
 from hvstack.lab import systemd
 
 #: Name of the cgroup below a hierarchy's root.
@@ -58,6 +60,21 @@ def join(pid: int) -> None:
     )
 
 
+def record() -> None:
+    """Record the groups of the control plane, for the meter of the machine."""
+    data = {
+        'boot': pid_files.boot(),
+        'inodes': {
+            str(group): group.stat().st_ino
+            for group in _groups()
+            if group.exists()
+        },
+    }
+    paths.write_whole(
+        lab_groups.CONTROL_PLANE, json.dumps(data, indent=1) + '\n'
+    )
+
+
 def members() -> set[int]:
     """Return the process ids of the control plane."""
     member_pids: set[int] = set()
@@ -89,6 +106,7 @@ def end(grace: float = 0) -> None:
         if not remaining:
             break
         pid_files.end(remaining, grace=grace)
+    lab_groups.CONTROL_PLANE.unlink(missing_ok=True)
     for group in _groups():
         try:
             group.rmdir()

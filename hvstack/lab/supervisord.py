@@ -144,6 +144,7 @@ def ensure() -> None:
         get_reason=lambda: log_tail('supervisord'),
     )
     pid_files.write(_PID, int(_call('getPID')))
+    process_cgroup.record()
 
 
 def _spawn(argv: Sequence[str]) -> None:

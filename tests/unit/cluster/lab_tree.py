@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Control groups of a lab in a temporary directory."""
+
+import json
+from pathlib import Path
+
+import fixtures
+
+from hvstack import pid_files
+from hvstack.cluster import lab_groups
+
+
+class LabTree(fixtures.Fixture):
+    """Groups of lab hosts as the lab records them.
+
+    :param version: version of the control groups.
+    :param names: names of the hosts.
+    """
+
+    def __init__(self, version: int, *names: str) -> None:
+        super().__init__()
+        self.version = version
+        self.names = names
+
+    def _setUp(self) -> None:
+        self.root = Path(self.useFixture(fixtures.TempDir()).path)
+        self.records = self.root / 'run' / 'cgroups'
+        self.records.mkdir(parents=True)
+        for name, target in (
+            ('lab_groups.RECORDS_DIR', self.records),
+            ('lab_groups.CONTROL_PLANE', self.root / 'run/control.json'),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(f'hvstack.cluster.{name}', target)
+            )
+        for name in self.names:
+            paths = self.list_directories(name)
+            for path in paths:
+                path.mkdir(parents=True)
+            self.set_usage(name, 0)
+            self.weight(name).write_text(
+                '1024\n' if self.version == 1 else '100\n'
+            )
+            self.write_record(self.records / f'{name}.json', paths)
+
+    def list_directories(self, name: str) -> list[Path]:
+        """Return the directories that are the group of a host."""
+        if self.version == 2:
+            return [self.root / 'cgroup' / name]
+        controllers = ('cpu', 'cpuacct', 'memory')
+        return [self.root / 'cgroup' / item / name for item in controllers]
+
+    def weight(self, name: str) -> Path:
+        """Return the file of the weight of a host."""
+        if self.version == 2:
+            return self.list_directories(name)[0] / 'cpu.weight'
+        return self.list_directories(name)[0] / 'cpu.shares'
+
+    def set_usage(self, name: str, seconds: float) -> None:
+        """Set the CPU time of a host."""
+        if self.version == 2:
+            text = f'usage_usec {round(seconds * 1e6)}\nuser_usec 1\n'
+            # A reader of the kernel's file sees all of it.
+            new = self.root / 'cpu.stat.new'
+            new.write_text(text)
+            new.rename(self.list_directories(name)[0] / 'cpu.stat')
+        else:
+            usage = self.list_directories(name)[1] / 'cpuacct.usage'
+            usage.write_text(f'{round(seconds * 1e9)}\n')
+
+    def write_record(self, file: Path, paths: list[Path]) -> None:
+        """Record groups as the lab does."""
+        inodes = {str(path): path.stat().st_ino for path in paths}
+        file.write_text(
+            json.dumps({'boot': pid_files.boot(), 'inodes': inodes}),
+            encoding='utf-8',
+        )
+
+    def set_control_plane(self, *pids: int) -> None:
+        """Set the processes of the control plane."""
+        group = self.root / 'control'
+        group.mkdir(exist_ok=True)
+        (group / 'cgroup.procs').write_text('\n'.join(map(str, pids)))
+        self.write_record(lab_groups.CONTROL_PLANE, [group])
