@@ -5,7 +5,7 @@ import contextlib
 import json
 import shlex
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,6 +25,7 @@ from hvstack.cluster import (
     host_inventory,
     host_script,
     probe,
+    probe_gate,
 )
 from hvstack.cluster.base import (
     LOCAL_DROP_CACHES,
@@ -414,11 +415,18 @@ class BareHosts(ClusterNodes):
     def observe(self) -> dict[str, Any]:
         """Return what is observed, not what was asked for."""
         worker = next(host for host in self.hosts if host.role == 'worker')
+        caps = self.facts.environment.get('caps')
+        result = probe_gate.measure(
+            self.workers,
+            self.processors,
+            caps if isinstance(caps, Mapping) else None,
+        )
         return {
             'workers': len(self.workers),
             'worker_hosts': self.worker_hosts,
             'host_vcpus': worker.vcpus,
             'host_memory_mib': worker.memory_mib,
-            'host_cpu_share': probe.cpu_shares(self.workers, self.processors),
-            'caps': self.facts.environment.get('caps'),
+            'host_cpu_share': result.shares,
+            'probe': result.facts,
+            'caps': caps,
         }

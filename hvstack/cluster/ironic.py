@@ -27,6 +27,7 @@ from hvstack.cluster import (
     heat_environment,
     launch,
     probe,
+    probe_gate,
     topology_refresh,
 )
 from hvstack.cluster.base import ClusterFacts
@@ -67,12 +68,14 @@ class MachineCluster(StackCluster):
 
     def observe(self) -> dict[str, Any]:
         """Return what is observed, not what was asked for."""
+        result = probe_gate.measure(self.workers, self.processors, None)
         return {
             'workers': len(self.workers),
             'worker_hosts': self.worker_hosts,
             'host_vcpus': self.processors,
             'host_memory_mib': self.facts.ram_mib,
-            'host_cpu_share': probe.cpu_shares(self.workers, self.processors),
+            'host_cpu_share': result.shares,
+            'probe': result.facts,
             'caps': None,
             **self.facts.observed,
         }

@@ -3,6 +3,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hvstack import errors, shell_scripts
@@ -12,6 +13,7 @@ from hvstack.hadoop.daemon_http import run_on_nodes
 from hvstack.model.host_disks import BARE_METAL, DiskUse
 
 _TIME = re.compile(r'(\d+)m([\d.]+)s')
+_HASHED = re.compile(r'hashed \d+')
 
 #: A process killed in a capped group, or one of Hadoop's anywhere. Others that
 #: the machine kills are no matter of the run.
@@ -69,6 +71,43 @@ def _read_facts(node: Node, script: str) -> dict[str, str]:
     return dict(line.split('=', 1) for line in lines if '=' in line)
 
 
+@dataclass(frozen=True)
+class BusyResult:
+    """What a node did while it was busy.
+
+    :param cpu_seconds: CPU time of its busy processes.
+    :param seconds: time from their start to their end.
+    :param hashed_bytes: bytes that they hashed; 0 if the kernel of the node
+        does not count them.
+    """
+
+    cpu_seconds: float
+    seconds: float
+    hashed_bytes: int = 0
+
+    @property
+    def cores(self) -> float:
+        """CPU seconds per second."""
+        return round(self.cpu_seconds / self.seconds, 3)
+
+
+def measure_busy(
+    nodes: Sequence[Node], processors: int, seconds: int = 3
+) -> dict[str, BusyResult]:
+    """Keep all nodes busy at the same time.
+
+    :param processors: busy processes on each.
+    :returns: what each did, by node.
+    :raises hvstack.errors.CommandError: a node cannot be measured.
+    """
+    command = shell_scripts.render('busy', processors, seconds)
+    results = run_on_nodes(nodes, command, timeout=seconds * 10 + 60)
+    return {
+        node.name: parse_busy(result.stdout)
+        for node, result in zip(nodes, results, strict=True)
+    }
+
+
 def cpu_shares(
     nodes: Sequence[Node], processors: int, seconds: int = 3
 ) -> dict[str, float]:
@@ -78,26 +117,36 @@ def cpu_shares(
     :returns: CPU seconds per second, by node.
     :raises hvstack.errors.CommandError: a node cannot be measured.
     """
-    command = shell_scripts.render('busy', processors, seconds)
-    results = run_on_nodes(nodes, command, timeout=seconds * 10 + 60)
-    return {
-        node.name: cores(result.stdout)
-        for node, result in zip(nodes, results, strict=True)
-    }
+    results = measure_busy(nodes, processors, seconds)
+    return {name: result.cores for name, result in results.items()}
 
 
 def cores(text: str) -> float:
     """Return CPU seconds per second from what the busy loop printed."""
+    return parse_busy(text).cores
+
+
+def parse_busy(text: str) -> BusyResult:
+    """Return what the busy loop printed.
+
+    :raises hvstack.errors.CommandError: it printed something else.
+    """
     lines = text.splitlines()
+    hashed_bytes = sum(
+        int(line.split()[1]) for line in lines if _HASHED.fullmatch(line)
+    )
+    lines = [line for line in lines if not _HASHED.fullmatch(line)]
     try:
         uptime_before, ended = (float(line.split()[0]) for line in lines[:2])
         spent = sum(
             int(minutes) * 60 + float(seconds)
             for minutes, seconds in _TIME.findall(lines[3])
         )
-        return round(spent / (ended - uptime_before), 3)
+        result = BusyResult(spent, ended - uptime_before, hashed_bytes)
+        _ = result.cores
     except (ValueError, IndexError, ZeroDivisionError) as exc:
         raise errors.CommandError(['times'], 0, text) from exc
+    return result
 
 
 def oom_lines(nodes: Sequence[Node]) -> set[str]:

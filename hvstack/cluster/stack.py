@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from hvstack import errors
 from hvstack.cloud import host_keys
-from hvstack.cluster import probe
+from hvstack.cluster import probe, probe_gate
 from hvstack.cluster.base import ClusterFacts, ClusterNodes
 from hvstack.cluster.ssh import SSHAccess, SSHNode
 from hvstack.hadoop import sizing
@@ -123,15 +123,21 @@ class StackCluster(ClusterNodes):
 
     def observe(self) -> dict[str, Any]:
         """Return what is observed, not what was asked for."""
-        shares = probe.cpu_shares(self.workers, self.processors)
+        caps = self.facts.environment.get('caps')
+        result = probe_gate.measure(
+            self.workers,
+            self.processors,
+            caps if isinstance(caps, Mapping) else None,
+        )
         return {
             'workers': len(self.workers),
             'worker_hosts': self.worker_hosts,
             'guest_vcpus': self.processors,
             'guest_ram_mib': self.facts.ram_mib or None,
             'guest_mem_total_mib': probe.memory(self.workers),
-            'guest_cpu_share': shares,
-            'caps': self.facts.environment.get('caps'),
+            'guest_cpu_share': result.shares,
+            'probe': result.facts,
+            'caps': caps,
             **self.facts.observed,
         }
 
