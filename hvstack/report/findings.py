@@ -5,8 +5,9 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from hvstack.report import run_conditions
 from hvstack.report.sweep_report import SweepReport, format_size
-from hvstack.results import task_splits, telemetry
+from hvstack.results import telemetry
 from hvstack.results.observations import TelemetrySummary
 from hvstack.results.record_data import RunRecord
 
@@ -42,8 +43,6 @@ SOURCES = {
     'extra spills by reduces': 'more than once; amd, section 3.1.6',
     'slow node': f'a third below the median of the others; {_OWN_LIMIT}',
     'slow disk': f'half of the median of all disks; {_OWN_LIMIT}',
-    'uneven tasks': f'a task and a tenth more than the share of a host or '
-    f'worker; {_OWN_LIMIT}',
     'steal': '5 %; vsphere6, "Single Replica", on ready time',
     'TCP segments retransmitted': f"1 % of a node's; {_OWN_LIMIT}",
     'uneven reducers': f'1.2 times the median; {_OWN_LIMIT}, between the '
@@ -62,6 +61,7 @@ SOURCES = {
     'OOM-killed': 'none',
     'a container was killed': 'none',
     'task attempts failed': 'none',
+    **run_conditions.SOURCES,
 }
 
 
@@ -146,6 +146,11 @@ def list_unchecked(report: SweepReport) -> list[tuple[str, str]]:
         'a slow disk, steal, swapping, bytes on disks and networks',
         lambda record: record.observations.telemetry,
         'hold no telemetry',
+    )
+    lines += count_missing(
+        'foreign CPU time of the machine',
+        lambda record: any(phase.machine_cpu for phase in record.phases),
+        'are older, or of hosts other than those of a lab',
     )
     shared = [
         record
@@ -439,10 +444,6 @@ def _check_reducers(record: RunRecord) -> Iterator[str]:
             )
 
 
-def _check_task_splits(record: RunRecord) -> Iterator[str]:
-    yield from map(str, task_splits.list_uneven(record.phases))
-
-
 def _check_last_tasks(record: RunRecord) -> Iterator[str]:
     for phase in record.phases:
         job_seconds = phase.job.seconds or phase.seconds
@@ -535,7 +536,7 @@ _CHECKS = (
     ('slow disk', _check_disk_speed),
     ('steal', _check_steal),
     ('TCP segments retransmitted', _check_retransmissions),
-    ('uneven tasks', _check_task_splits),
+    *run_conditions.CHECKS,
     ('uneven reducers', _check_reducers),
     ('a phase waited for one task', _check_last_tasks),
     ('memory swapped', _check_swap),

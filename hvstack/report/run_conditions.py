@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notes on the conditions of runs that are not part of a configuration."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from hvstack.model.target import parse_target
 from hvstack.results import task_splits
@@ -9,6 +9,10 @@ from hvstack.results.record_data import RunRecord
 
 #: Runs that a note names.
 _MAX_NAMED = 5
+#: Cores that programs outside the lab may use in a phase without a note.
+MAX_FOREIGN_CORES = 0.2
+#: Shorter phases are shorter than a few ticks of the kernel's clock.
+_MIN_PHASE_SECONDS = 1.0
 #: Phases whose tasks are many enough to be split.
 _SPLIT_PHASES = ('HSGen', 'HSSort')
 
@@ -22,12 +26,121 @@ def list_warnings(records: Iterable[RunRecord]) -> list[str]:
     uneven = [
         record for record in valid if task_splits.list_uneven(record.phases)
     ]
-    if not uneven:
+    beside_others = [record for record in valid if _is_beside_others(record)]
+    return [
+        f'{subject} in {_name_runs(affected, len(valid))}.'
+        for subject, affected in (
+            ('Tasks were split unevenly', uneven),
+            (
+                f'Programs outside the lab used more than {MAX_FOREIGN_CORES} '
+                'cores of the machine',
+                beside_others,
+            ),
+        )
+        if affected
+    ] + _list_failed_probes(valid)
+
+
+def _is_beside_others(record: RunRecord) -> bool:
+    """Return whether programs outside the lab used much of the machine."""
+    cores = compute_foreign_cores(record)
+    return cores is not None and cores > MAX_FOREIGN_CORES
+
+
+def _list_failed_probes(records: Sequence[RunRecord]) -> list[str]:
+    """Return how often each side was measured in spite of the probe.
+
+    A gate that holds up only one side would be a bias, so that both sides
+    are always shown together.
+    """
+    sides = {}
+    for name, kind in (
+        ('bare metal', 'baseline'),
+        ('configurations', 'configuration'),
+    ):
+        gates = [
+            record.observations.probe
+            for record in records
+            if record.kind == kind and record.observations.probe
+        ]
+        results = [gate.is_passed for gate in gates]
+        gated = [result for result in results if result is not None]
+        if gated:
+            sides[name] = (gated.count(False), len(gated))
+    if not any(failed for failed, _ in sides.values()):
         return []
-    return [f'Tasks were split unevenly in {_name_runs(uneven, len(valid))}.']
+    return [
+        'The probe before a run was not passed on '
+        + ' and on '.join(
+            f'{name} in {failed} of {count} runs'
+            for name, (failed, count) in sides.items()
+        )
+        + ': hosts did not get their caps.'
+    ]
 
 
-def list_notes(records: Iterable[RunRecord]) -> list[str]:
+def compute_foreign_cores(record: RunRecord) -> float | None:
+    """Return the largest use of the machine by other programs in a phase.
+
+    :returns: cores; None without a measurement of at least a second.
+    """
+    spans = [
+        phase.machine_cpu
+        for phase in record.phases
+        if phase.machine_cpu
+        and phase.machine_cpu.seconds >= _MIN_PHASE_SECONDS
+    ]
+    return max((span.foreign / span.seconds for span in spans), default=None)
+
+
+def _check_foreign_cpu(record: RunRecord) -> Iterator[str]:
+    if not _is_beside_others(record):
+        return
+    for phase in record.phases:
+        cpu = phase.machine_cpu
+        if cpu and cpu.foreign > MAX_FOREIGN_CORES * max(
+            cpu.seconds, _MIN_PHASE_SECONDS
+        ):
+            yield (
+                f'{cpu.foreign / cpu.seconds:.2f} cores in {phase.name}, with '
+                f'{cpu.hosts / cpu.seconds:.2f} of the lab hosts, '
+                f'{cpu.control_plane / cpu.seconds:.2f} of the control plane '
+                f'and {cpu.hvstack / cpu.seconds:.2f} of hvstack'
+            )
+
+
+def _check_probe(record: RunRecord) -> Iterator[str]:
+    gate = record.observations.probe
+    if gate is None or gate.is_passed is not False:
+        return
+    hosts = ', '.join(
+        f'{name} used {host.cores:.3f} of {host.cap:g} cores'
+        for name, host in gate.hosts.items()
+    )
+    yield f'after {gate.tries} tries, {hosts}'
+
+
+def _check_task_splits(record: RunRecord) -> Iterator[str]:
+    yield from map(str, task_splits.list_uneven(record.phases))
+
+
+#: Findings about these conditions, with the functions that find them.
+CHECKS: tuple[tuple[str, Callable[[RunRecord], Iterator[str]]], ...] = (
+    ('uneven tasks', _check_task_splits),
+    ('foreign CPU time', _check_foreign_cpu),
+    ('probe not passed', _check_probe),
+)
+#: Where the limit of each finding comes from.
+SOURCES = {
+    'uneven tasks': 'a task and a tenth more than the share of a host or '
+    "worker; hvstack's own limit",
+    'foreign CPU time': f"{MAX_FOREIGN_CORES} cores in a phase; hvstack's "
+    'own limit',
+    'probe not passed': "98 % of the cap; hvstack's own limit",
+}
+
+
+def list_notes(records: Sequence[RunRecord]) -> list[str]:
     """Return other notes.
 
     :param records: records of configurations and of bare metal.
@@ -44,7 +157,25 @@ def list_notes(records: Iterable[RunRecord]) -> list[str]:
             split := task_splits.format_split(phase.job.hosts, task_type)
         ).strip('0 +')
     )
-    return [f'Tasks by host: {"; ".join(splits)}.'] if splits else []
+    lines = [f'Tasks by host: {"; ".join(splits)}.'] if splits else []
+    return lines + _list_paces(records)
+
+
+def _list_paces(records: Iterable[RunRecord]) -> list[str]:
+    """Return the pace of the machine, which corrects no rate."""
+    paces = [
+        record.observations.probe.hashed_per_cpu_second
+        for record in records
+        if record.valid and record.observations.probe
+    ]
+    measured = [pace for pace in paces if pace]
+    if not measured:
+        return []
+    low, high = min(measured) / 1e6, max(measured) / 1e6
+    return [
+        f'Pace of the machine: {low:.1f} to {high:.1f} MB hashed in a CPU '
+        f'second, before {len(measured)} runs. No rate is corrected by it.'
+    ]
 
 
 def _label(record: RunRecord) -> str:

@@ -116,6 +116,26 @@ class JobStatistics:
 
 
 @dataclass(frozen=True)
+class MachineCpu:
+    """CPU seconds of the machine below a lab during a phase.
+
+    :param seconds: duration in seconds.
+    :param busy: busy time of all CPUs.
+    :param hosts: time of the lab hosts, with their agents and guests.
+    :param control_plane: time of the control plane of the lab.
+    :param hvstack: time of the process that measured.
+    :param foreign: time of everything else.
+    """
+
+    seconds: float = 0
+    busy: float = 0
+    hosts: float = 0
+    control_plane: float = 0
+    hvstack: float = 0
+    foreign: float = 0
+
+
+@dataclass(frozen=True)
 class Phase:
     """Phase of a run.
 
@@ -124,6 +144,8 @@ class Phase:
     :param started_at: start time in seconds since 1970; None with the kit.
     :param job: statistics of its job, which HSDataCheck does not have.
     :param data_check: result of HSDataCheck, which other phases lack.
+    :param machine_cpu: CPU time of the machine; None on other clouds than a
+        lab, and in older records.
     """
 
     name: str
@@ -135,6 +157,7 @@ class Phase:
     data_check: DataCheck = field(
         default_factory=DataCheck, metadata=inlined()
     )
+    machine_cpu: MachineCpu | None = None
 
 
 @dataclass(frozen=True)
@@ -200,6 +223,34 @@ class ObservedInventory:
     total: float | None = None
     reserved: float | None = None
     allocation_ratio: float | None = None
+
+
+@dataclass(frozen=True)
+class ProbedHost:
+    """Cap of a lab host, and the cores that it used during the probe."""
+
+    cap: float = 0
+    cores: float = 0
+
+
+@dataclass(frozen=True)
+class ProbeGate:
+    """Probe before a run.
+
+    :param tries: number of probes.
+    :param is_passed: whether each host used its cap in the last probe; None
+        without caps of a lab.
+    :param hosts: lab hosts with workers by name.
+    :param agents_cores: cores that agents and switches used besides.
+    :param hashed_per_cpu_second: bytes that a CPU second hashed, the pace of
+        the machine.
+    """
+
+    tries: int = 1
+    is_passed: bool | None = field(default=None, metadata=named('passed'))
+    hosts: Mapping[str, ProbedHost] = field(default_factory=dict)
+    agents_cores: float | None = None
+    hashed_per_cpu_second: float | None = None
 
 
 @dataclass(frozen=True)
@@ -312,6 +363,7 @@ class Observations:
     :param killed: evidence of processes that were killed.
     :param uneven_tasks: splits of tasks that were not even, with their
         estimated effect; absent in older records.
+    :param probe: probe before the run; None in older records.
     :param kit: run of TPC's kit; None for the substitute workload.
     :param telemetry: summary of the samples; None without telemetry.
     :param facts: all observations by key, as the record contains them.
@@ -334,6 +386,7 @@ class Observations:
     compared_with: str = ''
     killed: tuple[str, ...] = ()
     uneven_tasks: tuple[str, ...] = ()
+    probe: ProbeGate | None = None
     kit: KitObservation | None = None
     telemetry: TelemetrySummary | None = None
     facts: Mapping[str, Json] = field(default_factory=dict, metadata=inlined())

@@ -5,13 +5,20 @@ Every result is "derived from the TPCx-HS benchmark and not comparable to
 published TPCx-HS results".
 """
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from hvstack import conf, errors
-from hvstack.cluster import effective_settings, probe
+from hvstack.cluster import (
+    cpu_weights,
+    effective_settings,
+    machine_cpu,
+    probe,
+)
 from hvstack.cluster import sampler as sampling
 from hvstack.cluster.base import Cluster
+from hvstack.cluster.machine_cpu import MachineMeter
 from hvstack.hadoop import daemons, site_files, tuning_profiles
 from hvstack.progress import Progress
 from hvstack.results import (
@@ -64,44 +71,77 @@ def run(
     preparation.purge(cluster)
     preparation.check_fit(cluster, workload)
     _describe_system(cluster, run_result)
+    meter = machine_cpu.create_meter(_list_capped_hosts(run_result))
+    runner = PhaseRunner(cluster, workload, run_result, progress, limits)
+    sampler = sampling.Sampler(
+        cluster.nodes, sampling.source(run_result.sut), interval
+    )
+    with contextlib.ExitStack() as weights:
+        messages = weights.enter_context(
+            cpu_weights.raised(meter.hosts if meter else ())
+        )
+        _observe(cluster, run_result)
+        _settle(cluster, run_result, progress, messages)
+        if interval:
+            sampler.start()
+        started_at = time.time()
+        try:
+            _run_steps(run_result, program or runner.steps, meter)
+            weights.close()
+            if not program:
+                runner.collect()
+        except errors.HVStackError as exc:
+            run_result.reason = ' '.join(str(exc).split())[:2000]
+        finally:
+            run_result.ended = run_result.ended or format_now()
+            if interval:
+                run_result.telemetry = sampler.collect(
+                    started_at,
+                    telemetry.compute_windows(
+                        observations.read_phases(run_result.phases)
+                    ),
+                )
+    run_result.add_kills(_find_kills(cluster, kills))
+    return run_result
+
+
+def _list_capped_hosts(run_result: RunResult) -> list[str]:
+    """Return the names of the hosts with a cap, which a lab has."""
+    caps = run_result.sut.get('caps')
+    return list(caps) if isinstance(caps, Mapping) else []
+
+
+def _settle(
+    cluster: Cluster,
+    run_result: RunResult,
+    progress: Progress | None,
+    messages: Sequence[str],
+) -> None:
+    """Drop the caches and wait for idle disks.
+
+    :param messages: other preparations that were not possible.
+    """
     with (progress or Progress()).span('caches and idle disks'):
         hosts = preparation.settle_hosts(
             cluster, drop_caches=conf.load().benchmark.drop_caches
         )
     run_result.sut['caches_dropped'] = hosts.caches_dropped
-    if hosts.warnings:
-        run_result.observations['before_run'] = hosts.warnings
-        for line in hosts.warnings:
-            if progress:
-                progress.say(f'before the run: {line}')
-    runner = PhaseRunner(cluster, workload, run_result, progress, limits)
-    sampler = sampling.Sampler(
-        cluster.nodes, sampling.source(run_result.sut), interval
-    )
-    if interval:
-        sampler.start()
-    started_at = time.time()
-    try:
-        _run_steps(run_result, program or runner.steps)
-        if not program:
-            runner.collect()
-    except errors.HVStackError as exc:
-        run_result.reason = ' '.join(str(exc).split())[:2000]
-    finally:
-        run_result.ended = run_result.ended or format_now()
-        if interval:
-            run_result.telemetry = sampler.collect(
-                started_at,
-                telemetry.compute_windows(
-                    observations.read_phases(run_result.phases)
-                ),
-            )
-    run_result.add_kills(_find_kills(cluster, kills))
-    return run_result
+    warnings = [*messages, *hosts.warnings]
+    if warnings:
+        run_result.observations['before_run'] = warnings
+    gate = run_result.observations.get('probe') or {}
+    if gate.get('passed') is False:
+        warnings.append(
+            f'the probe was not passed in {gate["tries"]} tries: hosts did '
+            'not get their caps'
+        )
+    for line in warnings if progress else ():
+        assert progress is not None
+        progress.say(f'before the run: {line}')
 
 
 def _describe_system(cluster: Cluster, run_result: RunResult) -> None:
-    """Add the system under test and observations of a cluster."""
+    """Add the system under test of a cluster."""
     system = effective_settings.os_state(cluster.nodes)
     workload = run_result.workload
     run_result.sut = {
@@ -116,27 +156,44 @@ def _describe_system(cluster: Cluster, run_result: RunResult) -> None:
         run_result.sut['output_replication'] = workload.output_replication
     if workload.settings:
         run_result.sut['job_settings'] = dict(workload.settings)
-    run_result.observations = {
+    run_result.observations = {'os_not_set': list(system.not_set)}
+
+
+def _observe(cluster: Cluster, run_result: RunResult) -> None:
+    """Add the observations of a cluster, among them the probe of the CPUs."""
+    run_result.observations |= {
         **cluster.observe(),
         'cluster': preparation.read_cluster_id(cluster),
-        'os_not_set': list(system.not_set),
         'without_effect': [
             f'{setting}: no libhadoop on the nodes'
             for setting in tuning_profiles.load(cluster.tuning).native_settings
             if run_result.sut.get('libhadoop') == 'none'
         ],
-        'one_jvm': workload.one_jvm,
+        'one_jvm': run_result.workload.one_jvm,
     }
 
 
 def _run_steps(
-    run_result: RunResult, steps: Sequence[Callable[[], object]]
+    run_result: RunResult,
+    steps: Sequence[Callable[[], object]],
+    meter: MachineMeter | None,
 ) -> None:
-    """Execute the steps of a run, and measure their time."""
+    """Execute the steps of a run, and measure their time.
+
+    :param meter: reader of the CPU time of a lab's machine; None elsewhere.
+    """
     run_result.started = format_now()
     begin = time.monotonic()
     for step in steps:
-        step()
+        before = meter.read() if meter else None
+        count = len(run_result.phases)
+        try:
+            step()
+        finally:
+            after = meter.read() if meter else None
+            if before and after:
+                for phase in run_result.phases[count:]:
+                    phase['machine_cpu'] = after.subtract(before)
     run_result.total_seconds = round(time.monotonic() - begin, 3)
     run_result.ended = format_now()
 

@@ -48,6 +48,21 @@ def tasked(record: RunRecord, slow: float = 1, last: float = 11) -> RunRecord:
     return factory.edit(record, 'phases', phases)
 
 
+def with_machine(record: RunRecord, foreign: float = 0.0) -> RunRecord:
+    """Give each phase the CPU time of a lab's machine, in 10 seconds."""
+    phases = factory.stored_phases(record)
+    for phase in phases:
+        phase['machine_cpu'] = {
+            'seconds': 10.0,
+            'busy': 18.0 + foreign,
+            'hosts': 16.0,
+            'control_plane': 1.4,
+            'hvstack': 0.6,
+            'foreign': foreign,
+        }
+    return factory.edit(record, 'phases', phases)
+
+
 def sampled(
     record: RunRecord, source: str = 'sysstat', **fields: Any
 ) -> RunRecord:
@@ -139,6 +154,70 @@ class Findings(testtools.TestCase):
         self.assertIn('HSGen wrote 1780000000 bytes', text)
         self.assertIn('reduce-merge', text)
 
+    def test_foreign_cpu_time(self) -> None:
+        self.assertEqual(
+            {}, self.list_findings(with_machine(run('i1', 0, 9), 2.0))
+        )
+        record = with_machine(run('i1', 0, 9), 2.1)
+        text = self.list_findings(record)['foreign CPU time']
+        self.assertIn(
+            '0.21 cores in HSGen, with 1.60 of the lab hosts, 0.14 of the '
+            'control plane and 0.06 of hvstack',
+            text,
+        )
+        report = sweep_report.build_report([run('i2', 0, 9), record])
+        self.assertIn(
+            'Programs outside the lab used more than 0.2 cores of the '
+            'machine in 1 of 2 runs (i1 run 0).',
+            report.provenance_notes,
+        )
+        (unchecked,) = [
+            reason
+            for subject, reason in findings.list_unchecked(report)
+            if subject == 'foreign CPU time of the machine'
+        ]
+        self.assertTrue(unchecked.startswith('1 of 2 runs'), unchecked)
+
+    def test_probe_that_was_not_passed(self) -> None:
+        def gated(name: str, index: int, passed: bool) -> RunRecord:
+            gate = {
+                'tries': 1 if passed else 3,
+                'passed': passed,
+                'hosts': {'hv-host2': {'cap': 0.65, 'cores': 0.6}},
+                'hashed_per_cpu_second': 50e6 + index * 1e6,
+            }
+            return run(name, index, 9, observations={'probe': gate})
+
+        records = [
+            gated('bare-metal', 0, True),
+            gated('bare-metal', 1, False),
+            gated('i1', 0, True),
+            run('i1', 1, 9),
+        ]
+        report = sweep_report.build_report(records)
+        self.assertIn(
+            'The probe before a run was not passed on bare metal in 1 of 2 '
+            'runs and on configurations in 0 of 1 runs: hosts did not get '
+            'their caps.',
+            report.provenance_notes,
+        )
+        self.assertIn(
+            'Pace of the machine: 50.0 to 51.0 MB hashed in a CPU second, '
+            'before 3 runs. No rate is corrected by it.',
+            report.notes,
+        )
+        evidence = [
+            finding.evidence
+            for finding in findings.list_findings(report)
+            if finding.title == 'probe not passed'
+        ]
+        self.assertEqual(
+            ['run 1: after 3 tries, hv-host2 used 0.600 of 0.65 cores'],
+            evidence,
+        )
+        quiet = sweep_report.build_report([records[0], records[2]])
+        self.assertNotIn('probe', ' '.join(quiet.provenance_notes))
+
     def test_uneven_tasks(self) -> None:
         phases = factory.stored_phases(run('i1', 0, 9))
         for phase in phases:
@@ -188,7 +267,7 @@ class Findings(testtools.TestCase):
         )
 
     def clean(self, index: int = 0) -> RunRecord:
-        return sampled(tasked(counted(run('i1', index, 9))))
+        return with_machine(sampled(tasked(counted(run('i1', index, 9)))))
 
     def test_clean_with_telemetry(self) -> None:
         self.assertEqual({}, self.list_findings(self.clean()))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A whole run against a node that answers as Hadoop's programs did."""
 
+import io
 import itertools
 import json
 import shlex
@@ -17,6 +18,7 @@ from hvstack import errors, processutils
 from hvstack.cluster.base import Node
 from hvstack.hadoop.job_history import JobHistory, Task
 from hvstack.model.target import BareMetal
+from hvstack.progress import Progress
 from hvstack.results import comparability, record
 from hvstack.results.benchmark import PHASES
 from hvstack.results.run_id import RunId
@@ -24,6 +26,7 @@ from hvstack.tpcxhs import run
 from hvstack.tpcxhs.deadlines import Limits
 from hvstack.tpcxhs.result import RunResult, RunSpec
 from hvstack.tpcxhs.workload import Workload
+from tests.unit.cluster.lab_tree import LabTree
 
 FSCK = (Path(__file__).parent / 'fsck' / 'healthy.txt').read_text()
 BYTES = 10_000_000
@@ -239,6 +242,58 @@ class RunTest(testtools.TestCase):
         self.assertIn('had not changed for 30 s', run_result.reason)
         self.assertEqual('HSSort', run_result.phases[-1]['name'])
         self.assertEqual(['teragen', 'terasort'], self.jobs())
+
+    def test_cpu_of_the_machine_and_weight_of_its_hosts(self) -> None:
+        """From the probe to the end of the last phase, and in each phase."""
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.journal.FOLDER', directory)
+        )
+        lab = self.useFixture(LabTree(1, 'hv-host1'))
+        weights: dict[str, str] = {}
+        run_command = Hadoop.run
+
+        def watch(node: Hadoop, command: str, **kwargs: Any) -> Any:
+            word = command.split(' -')[0][:30]
+            weights[word] = lab.weight('hv-host1').read_text().strip()
+            return run_command(node, command, **kwargs)
+
+        def observe(_: Some) -> dict[str, Any]:
+            weights['probe'] = lab.weight('hv-host1').read_text().strip()
+            return {'probe': {'tries': 3, 'passed': False}}
+
+        for name, target in (('Hadoop.run', watch), ('Some.observe', observe)):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'tests.unit.tpcxhs.test_run.{name}', target
+                )
+            )
+        self.cluster.facts = {'caps': {'hv-host1': {'cpu': 0.5}}}  # type: ignore[dict-item]
+        stream = io.StringIO()
+        run_result = run.run(
+            self.cluster, self.workload, progress=Progress(stream=stream)
+        )
+        self.assertEqual('', run_result.reason)
+        self.assertIn('the probe was not passed in 3', stream.getvalue())
+        self.assertEqual('262144', weights['probe'])
+        jobs = {
+            word: weight
+            for word, weight in weights.items()
+            if 'hadoop jar' in word or 'terasort' in word
+        }
+        self.assertEqual({'262144'}, set(jobs.values()), weights)
+        self.assertEqual('1024', lab.weight('hv-host1').read_text().strip())
+        for phase in run_result.phases:
+            self.assertEqual(
+                {
+                    *('seconds', 'busy', 'hosts', 'control_plane'),
+                    *('hvstack', 'foreign'),
+                },
+                set(phase['machine_cpu']),
+            )
+        # No lab host is known elsewhere.
+        self.cluster.facts = {}
+        self.assertNotIn('machine_cpu', self.run_once().phases[0])
 
     def test_split_of_the_tasks(self) -> None:
         """By host and by worker, also of a worker without tasks."""
