@@ -31,7 +31,7 @@ class CpuTimes:
     :param busy: busy time of the machine.
     :param hosts: time of all lab hosts.
     :param control_plane: time of the processes of the control plane.
-    :param own: time of this process and of its children that have ended.
+    :param own: time of this process.
     """
 
     moment: float
@@ -75,17 +75,15 @@ class MachineMeter:
 
     def read(self) -> CpuTimes | None:
         """Return the counters; None if a host was powered off."""
-        usages = [
-            resource.getrusage(scope)
-            for scope in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-        ]
+        # Children run in the lab hosts, whose groups count their time.
+        usage = resource.getrusage(resource.RUSAGE_SELF)
         try:
             return CpuTimes(
                 time.monotonic(),
                 _read_busy_seconds(),
                 sum(group.read_cpu_seconds() for group in self.hosts),
                 _sum_processes(lab_groups.list_control_plane()),
-                sum(usage.ru_utime + usage.ru_stime for usage in usages),
+                usage.ru_utime + usage.ru_stime,
             )
         except OSError:
             return None

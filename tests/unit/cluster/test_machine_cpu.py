@@ -3,7 +3,9 @@
 
 import json
 import os
+import resource
 from pathlib import Path
+from types import SimpleNamespace
 
 import fixtures
 import testtools
@@ -58,6 +60,23 @@ class MachineCpuTest(testtools.TestCase):
                 10 - 5.5 - 1.4 - spans['hvstack'], spans['foreign'], 2
             )
             self.assertGreaterEqual(spans['seconds'], 0)
+
+    def test_children_in_the_hosts_do_not_count_twice(self) -> None:
+        self.useFixture(LabTree(1, 'hv-host1'))
+        meter = machine_cpu.create_meter(['hv-host1'])
+        assert meter
+        usages = {resource.RUSAGE_SELF: 3.0, resource.RUSAGE_CHILDREN: 50.0}
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'resource.getrusage',
+                lambda scope: SimpleNamespace(
+                    ru_utime=usages[scope], ru_stime=1.0
+                ),
+            )
+        )
+        times = meter.read()
+        assert times
+        self.assertEqual(4, times.own)
 
     def test_ended_processes_and_rounding_are_not_negative(self) -> None:
         before = CpuTimes(0, 10, 5, 9, 1)
