@@ -150,6 +150,13 @@ _BENCHMARK = (
         'a phase is stopped after its deadline. YARN and MapReduce need 600 '
         'seconds before they replace a lost node or task.',
     ),
+    cfg.StrOpt(
+        'sweep_budget',
+        default='',
+        help='Maximum number of runs of a sweep with the strategy '
+        'model-based, such as 40, or of hours, such as 2.5h, with those of '
+        'the confirmation. Empty for no limit.',
+    ),
     cfg.BoolOpt(
         'drop_caches',
         default=True,

@@ -6,7 +6,7 @@ import argparse
 from cliff.command import Command
 
 from hvstack import host_profiles, paths, yamlfile
-from hvstack.cli import arguments
+from hvstack.cli import arguments, sweep_summary
 from hvstack.cli.report import (
     RECORDS,
     add_baseline,
@@ -113,6 +113,7 @@ class Approve(Command):
             records,
             parsed_args.min_percent,
             stored_records,
+            sweep_summary.of(records, parsed_args.records).decision,
         )
         changes = {
             f'flavors.{approved_flavor.index}': {

@@ -13,7 +13,7 @@ from hvstack import errors, paths, report
 from hvstack.cli import arguments, sweep_summary
 from hvstack.progress import Progress
 from hvstack.report import csv_junit, sweep_report
-from hvstack.results import baselines, record, record_data, timeline
+from hvstack.results import baselines, record, record_data, run_id, timeline
 
 #: Where runs leave their records.
 RECORDS = paths.STATE / 'records'
@@ -44,29 +44,35 @@ def render(
     :param history_records: records of earlier sweeps, for the variance.
     """
     if form == 'json':
-        data = report.build_results(records, unusable, allow, history_records)
-        data |= asdict(sweep_summary.of(records, directory))
+        summary = sweep_summary.of(records, directory)
+        data = report.build_results(
+            *(records, unusable, allow, history_records, summary.decision)
+        )
+        data |= asdict(summary)
         return json.dumps(data, indent=1) + '\n'
     summary = sweep_summary.of(records, directory)
     if form == 'table' and details:
         return report.format_details(
-            records, unusable, allow, summary.lines(), history_records
+            *(records, unusable, allow, summary.lines(), history_records),
+            decision=summary.decision,
         )
     unusable = list(dict.fromkeys([*unusable, *summary.unreadable]))
     if form == 'table':
         return report.format_table(
             *(records, unusable, allow, len(summary.skipped)),
             history_records=history_records,
+            decision=summary.decision,
         )
     skipped = [(skip.name, skip.reason) for skip in summary.skipped]
     if form in EXCHANGE:
         built = sweep_report.build_report(
-            records, unusable, allow, history_records
+            *(records, unusable, allow, history_records, summary.decision)
         )
         return EXCHANGE[form](built, skipped)
     return report.build_page(
         *(records, unusable, allow, directory or RECORDS, skipped),
         history_records=history_records,
+        decision=summary.decision,
     )
 
 
@@ -319,7 +325,7 @@ def last_sweep(
     """
     for run_record in reversed(records):
         if baseline is None or run_record.kind == 'configuration':
-            return run_record.sweep
+            return run_id.parse_sweep_id(run_record.sweep)
     return ''
 
 
@@ -355,7 +361,15 @@ def _of(
     records: list[record_data.RunRecord],
     invalid_records: list[record.InvalidRecord],
 ) -> tuple[list[record_data.RunRecord], list[str]]:
-    """Return what there is of one sweep, usable and not."""
+    """Return what there is of one sweep, usable and not.
+
+    Until the confirmation begins, these are the runs of its search.
+    """
+    search = run_id.format_search_name(sweep)
+    if not any(run_record.sweep == sweep for run_record in records) and any(
+        run_record.sweep == search for run_record in records
+    ):
+        sweep = search
     return (
         [run_record for run_record in records if run_record.sweep == sweep],
         [

@@ -26,7 +26,7 @@ from hvstack.study import (
     study_store,
 )
 from hvstack.study.study_store import StartedStudy
-from hvstack.sweep import capabilities, forecast, sweep_store
+from hvstack.sweep import capabilities, run_times, sweep_store
 from hvstack.tpcxhs.workload import parse_size
 
 FORMS = ('table', 'json', 'html')
@@ -302,7 +302,7 @@ def _build_plan(started: StartedStudy) -> dict[str, Any]:
     seconds: float | None = 0.0
     for variant in study.variants:
         size = study.get_size(variant)
-        run, setup = forecast.compute_median_times(records, size)
+        run, setup = run_times.compute_median_times(records, size)
         is_measured = variant.name not in started.skipped
         if is_measured:
             seconds = (

@@ -13,6 +13,7 @@ from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection, credentials, journal, selection
 from hvstack.model.target import BARE_METAL, parse_target
 from hvstack.progress import Progress
+from hvstack.results import run_id
 from hvstack.results.run_store import IndexedRun
 from hvstack.sweep import forecast, rallyenv, recovery, sweep_store
 from hvstack.sweep.sweep_store import Sweep
@@ -70,7 +71,7 @@ def _list_recorded(marked_ids: Collection[str]) -> list[tuple[Any, ...]]:
     """
     runs_by_sweep: dict[str, list[IndexedRun]] = {}
     for run in sweep_store.open_store().list_all_runs():
-        if run.sweep not in marked_ids:
+        if run_id.parse_sweep_id(run.sweep) not in marked_ids:
             runs_by_sweep.setdefault(run.sweep, []).append(run)
     return [
         (
@@ -100,7 +101,7 @@ def _done(sweep: Sweep) -> str:
         return str(
             sum(
                 run_record.valid
-                for run_record in sweep_store.load_records(sweep.id)
+                for run_record in sweep_store.load_all_records(sweep.id)
             )
         )
     steps = sweep.list_steps()

@@ -12,17 +12,26 @@ from cliff.command import Command
 from openstack.connection import Connection
 
 from hvstack import conf, errors, host_profiles, paths
-from hvstack.cli import arguments, hadoop_options
+from hvstack.cli import arguments, hadoop_options, search_plan
 from hvstack.cli.options import add_cloud
 from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
 from hvstack.cluster import baseline_hosts, disk_check
 from hvstack.model import compute_backends
 from hvstack.results import record
-from hvstack.sweep import capabilities, forecast, search_space, strategies
+from hvstack.results.history import collect_recent
+from hvstack.sweep import (
+    capabilities,
+    forecast,
+    run_times,
+    search_space,
+    strategies,
+)
+from hvstack.sweep.budget import parse_budget
 from hvstack.sweep.cluster_needs import ClusterNeeds, Hosts, compute_needs
+from hvstack.sweep.rate_search import MAX_RUNS, SearchSettings
 from hvstack.sweep.search_space import CAPABILITIES, Space
-from hvstack.sweep.strategies import STRATEGIES
+from hvstack.sweep.strategies import STRATEGIES, ModelBased, Strategy
 from hvstack.tpcxhs.deadlines import Limits
 
 RECORDS = paths.STATE / 'records'
@@ -92,9 +101,6 @@ class Plan(Command):
         if parsed_args.os_cloud:
             conn = connection.connect(parsed_args.os_cloud)
         area, _ = chosen_space(parsed_args, conn, notes.append)
-        strategy = strategies.create_strategy(
-            parsed_args.strategy, area, parsed_args.runs
-        )
         run, setup = parsed_args.run_seconds, parsed_args.setup_seconds
         for name, value in (('run', run), ('setup', setup)):
             if value is not None and not 0 <= value < 1e7:
@@ -102,12 +108,14 @@ class Plan(Command):
                     f'--{name}-seconds is {value:g}: give 0 or more'
                 )
         if run is None or setup is None:
-            median_times = forecast.compute_median_times(
+            median_times = run_times.compute_median_times(
                 record.load_usable(parsed_args.records)[0], parsed_args.size
             )
             run = median_times[0] if run is None else run
             setup = median_times[1] if setup is None else setup
         bare_metal = not compute_backends.is_emulated(parsed_args.backend)
+        seconds = None if run is None else run + (setup or 0)
+        strategy = _create_strategy(parsed_args, area, seconds)
         min_estimate, max_estimate = forecast.estimate_sweep(
             strategy, measure_baseline=bare_metal
         )
@@ -140,6 +148,10 @@ class Plan(Command):
                 for estimate in (min_estimate, max_estimate)
             ],
         }
+        if isinstance(strategy, ModelBased):
+            plan['search'] = search_plan.forecast(
+                strategy, bare_metal, seconds
+            )
         if bare_metal and (disks := _disk_differences(parsed_args, area)):
             plan['disks'] = disks
         if parsed_args.hosts:
@@ -150,6 +162,43 @@ class Plan(Command):
             self.app.stdout.write(json.dumps(plan, indent=1) + '\n')
         else:
             self.app.stdout.write('\n'.join(_lines(plan)) + '\n')
+
+
+def _create_strategy(
+    parsed_args: argparse.Namespace, area: Space, seconds: float | None
+) -> Strategy:
+    """Return the strategy of the options.
+
+    :param seconds: seconds of a run with its new cluster; None if no run is
+        known.
+    :raises hvstack.errors.InputError: the budget is not valid.
+    """
+    name, runs = parsed_args.strategy, count_runs(parsed_args)
+    strategy = strategies.create_strategy(name, area, runs)
+    text = choose_budget(parsed_args)
+    if not isinstance(strategy, ModelBased):
+        if text:
+            raise errors.InputError(
+                f"Cannot use --budget: strategy '{name}' has no search. Use "
+                f'--strategy {ModelBased.name}.'
+            )
+        return strategy
+    budget = parse_budget(text)
+    confirmation_runs = strategy.count_confirmation_runs(
+        measure_baseline=not compute_backends.is_emulated(parsed_args.backend)
+    )
+    budget.check(confirmation_runs)
+    max_runs = budget.count_clusters(confirmation_runs, 1, seconds)
+    records, _ = record.load_usable(parsed_args.records)
+    return strategies.create_strategy(
+        name,
+        area,
+        runs,
+        SearchSettings(
+            scatter=collect_recent(records, parsed_args.size).guests,
+            max_runs=MAX_RUNS if max_runs is None else max_runs,
+        ),
+    )
 
 
 def _disk_differences(
@@ -242,16 +291,47 @@ def add_space(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--strategy',
         choices=tuple(STRATEGIES),
-        default='one-at-a-time',
+        default=ModelBased.name,
         help='Strategy that selects the configurations (default: '
-        'one-at-a-time).',
+        f'{ModelBased.name}).',
     )
     parser.add_argument(
         '--runs',
         type=arguments.count,
-        default=2,
-        help='Number of runs of each configuration (default: 2).',
+        help='Number of runs of each configuration. With model-based, number '
+        'of passes that confirm the answer of the search (default: 2, or '
+        f'{ModelBased.DEFAULT_RUNS} with model-based).',
     )
+    parser.add_argument(
+        '--budget',
+        metavar='RUNS|HOURSh',
+        help='Maximum number of runs of the sweep, such as 40, or of hours, '
+        'such as 2.5h, with those of the confirmation. Only with the strategy '
+        f'{ModelBased.name}, whose search ends in time (default: sweep_budget '
+        'in [benchmark] of hvstack.conf).',
+    )
+
+
+def choose_budget(parsed_args: argparse.Namespace) -> str:
+    """Return the budget of a sweep; empty without a limit.
+
+    The option of hvstack.conf applies to a search alone.
+    """
+    if parsed_args.budget is not None:
+        return str(parsed_args.budget)
+    if parsed_args.strategy != ModelBased.name:
+        return ''
+    return str(conf.load().benchmark.sweep_budget)
+
+
+def count_runs(parsed_args: argparse.Namespace) -> int:
+    """Return the number of runs of each configuration.
+
+    :raises hvstack.errors.InputError: unknown strategy.
+    """
+    if parsed_args.runs is not None:
+        return int(parsed_args.runs)
+    return STRATEGIES[parsed_args.strategy].DEFAULT_RUNS
 
 
 def chosen_space(
@@ -339,7 +419,8 @@ def _work_lines(plan: dict[str, Any]) -> list[str]:
     ]
     lines.append(
         f'{plan["strategy"]} from {plan["start"]}, {plan["runs_of_each"]} '
-        f'runs of each: measures {_range(plan["measured"])} of them in '
+        f'{"passes of confirmation" if "search" in plan else "runs of each"}: '
+        f'measures {_range(plan["measured"])} of them in '
         f'{_range(plan["runs"])} runs, '
         + (
             'those on bare metal included'
@@ -347,6 +428,8 @@ def _work_lines(plan: dict[str, Any]) -> list[str]:
             else 'none on bare metal: nothing compares with emulated CPUs'
         )
     )
+    if 'search' in plan:
+        lines += search_plan.format_forecast(plan['search'])
     if plan['seconds'] is None:
         lines.append(
             'how long is not known: no run of this size is recorded, give '

@@ -13,7 +13,12 @@ from hvstack import conf, errors, extras
 from hvstack.cli import arguments, hadoop_options, report
 from hvstack.cli.options import add_cloud
 from hvstack.cli.sweep import add_size, ready
-from hvstack.cli.sweep_plan import add_space, chosen_space
+from hvstack.cli.sweep_plan import (
+    add_space,
+    choose_budget,
+    chosen_space,
+    count_runs,
+)
 from hvstack.cli.sweep_summary import way
 from hvstack.cloud import connection, credentials, lease
 from hvstack.progress import Progress
@@ -72,7 +77,10 @@ class _Running(Command):
         write = self.app.stdout.write
         for line in way(status):
             write(f'{line}\n')
-        records = compared_with(baseline, status.records, allow)
+        # Without any confirmation, the search alone has records.
+        records = compared_with(
+            baseline, status.records or status.search_records, allow
+        )
         write(
             report.render(
                 *(records, 'table'),
@@ -113,6 +121,9 @@ def say_step(
     """
     for line in way(now)[len(way(before)) :]:
         progress.say(f'gain over the step before: {" ".join(line.split())}')
+    if now.decision and len(now.search_records) > len(before.search_records):
+        progress.say(now.decision.format_answer())
+        return
     done = {run_record.id for run_record in before.records}
     fresh = {
         run_record.configuration
@@ -124,6 +135,7 @@ def say_step(
             compared_with(baseline, now.records, allow),
             allow=allow,
             history_records=now.stored_records,
+            decision=now.decision,
         ).rows
     except (errors.InputError, errors.NotComparableError) as exc:
         progress.say(' '.join(str(exc).split()))
@@ -225,8 +237,9 @@ class Run(_Running):
                 baseline=parsed_args.baseline,
                 allow=tuple(parsed_args.allow),
                 half_width=parsed_args.half_width,
+                budget=choose_budget(parsed_args),
             ),
-            parsed_args.runs,
+            count_runs(parsed_args),
             parsed_args.size,
             **hadoop_options.chosen(parsed_args),
         )
@@ -334,7 +347,10 @@ class Show(ShowOne):
             'Runs': len(
                 [
                     run_record
-                    for run_record in status.records
+                    for run_record in (
+                        *status.search_records,
+                        *status.records,
+                    )
                     if run_record.valid
                 ]
             ),
@@ -352,6 +368,8 @@ class Show(ShowOne):
             'Tied with it': ', '.join(best[1:]),
             'Search path': '\n'.join(way(status)),
         }
+        if status.decision:
+            fields['Search'] = status.decision.format_answer()
         return tuple(fields), tuple(fields.values())
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from hvstack import errors
 from hvstack.model.configuration import parse
 from hvstack.report import improvements, sweep_report
-from hvstack.results import skipped
+from hvstack.results import run_id, skipped
+from hvstack.results.decision import SearchDecision
 from hvstack.results.record_data import RunRecord
 from hvstack.sweep import executor, sweep_store
 from hvstack.sweep.executor import SweepStatus
@@ -21,6 +22,7 @@ class SweepSummary:
     """What records alone do not tell.
 
     :param way: what each step gained over the one before, a line each.
+    :param decision: answer of the search; None without a search.
     :param unreadable: why a file that has a part of this cannot be used, a
         line each.
     """
@@ -28,6 +30,7 @@ class SweepSummary:
     way: tuple[str, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     unreadable: tuple[str, ...] = ()
+    decision: SearchDecision | None = None
 
     def lines(self) -> list[str]:
         """Return it for a terminal."""
@@ -54,7 +57,7 @@ def of(
     """
     # Its baseline may be of another one.
     sweeps = {
-        run_record.sweep
+        run_id.parse_sweep_id(run_record.sweep)
         for run_record in records
         if run_record.kind == 'configuration'
     }
@@ -70,7 +73,9 @@ def of(
             if sweeps == {sweep.id} and sweep.spec is not None:
                 status = executor.load_status(sweep, directory)
                 return SweepSummary(
-                    tuple(way(status)), status.strategy.space.skipped
+                    tuple(way(status)),
+                    status.strategy.space.skipped,
+                    decision=status.decision,
                 )
         measured = {
             parse(run_record.configuration).label

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hvstack.report import comparison, sweep_report, text
+from hvstack.results.decision import SearchDecision
 from hvstack.results.record_data import RunRecord
 
 
@@ -15,18 +16,20 @@ def build_results(
     invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
     history_records: Sequence[RunRecord] = (),
+    decision: SearchDecision | None = None,
 ) -> dict[str, Any]:
     """Return the report as plain data, for ``results.json``.
 
     :param invalid_records: reasons why further records could not be used.
     :param allow: facts that may differ between runs.
     :param history_records: records of earlier sweeps, for the variance.
+    :param decision: answer of the search of the sweep; None without a search.
     :raises hvstack.errors.InputError: no records are given.
     :raises hvstack.errors.NotComparableError: runs on bare metal disagree.
     """
     return sweep_report.to_mapping(
         sweep_report.build_report(
-            records, invalid_records, allow, history_records
+            records, invalid_records, allow, history_records, decision
         )
     )
 
@@ -37,6 +40,7 @@ def format_table(
     allow: Collection[str] = (),
     skipped: int = 0,
     history_records: Sequence[RunRecord] = (),
+    decision: SearchDecision | None = None,
 ) -> str:
     """Return the short form of the report for a terminal.
 
@@ -44,12 +48,13 @@ def format_table(
     :param allow: facts that may differ between runs.
     :param skipped: number of configurations that are not possible.
     :param history_records: records of earlier sweeps, for the variance.
+    :param decision: answer of the search of the sweep; None without a search.
     :raises hvstack.errors.InputError: no records are given.
     :raises hvstack.errors.NotComparableError: runs on bare metal disagree.
     """
     return text.format_table(
         sweep_report.build_report(
-            records, invalid_records, allow, history_records
+            records, invalid_records, allow, history_records, decision
         ),
         skipped,
     )
@@ -61,6 +66,7 @@ def format_details(
     allow: Collection[str] = (),
     remarks: Sequence[str] = (),
     history_records: Sequence[RunRecord] = (),
+    decision: SearchDecision | None = None,
 ) -> str:
     """Return the detailed form of the report for a terminal.
 
@@ -68,12 +74,13 @@ def format_details(
     :param allow: facts that may differ between runs.
     :param remarks: lines about the course of the sweep.
     :param history_records: records of earlier sweeps, for the variance.
+    :param decision: answer of the search of the sweep; None without a search.
     :raises hvstack.errors.InputError: no records are given.
     :raises hvstack.errors.NotComparableError: runs on bare metal disagree.
     """
     return text.format_details(
         sweep_report.build_report(
-            records, invalid_records, allow, history_records
+            records, invalid_records, allow, history_records, decision
         ),
         remarks,
     )
@@ -86,6 +93,7 @@ def build_page(
     records_dir: Path | None = None,
     skipped: Sequence[tuple[str, str]] = (),
     history_records: Sequence[RunRecord] = (),
+    decision: SearchDecision | None = None,
 ) -> str:
     """Return the report as a self-contained HTML page.
 
@@ -95,6 +103,7 @@ def build_page(
     :param skipped: name and reason of each configuration that is not
         possible.
     :param history_records: records of earlier sweeps, for the variance.
+    :param decision: answer of the search of the sweep; None without a search.
     :raises hvstack.errors.InputError: no records are given.
     :raises hvstack.errors.NotComparableError: runs on bare metal disagree.
     """
@@ -102,7 +111,7 @@ def build_page(
     from hvstack.report import html
 
     built = sweep_report.build_report(
-        records, invalid_records, allow, history_records
+        records, invalid_records, allow, history_records, decision
     )
     return html.build_page(built, records_dir, skipped)
 

@@ -18,6 +18,7 @@ from hvstack.model.host import HostCaps, HostProfile
 from hvstack.model.target import BARE_METAL
 from hvstack.report import sweep_report
 from hvstack.report.sweep_report import Row
+from hvstack.results.decision import SearchDecision
 from hvstack.results.evidence import (
     compute_digest,
     round_percent,
@@ -95,6 +96,7 @@ def approve(
     records: Sequence[RunRecord],
     min_percent: float | None = None,
     history_records: Sequence[RunRecord] = (),
+    decision: SearchDecision | None = None,
 ) -> list[Approval]:
     """Return the approvals of all named flavors.
 
@@ -106,6 +108,7 @@ def approve(
     :param min_percent: required percent of bare metal; None uses the value in
         the catalogue.
     :param history_records: records of earlier sweeps, for the variance.
+    :param decision: answer of the search of the sweep; None without a search.
     :raises hvstack.errors.InputError: a flavor does not meet a condition; no
         flavor is approved.
     :raises hvstack.errors.NotComparableError: the runs on bare metal differ.
@@ -119,7 +122,7 @@ def approve(
             f'{MAX_PERCENT}'
         )
     report = sweep_report.build_report(
-        records, history_records=history_records
+        records, history_records=history_records, decision=decision
     )
     numbers = {
         entry.flavor.name: index

@@ -14,7 +14,14 @@ from hvstack.model import compute_backends
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
 from hvstack.report import disk_facts, run_conditions, variance_notes
-from hvstack.results import comparability, percentages, quantiles, stats
+from hvstack.results import (
+    comparability,
+    percentages,
+    quantiles,
+    run_id,
+    stats,
+)
+from hvstack.results.decision import SearchDecision
 from hvstack.results.history import collect_history
 from hvstack.results.observations import Observations
 from hvstack.results.record_data import RunRecord
@@ -45,6 +52,9 @@ BACKEND_NOTES = {
 #: Replaces the percentage of a run with emulated CPUs.
 EMULATED = 'emulated, not compared'
 
+#: Replaces the percentage of a run of a search.
+SEARCH = 'search, no percentage'
+
 #: Facts of the system under test at the top of a table or page.
 HEADER_FACTS = (
     'cpu_model',
@@ -69,8 +79,8 @@ class Row:
 
     :param configuration: full name of the configuration.
     :param label: short name of the configuration.
-    :param status: ``ok``, ``failed``, ``not comparable``, ``no baseline`` or
-        :data:`EMULATED`.
+    :param status: ``ok``, ``failed``, ``not comparable``, ``no baseline``,
+        :data:`EMULATED` or :data:`SEARCH`.
     :param valid: records of the valid runs.
     :param failed: records of the other runs.
     :param reasons: reasons why runs failed or cannot be compared.
@@ -176,6 +186,7 @@ class SweepReport:
     :param excluded: configurations with a run that failed for good.
     :param allowed: allowed differences between runs, as text.
     :param invalid_records: reasons why further records were not used.
+    :param decision: answer of the search of the sweep; None without a search.
     """
 
     sweep: str
@@ -190,6 +201,7 @@ class SweepReport:
     excluded: frozenset[str] = frozenset()
     allowed: list[str] = field(default_factory=list)
     invalid_records: list[str] = field(default_factory=list)
+    decision: SearchDecision | None = None
 
     @property
     def ranked(self) -> list[Row]:
@@ -231,8 +243,17 @@ class SweepReport:
     @property
     def headline(self) -> str:
         """Summary of the report in one or two sentences."""
+        answer = f' {self.decision.format_answer()}' if self.decision else ''
+        return f'{self._describe_best()}{answer}'
+
+    def _describe_best(self) -> str:
         if not self.ranked:
             every = {row.status for row in self.rows if row.valid}
+            if every == {SEARCH}:
+                return (
+                    'No percentage: the runs of a search count in none, and '
+                    'the confirmation has no run yet.'
+                )
             if self.bare_metal is None and every != {EMULATED}:
                 return (
                     'No percentage: there is no valid run on bare metal to '
@@ -252,10 +273,11 @@ class SweepReport:
                 'No percentage: no configuration has a valid run that can '
                 'be compared with bare metal.'
             )
-        best = self.ranked[0]
+        best = self._leading_row
         percent = best.percent
         assert percent
-        text = f'{best.title} is best: {percent.percent:.1f} % of bare metal'
+        verb = 'is selected' if self.decision else 'is best'
+        text = f'{best.title} {verb}: {percent.percent:.1f} % of bare metal'
         if percent.low is None or percent.high is None:
             return (
                 f'{text}. There are too few clusters for an interval, so '
@@ -272,9 +294,32 @@ class SweepReport:
             alike.insert(0, 'bare metal')
         if alike:
             text += f'. It cannot be told apart from {", ".join(alike)}'
-        elif len(self.ranked) > 1:
+        elif len(self.ranked) > 1 and not self.faster_labels:
             text += '. Every other one that can be compared is slower'
+        if self.faster_labels:
+            text += f'. {", ".join(self.faster_labels)} is faster'
         return f'{text}.'
+
+    @property
+    def _leading_row(self) -> Row:
+        """Row of the answer of the search, or the best one."""
+        for row in self.ranked:
+            if self.decision and row.configuration == self.decision.winner:
+                return row
+        return self.ranked[0]
+
+    @property
+    def faster_labels(self) -> list[str]:
+        """Labels of the rows that are faster than the answer of the search."""
+        if self.decision is None or self.choice is None:
+            return []
+        winner = self.choice.selected
+        return [
+            row.label
+            for row in self.ranked
+            if row.configuration != winner
+            and self.corrected_rates.is_slower(winner, row.configuration)
+        ]
 
     @property
     def missing_runs(self) -> list[str]:
@@ -497,6 +542,8 @@ class SweepReport:
         label.pop(BARE_METAL, None)
         if self.choice is None or len(label) < 2:
             return []
+        if self.decision:
+            return [f'Winner of the search: {label[self.choice.selected]}.']
         if self.choice.winner:
             return [f'Winner: {label[self.choice.best]}.']
         tied = ', '.join(label[name] for name in self.choice.tied)
@@ -538,6 +585,7 @@ def build_report(
     invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
     history_records: Iterable[RunRecord] = (),
+    decision: SearchDecision | None = None,
 ) -> SweepReport:
     """Build the report of a sweep.
 
@@ -546,6 +594,7 @@ def build_report(
     :param allow: facts that may differ; the report lists the differences.
     :param history_records: records of any sweeps; the variance of earlier
         ones counts, too.
+    :param decision: answer of the search of the sweep; None without a search.
     :raises hvstack.errors.InputError: the sweep has no records, or a record
         does not contain its cluster and its pass.
     :raises hvstack.errors.NotComparableError: the runs on bare metal differ in
@@ -602,11 +651,8 @@ def build_report(
             good, [r for r in bases if r.size_bytes != size]
         ),
         drift=sweep_percents.drift,
-        choice=stats.choose_winner(
-            sweep_percents.corrected_rates,
-            lambda name: parse(name).cost,
-            sweep_percents.corrected_rates.rows.keys()
-            - excluded_configurations,
+        choice=_choose(
+            sweep_percents.corrected_rates, excluded_configurations, decision
         ),
         excluded=excluded_configurations,
         allowed=sorted(
@@ -621,7 +667,37 @@ def build_report(
             }
         ),
         invalid_records=list(invalid_records),
+        decision=decision,
     )
+
+
+def _choose(
+    corrected_rates: stats.CorrectedRates,
+    excluded: Collection[str],
+    decision: SearchDecision | None,
+) -> stats.Choice | None:
+    """Return the best configuration; after a search, its answer.
+
+    :param corrected_rates: rates of the sweep.
+    :param excluded: configurations with a run that failed for good.
+    :param decision: answer of the search; None without a search.
+    """
+    choice = stats.choose_winner(
+        corrected_rates,
+        lambda name: parse(name).cost,
+        corrected_rates.rows.keys() - excluded,
+    )
+    if choice is None or decision is None:
+        return choice
+    winner = decision.winner
+    if winner not in corrected_rates.rows or winner in excluded:
+        return choice
+    alike = [
+        name
+        for name in (choice.best, *choice.tied)
+        if name != winner and not corrected_rates.is_slower(winner, name)
+    ]
+    return stats.Choice(winner, tuple(alike), winner)
 
 
 def to_mapping(report: SweepReport) -> JsonObject:
@@ -752,6 +828,9 @@ def _set_status(
         return
     if any(map(is_emulated, row.valid)):
         row.status = EMULATED
+        return
+    if any(run_id.is_search(record.sweep) for record in row.valid):
+        row.status = SEARCH
         return
     if not baseline:
         row.status = 'no baseline'

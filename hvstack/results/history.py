@@ -3,10 +3,11 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hvstack.model.target import BARE_METAL
-from hvstack.results import comparability, estimator, percentages
+from hvstack.results import comparability, estimator, percentages, run_id
 from hvstack.results.estimator import History
 from hvstack.results.passes import get_location
 from hvstack.results.record_data import RunRecord
@@ -21,7 +22,8 @@ def collect_history(
     workload, size of the data, hosts, versions, and in all other facts that
     must agree between runs. A record of the sweep itself, or of one of its
     clusters, is never part of the history, and a record without cluster and
-    pass is not used.
+    pass is not used. A search repeats the configurations that had high rates,
+    so its records are not used either.
 
     :param records: records of any sweeps.
     :param own_records: records of the sweep, with its baseline.
@@ -36,6 +38,7 @@ def collect_history(
         if (
             not record.valid
             or record.sweep in own_sweeps
+            or run_id.is_search(record.sweep)
             or record.id in own_ids
             or get_location(record) is None
             or record.observations.cluster in own_clusters
@@ -59,6 +62,34 @@ def collect_history(
             break
         history += compute_scatter(runs)
     return history
+
+
+def collect_recent(records: Sequence[RunRecord], size_bytes: int) -> History:
+    """Return the residuals of sweeps on the system of the newest run.
+
+    :param records: records of any sweeps, sorted by start time.
+    :param size_bytes: size of the data in bytes.
+    """
+    for record in reversed(records):
+        if (
+            record.valid
+            and record.kind == 'configuration'
+            and record.size_bytes == size_bytes
+        ):
+            # The sweep of the run itself counts.
+            run = replace(record.run, sweep='new')
+            return collect_history(
+                records,
+                [
+                    replace(
+                        record,
+                        run=run,
+                        id='',
+                        observations=replace(record.observations, cluster=''),
+                    )
+                ],
+            )
+    return History()
 
 
 def compute_scatter(records: Sequence[RunRecord]) -> History:

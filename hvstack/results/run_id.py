@@ -15,6 +15,29 @@ _SWEEP = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,63}', re.ASCII)
 _INDEX = re.compile('[0-9]{1,5}', re.ASCII)
 
 
+#: End of the name under which a sweep stores the runs of its search. Their
+#: configurations were selected for their rates, so no percentage uses them.
+_SEARCH_SUFFIX = '-search'
+
+
+def format_search_name(sweep: str) -> str:
+    """Return the name under which a sweep stores the runs of its search.
+
+    :param sweep: sweep ID.
+    """
+    return f'{sweep}{_SEARCH_SUFFIX}'
+
+
+def is_search(name: str) -> bool:
+    """Return whether a name is that of the search of a sweep."""
+    return name.endswith(_SEARCH_SUFFIX)
+
+
+def parse_sweep_id(name: str) -> str:
+    """Return the sweep ID of a name in records, without that of its search."""
+    return name.removesuffix(_SEARCH_SUFFIX)
+
+
 def is_sweep(name: str) -> bool:
     """Return whether a text is a valid name of a sweep.
 

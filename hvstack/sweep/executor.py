@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Execution of a sweep by a strategy, with its records as the only state."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,7 +10,8 @@ from hvstack.hadoop import os_profiles, sizing
 from hvstack.model.configuration import Configuration
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
-from hvstack.results import percentages, stats, stopping
+from hvstack.results import percentages, run_id, stats, stopping
+from hvstack.results.decision import SearchDecision
 from hvstack.results.history import collect_history
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore
@@ -21,9 +22,21 @@ from hvstack.sweep import (
     strategies,
     sweep_store,
 )
+from hvstack.sweep.budget import parse_budget
+from hvstack.sweep.rate_search import (
+    MAX_RUNS,
+    SearchSettings,
+    SearchStatus,
+)
 from hvstack.sweep.run_order import Step
+from hvstack.sweep.run_times import compute_median_times
 from hvstack.sweep.search_space import Space
-from hvstack.sweep.strategies import MeasuredRates, Strategy
+from hvstack.sweep.strategies import (
+    MeasuredRates,
+    ModelBased,
+    Strategy,
+    count_confirmation_runs,
+)
 from hvstack.sweep.sweep_store import Sweep, SweepSpec
 from hvstack.tpcxhs import kit
 
@@ -38,6 +51,8 @@ class SweepStatus:
     :param corrected_rates: rates of all valid runs, as the report has them.
     :param choice: the best configuration so far and what is tied with it.
     :param stored_records: records of all sweeps, for the variance.
+    :param search_records: records of the search of ``model-based``.
+    :param search: status of this search; None with other strategies.
     """
 
     strategy: Strategy
@@ -47,6 +62,35 @@ class SweepStatus:
     corrected_rates: stats.CorrectedRates
     choice: stats.Choice | None
     stored_records: list[RunRecord] = field(default_factory=list)
+    search_records: list[RunRecord] = field(default_factory=list)
+    search: SearchStatus | None = None
+
+    @property
+    def is_searching(self) -> bool:
+        """Whether the next workload is part of a search."""
+        return (
+            self.search is not None
+            and self.search.next_configuration is not None
+        )
+
+    @property
+    def decision(self) -> SearchDecision | None:
+        """Answer of the search; None without a run of a search."""
+        search = self.search
+        if search is None or not search.runs:
+            return None
+        return SearchDecision(
+            search.winner.name,
+            search.runner_up.name if search.runner_up else '',
+            search.expected_loss,
+            search.runs,
+            search.next_configuration is None,
+        )
+
+    @property
+    def record_count(self) -> int:
+        """Number of records of the sweep and of its search."""
+        return len(self.records) + len(self.search_records)
 
     @property
     def excluded_labels(self) -> list[str]:
@@ -88,9 +132,10 @@ def begin_sweep(
     """
     if spec.kit:
         kit.check_kit(Path(spec.kit), size_bytes)
-    strategies.create_strategy(spec.strategy, area, runs)
+    strategy = strategies.create_strategy(spec.strategy, area, runs)
     if spec.half_width:
         _check_goal(spec)
+    _check_budget(spec, strategy)
     return sweep_store.create_sweep(
         *(area.possible, runs, size_bytes, spec),
         tuning=tuning,
@@ -121,12 +166,34 @@ def _check_goal(spec: SweepSpec) -> None:
         raise errors.InputError(f'Cannot use --half-width: {reason}.')
 
 
+def _check_budget(spec: SweepSpec, strategy: Strategy) -> None:
+    """Check that the strategy of a sweep can have its budget.
+
+    :raises hvstack.errors.InputError: the budget is not valid or too small, or
+        the strategy has no search.
+    """
+    budget = parse_budget(spec.budget)
+    if not spec.budget:
+        return
+    if not isinstance(strategy, ModelBased):
+        raise errors.InputError(
+            f"Cannot use --budget: strategy '{spec.strategy}' has no search. "
+            f'Use --strategy {ModelBased.name}.'
+        )
+    budget.check(
+        strategy.count_confirmation_runs(
+            measure_baseline=spec.measure_baseline
+        )
+    )
+
+
 def _create_strategy(
     sweep: Sweep,
     spec: SweepSpec,
     area: Space,
     measured: MeasuredRates,
     corrected_rates: stats.CorrectedRates,
+    settings: SearchSettings,
 ) -> Strategy:
     """Return the strategy of a sweep with its number of runs.
 
@@ -135,6 +202,7 @@ def _create_strategy(
     :param area: search space with its possible configurations.
     :param measured: runs so far.
     :param corrected_rates: rates of these runs, as the report has them.
+    :param settings: settings of a search.
     """
     runs = sweep.runs
     names = [
@@ -145,7 +213,54 @@ def _create_strategy(
     if spec.half_width and names:
         goal = stopping.Goal(spec.half_width)
         runs = goal.count_passes(corrected_rates, names)
-    return strategies.create_strategy(spec.strategy, area, runs)
+    return strategies.create_strategy(spec.strategy, area, runs, settings)
+
+
+def _build_settings(
+    sweep: Sweep,
+    spec: SweepSpec,
+    area: Space,
+    stored_records: Iterable[RunRecord],
+    search_records: Sequence[RunRecord],
+) -> SearchSettings:
+    """Return the settings of the search of a sweep.
+
+    They must not change when the search is finished, so only sweeps that were
+    measured before it count for the scatter.
+
+    :param sweep: sweep with a strategy.
+    :param spec: specification of the sweep.
+    :param area: search space with its possible configurations.
+    :param stored_records: records of all sweeps.
+    :param search_records: records of the search.
+    """
+    earlier = [
+        run_record
+        for run_record in stored_records
+        if run_record.ended <= sweep.started
+    ]
+    run, setup = (
+        own if own is not None else other
+        for own, other in zip(
+            compute_median_times(search_records, sweep.size_bytes),
+            compute_median_times(earlier, sweep.size_bytes),
+            strict=True,
+        )
+    )
+    max_runs = parse_budget(spec.budget).count_clusters(
+        count_confirmation_runs(
+            len(area.possible),
+            sweep.runs,
+            measure_baseline=spec.measure_baseline,
+        ),
+        2 if spec.kit else 1,
+        None if run is None else run + (setup or 0.0),
+    )
+    return SearchSettings(
+        sweep.id,
+        collect_history(earlier, search_records).guests,
+        MAX_RUNS if max_runs is None else min(MAX_RUNS, max_runs),
+    )
 
 
 def build_space(spec: SweepSpec, tuning: str) -> Space:
@@ -204,24 +319,67 @@ def load_status(
         valid.pop(BARE_METAL, []),
         collect_history(stored_records, records),
     ).corrected_rates
+    search_records = store.load_records(run_id.format_search_name(sweep.id))
     strategy = _create_strategy(
-        sweep, sweep.spec, area, measured, corrected_rates
+        *(sweep, sweep.spec, area, measured, corrected_rates),
+        _build_settings(
+            *(sweep, sweep.spec, area, stored_records, search_records)
+        ),
     )
+    search = None
+    if isinstance(strategy, ModelBased):
+        measured = schedule.add_search(
+            measured, search_records, sweep.size_bytes
+        )
+        search = strategy.get_search_status(measured)
     return SweepStatus(
         strategy,
         records,
         measured,
-        schedule.plan_workloads(
-            strategy,
-            records,
-            sweep.size_bytes,
-            sweep=sweep.id,
-            measure_baseline=sweep.spec.measure_baseline,
-            runs_per_cluster=2 if sweep.spec.kit else 1,
+        _plan_workloads(
+            sweep, sweep.spec, strategy, (records, search_records), measured
         ),
         corrected_rates,
         strategy.choose(measured, corrected_rates),
         stored_records,
+        search_records,
+        search,
+    )
+
+
+def _plan_workloads(
+    sweep: Sweep,
+    spec: SweepSpec,
+    strategy: Strategy,
+    records: tuple[Sequence[RunRecord], Sequence[RunRecord]],
+    measured: MeasuredRates,
+) -> list[list[Step]]:
+    """Return the next workloads of a sweep.
+
+    :param sweep: sweep with a strategy.
+    :param spec: specification of the sweep.
+    :param strategy: strategy of the sweep.
+    :param records: records of the sweep, and those of its search.
+    :param measured: rates of the sweep with those of its search.
+    """
+    runs_per_cluster = 2 if spec.kit else 1
+    if isinstance(strategy, ModelBased):
+        search = strategy.get_search_status(measured)
+        if search is not None and search.next_configuration is not None:
+            return schedule.plan_search(
+                search.next_configuration,
+                records[1],
+                sweep.size_bytes,
+                runs_per_cluster,
+            )
+    return schedule.plan_workloads(
+        strategy,
+        records[0],
+        sweep.size_bytes,
+        sweep=sweep.id,
+        measure_baseline=spec.measure_baseline,
+        runs_per_cluster=runs_per_cluster,
+        measured=measured,
     )
 
 
@@ -256,9 +414,12 @@ def run_sweep(
         rallytask.run_task(
             TASK,
             {
-                'sweep': sweep.id,
+                'sweep': run_id.format_search_name(sweep.id)
+                if status.is_searching
+                else sweep.id,
                 'kit': sweep.spec.kit,
-                'baseline': sweep.spec.baseline,
+                # The runs of a search have no percentage.
+                'baseline': '' if status.is_searching else sweep.spec.baseline,
                 'allow': list(sweep.spec.allow),
                 'workloads': rallytask.list_arguments(status.workloads),
                 'compared': [
@@ -279,7 +440,7 @@ def run_sweep(
         now = load_status(sweep, store=store)
         if on_step:
             on_step(status, now)
-        if len(now.records) == len(status.records):
+        if now.record_count == status.record_count:
             raise errors.RunFailedError(
                 f"sweep '{sweep.id}' made no progress: Rally left no record, "
                 f"its log says why; then 'hvstack sweep resume {sweep.id}'"

@@ -4,18 +4,18 @@
 import datetime
 import itertools
 import math
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hvstack.model.configuration import Configuration
 from hvstack.model.target import BareMetal
 from hvstack.results import record
-from hvstack.results.record_data import RunRecord
-from hvstack.sweep import executor, sweep_store
+from hvstack.sweep import executor, search_forecast, sweep_store
 from hvstack.sweep.run_order import count_baselines
+from hvstack.sweep.run_times import compute_median_times
 from hvstack.sweep.strategies import (
     MeasuredRates,
+    ModelBased,
     Strategy,
     compute_log_mean,
 )
@@ -61,6 +61,8 @@ def estimate_sweep(
     :param measure_baseline: whether bare metal is measured.
     """
     measured = measured or MeasuredRates({})
+    if isinstance(strategy, ModelBased):
+        return _estimate_search(strategy, measured, measure_baseline)
     possible = strategy.space.possible
     measured_rates = [
         rate
@@ -88,6 +90,37 @@ def estimate_sweep(
         estimates, key=lambda estimate: (estimate.runs, estimate.visits)
     )
     return by_runs[0], by_runs[-1]
+
+
+def _estimate_search(
+    strategy: ModelBased, measured: MeasuredRates, measure_baseline: bool
+) -> tuple[SweepEstimate, SweepEstimate]:
+    """Return the 10 and 90 % quantiles of the remaining work of a search.
+
+    They include the confirmation; in the confirmation, its remaining runs.
+    """
+    if any(measured.rates.values()):
+        runs = sum(request.runs for request in strategy.request_runs(measured))
+        if measure_baseline:
+            runs += count_baselines(runs, strategy.row_count) + 1
+        estimate = SweepEstimate(strategy.row_count, runs, runs)
+        return estimate, estimate
+    forecast = search_forecast.forecast_search(
+        strategy, measured, measure_baseline=measure_baseline
+    )
+    counts = [item.configurations for item in forecast.searches]
+    (min_runs, _, max_runs), (min_count, _, max_count) = (
+        forecast.clusters,
+        search_forecast.compute_quantiles(counts),
+    )
+    estimates = [
+        SweepEstimate(count, runs, runs)
+        for count, runs in (
+            (min_count, min_runs + forecast.confirmation_runs),
+            (max_count, max_runs + forecast.confirmation_runs),
+        )
+    ]
+    return estimates[0], estimates[1]
 
 
 def simulate(
@@ -126,37 +159,6 @@ def simulate(
             rates[BareMetal()] = measured_base + [1.0] * baselines
     total = runs + baselines + measure_baseline
     return SweepEstimate(len(requested), total, total)
-
-
-def compute_median_times(
-    records: Sequence[RunRecord], size_bytes: int
-) -> tuple[float | None, float | None]:
-    """Return median seconds of a run and of a change of the cluster.
-
-    :param records: records of any sweeps, sorted by start time.
-    :param size_bytes: size of the data in bytes; runs of other sizes are
-        ignored.
-    :returns: seconds of a run, and seconds between the last run on a cluster
-        and the first run on the next; None without records.
-    """
-    runs = [
-        run_record.total_seconds
-        for run_record in records
-        if run_record.valid and run_record.size_bytes == size_bytes
-    ]
-    gaps = []
-    by_sweep: dict[str, RunRecord] = {}
-    for run_record in records:
-        last = by_sweep.get(run_record.sweep)
-        if last is not None and _is_other_cluster(last, run_record):
-            gaps.append(
-                record.compute_seconds_between(last.ended, run_record.started)
-            )
-        by_sweep[run_record.sweep] = run_record
-    return (
-        statistics.median(runs) if runs else None,
-        statistics.median(gaps) if gaps else None,
-    )
 
 
 def format_remaining(sweep: Sweep) -> str:
@@ -212,21 +214,13 @@ def estimate_max_seconds(sweep: Sweep) -> float | None:
     return max_estimate.seconds(run, run if setup is None else setup)
 
 
-def _is_other_cluster(last: RunRecord, run_record: RunRecord) -> bool:
-    """Return whether two runs were measured on different clusters."""
-    if last.configuration != run_record.configuration:
-        return True
-    clusters = [item.observations.cluster for item in (last, run_record)]
-    return all(clusters) and clusters[0] != clusters[1]
-
-
 def _find_times(sweep: Sweep) -> tuple[float | None, float | None]:
     """Return median seconds of a run and of a change of the cluster.
 
     They are those of the sweep, or of all runs of the same size.
     """
     own = compute_median_times(
-        sweep_store.load_records(sweep.id), sweep.size_bytes
+        sweep_store.load_all_records(sweep.id), sweep.size_bytes
     )
     every = compute_median_times(
         record.load_usable(sweep_store.RECORDS_DIR)[0], sweep.size_bytes

@@ -4,10 +4,12 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from hvstack.model.configuration import Configuration
+from hvstack.model.configuration import Configuration, parse
 from hvstack.model.target import BareMetal, Target, parse_target
 from hvstack.results import percentages
+from hvstack.results.record_data import RunRecord
 from hvstack.results.run_id import ScheduledRun
 from hvstack.sweep.run_order import (
     Step,
@@ -43,6 +45,56 @@ def collect_rates(
     return MeasuredRates(rates, frozenset(excluded), failed_baselines)
 
 
+def add_search(
+    measured: MeasuredRates, records: Sequence[RunRecord], size_bytes: int
+) -> MeasuredRates:
+    """Return the rates of a sweep with those of its search.
+
+    :param measured: rates of the confirmation.
+    :param records: records of the search.
+    :param size_bytes: size of the data of the sweep in bytes.
+    :raises hvstack.errors.InputError: a record does not contain its cluster
+        and its pass.
+    """
+    rows: dict[str, list[RunRecord]] = {}
+    for record in percentages.list_settled(records, size_bytes):
+        if record.valid:
+            rows.setdefault(record.configuration, []).append(record)
+    clusters = percentages.list_clusters(rows)
+    return replace(
+        measured,
+        excluded=measured.excluded.union(
+            map(parse, percentages.list_excluded(records, size_bytes))
+        ),
+        search=sorted(clusters, key=lambda cluster: cluster.hour),
+    )
+
+
+def plan_search(
+    configuration: Configuration,
+    records: Sequence[ScheduledRun],
+    size_bytes: int,
+    runs_per_cluster: int = 1,
+) -> list[list[Step]]:
+    """Return the next workload of a search.
+
+    A pair of runs that was interrupted is completed first.
+
+    :param configuration: configuration to measure.
+    :param records: records of the search.
+    :param size_bytes: size of the data of the sweep in bytes.
+    :param runs_per_cluster: number of runs on a cluster.
+    """
+    settled = percentages.list_settled(records, size_bytes)
+    counts = Counter(parse(record.configuration) for record in settled)
+    for measured, count in counts.items():
+        if count % runs_per_cluster:
+            configuration = measured
+    count = counts[configuration]
+    runs = runs_per_cluster - count % runs_per_cluster
+    return [build_workload(configuration, count, [size_bytes] * runs)]
+
+
 def plan_workloads(
     strategy: Strategy,
     records: Sequence[ScheduledRun],
@@ -51,6 +103,7 @@ def plan_workloads(
     sweep: str = '',
     measure_baseline: bool = True,
     runs_per_cluster: int = 1,
+    measured: MeasuredRates | None = None,
 ) -> list[list[Step]]:
     """Return the next workloads; the runs of a workload share a cluster.
 
@@ -67,10 +120,14 @@ def plan_workloads(
         recorded baseline.
     :param runs_per_cluster: number of runs of a configuration on a cluster: 2
         for TPC's kit, which executes runs in pairs.
+    :param measured: rates of the sweep with those of its search; None uses
+        the records alone.
     :returns: an empty list if the sweep is finished.
     """
     settled = percentages.list_settled(records, size_bytes)
-    requests = strategy.request_runs(collect_rates(records, size_bytes))
+    requests = strategy.request_runs(
+        measured or collect_rates(records, size_bytes)
+    )
     order = [parse_target(record.configuration) for record in settled]
     workloads = _arrange_requests(
         requests, Counter(order), size_bytes, sweep, runs_per_cluster
@@ -89,8 +146,7 @@ def plan_workloads(
     if requests:
         return insert_baselines(
             workloads,
-            runs_per_cluster
-            * count_between_baselines(len(strategy.space.possible)),
+            runs_per_cluster * count_between_baselines(strategy.row_count),
             next_index,
             order[::-1].index(baseline) if baseline in order else math.inf,
         )

@@ -15,6 +15,12 @@ from hvstack import errors
 from hvstack.model.configuration import Configuration
 from hvstack.model.target import BareMetal, Target
 from hvstack.results import percentages, stats
+from hvstack.results.estimator import ClusterRate
+from hvstack.sweep.rate_search import (
+    SearchSettings,
+    SearchStatus,
+    create_search,
+)
 from hvstack.sweep.run_order import count_baselines
 from hvstack.sweep.search_space import Space, format_value
 
@@ -40,11 +46,14 @@ class MeasuredRates:
     :param excluded: configurations with a run that failed for good.
     :param failed_baselines: number of runs on bare metal that failed for good;
         the sweep continues.
+    :param search: clusters of the search of the strategy ``model-based``, in
+        order of time. The other fields are those of the confirmation.
     """
 
     rates: Mapping[Target, Sequence[float]]
     excluded: frozenset[Configuration] = frozenset()
     failed_baselines: int = 0
+    search: Sequence[ClusterRate] = ()
 
     def get_rates(self, target: Target) -> Sequence[float]:
         """Return the rates of a configuration or of bare metal."""
@@ -56,17 +65,32 @@ class Strategy(ABC):
 
     :param space: search space with its possible configurations.
     :param runs: number of runs of each measured configuration.
+    :param settings: settings of the search of ``model-based``; None uses the
+        defaults.
     :raises hvstack.errors.InputError: the number of runs is less than 1.
     """
 
     #: Name of the strategy on the command line.
     name = ''
+    #: Default number of runs.
+    DEFAULT_RUNS = 2
 
-    def __init__(self, space: Space, runs: int) -> None:
+    def __init__(
+        self,
+        space: Space,
+        runs: int,
+        settings: SearchSettings | None = None,
+    ) -> None:
         if runs < 1:
             raise errors.InputError(f'runs is {runs}: give 1 or more')
         self.space = space
         self.runs = runs
+        self.settings = settings or SearchSettings()
+
+    @property
+    def row_count(self) -> int:
+        """Number of configurations that share the runs on bare metal."""
+        return len(self.space.possible)
 
     @abstractmethod
     def request_runs(self, measured: MeasuredRates) -> list[RunRequest]:
@@ -329,24 +353,132 @@ class Racing(Strategy):
         ]
 
 
+class ModelBased(Strategy):
+    """Strategy that searches with a model, and then confirms its answer.
+
+    :mod:`hvstack.sweep.rate_model` describes the model. The search measures
+    no bare metal. It ends when the expected loss of the best configuration is
+    small, and selects the cheapest configuration whose expected loss is small.
+    Then this winner and the runner-up are measured again in passes, against
+    bare metal. The runs of the search do not count in any percentage, because
+    the winner was selected for its high rates.
+    """
+
+    name = 'model-based'
+    DEFAULT_RUNS = 6
+
+    def __init__(
+        self,
+        space: Space,
+        runs: int,
+        settings: SearchSettings | None = None,
+    ) -> None:
+        super().__init__(space, runs, settings)
+        self._search = create_search(space.possible, self.settings)
+
+    @property
+    def row_count(self) -> int:
+        """Number of configurations of the confirmation."""
+        return min(2, len(self.space.possible))
+
+    def count_confirmation_runs(self, *, measure_baseline: bool) -> int:
+        """Return the number of runs of the confirmation.
+
+        :param measure_baseline: whether bare metal is measured.
+        """
+        return count_confirmation_runs(
+            len(self.space.possible),
+            self.runs,
+            measure_baseline=measure_baseline,
+        )
+
+    def get_search_status(
+        self, measured: MeasuredRates
+    ) -> SearchStatus | None:
+        """Return the status of the search.
+
+        :returns: None if a run of each configuration failed for good.
+        """
+        return self._search.get_status(
+            measured.search,
+            measured.excluded,
+            is_finished=any(measured.rates.values()),
+        )
+
+    def request_runs(self, measured: MeasuredRates) -> list[RunRequest]:
+        """Return a request for the next run of the search.
+
+        After the search, these are the missing runs of the confirmation.
+        """
+        status = self.get_search_status(measured)
+        if status is None:
+            return []
+        if status.next_configuration is not None:
+            return [RunRequest(status.next_configuration, 1)]
+        return self._request_missing(
+            filter(None, (status.winner, status.runner_up)),
+            measured,
+            self.runs,
+        )
+
+    def choose(
+        self,
+        measured: MeasuredRates,
+        corrected_rates: stats.CorrectedRates | None = None,
+    ) -> stats.Choice | None:
+        """Return the configuration that the search selected.
+
+        Without any run of the search, it is the best measured configuration.
+        """
+        status = self.get_search_status(measured)
+        if status is None or not status.runs:
+            return super().choose(measured, corrected_rates)
+        name = status.winner.name
+        return stats.Choice(name, (), name)
+
+
 STRATEGIES: dict[str, type[Strategy]] = {
-    strategy.name: strategy for strategy in (OneAtATime, FullFactorial, Racing)
+    strategy.name: strategy
+    for strategy in (OneAtATime, FullFactorial, Racing, ModelBased)
 }
 
 
-def create_strategy(name: str, space: Space, runs: int) -> Strategy:
+def create_strategy(
+    name: str,
+    space: Space,
+    runs: int,
+    settings: SearchSettings | None = None,
+) -> Strategy:
     """Return a strategy.
 
     :param name: name of the strategy.
     :param space: search space with its possible configurations.
     :param runs: number of runs of each measured configuration.
+    :param settings: settings of the search of ``model-based``; None uses the
+        defaults.
     :raises hvstack.errors.InputError: the name is unknown.
     """
     if name not in STRATEGIES:
         raise errors.InputError(
             f"strategy is '{name}': choose one of {', '.join(STRATEGIES)}"
         )
-    return STRATEGIES[name](space, runs)
+    return STRATEGIES[name](space, runs, settings)
+
+
+def count_confirmation_runs(
+    configurations: int, passes: int, *, measure_baseline: bool
+) -> int:
+    """Return the number of runs of a confirmation.
+
+    :param configurations: number of possible configurations of the sweep.
+    :param passes: number of passes of the confirmation.
+    :param measure_baseline: whether bare metal is measured.
+    """
+    rows = min(2, configurations)
+    clusters = rows * passes
+    if not measure_baseline:
+        return clusters
+    return clusters + count_baselines(clusters, rows) + 1
 
 
 def compute_log_mean(rates: Sequence[float]) -> float:

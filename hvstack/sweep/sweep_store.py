@@ -24,6 +24,7 @@ from hvstack.results import run_id
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import FileRunStore, IndexedRun
 from hvstack.sweep import search_space
+from hvstack.sweep.budget import parse_budget
 from hvstack.sweep.run_order import Step, build_quick_workloads
 from hvstack.sweep.search_space import CAPABILITIES, ParameterValues
 
@@ -53,6 +54,8 @@ class SweepSpec:
     :param allow: names of facts that may differ between runs.
     :param half_width: half width in points that the interval of each row must
         reach; 0 for a fixed number of runs.
+    :param budget: maximum number of runs or hours of a sweep with a search, as
+        in :func:`hvstack.sweep.budget.parse_budget`; empty without a limit.
     """
 
     strategy: str
@@ -65,6 +68,7 @@ class SweepSpec:
     baseline: str = ''
     allow: tuple[str, ...] = ()
     half_width: float = 0.0
+    budget: str = ''
 
     @property
     def measure_baseline(self) -> bool:
@@ -285,6 +289,10 @@ def _check_spec(fields: Fields, spec: SweepSpec) -> None:
     fields.choice('backend', compute_backends.BACKENDS)
     if 'half_width' in fields:
         fields.number('half_width', 0, 100)
+    try:
+        parse_budget(spec.budget)
+    except errors.InputError as exc:
+        raise fields.error('budget', f'is not valid: {exc}') from None
     for index, name in enumerate(spec.missing_capabilities):
         if name not in CAPABILITIES:
             raise fields.error(
@@ -367,6 +375,15 @@ def load_records(
         incomplete, contradicts itself, or is not signed by a trusted key.
     """
     return open_store(records_dir).load_records(sweep)
+
+
+def load_all_records(
+    sweep: str, records_dir: Path | None = None
+) -> list[RunRecord]:
+    """Return the records of a sweep and of its search, as load_records."""
+    return load_records(
+        run_id.format_search_name(sweep), records_dir
+    ) + load_records(sweep, records_dir)
 
 
 def find_records(

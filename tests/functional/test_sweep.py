@@ -33,6 +33,7 @@ class SweepTest(testtools.TestCase):
                 *(HVSTACK, 'sweep', 'run', '--os-cloud', 'hvstack-lab'),
                 *('--host', 'lab-worker', '--backend', 'lxc'),
                 *('--values', 'instances=1', '--size', '10MB', '--runs', '1'),
+                *('--strategy', 'one-at-a-time'),
             ],
             timeout=1200,
         )

@@ -83,5 +83,6 @@ class SweepCase(testtools.TestCase):
         return [
             *('sweep', 'run', '--host', 'lab-worker', '--backend', 'lxc'),
             *('--values', *values, '--size', SIZE, '--runs', '1'),
+            *('--strategy', 'one-at-a-time'),
             *('--os-cloud', 'hvstack-lab'),
         ]

@@ -33,6 +33,7 @@ SIZE = '20MB'
 SWEEP = (
     *('sweep', 'run', '--host', 'lab-worker', '--backend', 'lxc'),
     *('--values', 'instances=1', '--size', SIZE, '--baseline', 'auto'),
+    *('--strategy', 'one-at-a-time'),
 )
 KEYSTONE = paths.STATE / 'lab/etc/keystone/keystone.conf'
 #: Insecure, and deprecated by Keystone.

@@ -5,9 +5,9 @@ import testtools
 
 from hvstack import errors
 from hvstack.model.target import BARE_METAL
-from hvstack.results import percentages, record_data
+from hvstack.results import percentages, record_data, run_id
 from hvstack.results.estimator import History
-from hvstack.results.history import collect_history
+from hvstack.results.history import collect_history, collect_recent
 from hvstack.results.passes import (
     Location,
     get_location,
@@ -165,6 +165,18 @@ class HistoryTest(testtools.TestCase):
             for name in ('first', 'second')
         )
         self.assertAlmostEqual(first + second, history.total.squares)
+
+    def test_search_does_not_count(self) -> None:
+        """It repeats the configurations that had high rates."""
+        search = self.build_sweep(run_id.format_search_name('first'))
+        self.assertEqual(0, self.count_degrees(search))
+
+    def test_recent_sweeps_before_a_new_one(self) -> None:
+        first = self.build_sweep('first')
+        # Two configurations in three passes: (2 - 1) x (3 - 1).
+        self.assertEqual(2, collect_recent(first, 10**9).guests.degrees)
+        self.assertEqual(History(), collect_recent(first, 10**8))
+        self.assertEqual(History(), collect_recent([], 10**9))
 
     def test_another_workload_does_not_count(self) -> None:
         self.assertEqual(

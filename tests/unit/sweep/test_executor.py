@@ -17,10 +17,11 @@ from hvstack.cli.app import main
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
+from hvstack.report import sweep_report
 from hvstack.results import passes, record, record_data
 from hvstack.sweep import executor, forecast, search_space, sweep_store
 from hvstack.sweep.search_space import ParameterValues, Space
-from hvstack.sweep.sweep_store import SweepSpec
+from hvstack.sweep.sweep_store import Sweep, SweepSpec
 from tests.unit.cloud import fake
 from tests.unit.results import factory
 
@@ -76,6 +77,7 @@ class CourseTest(testtools.TestCase):
         self.assertEqual('vsphere6', options['cloud']['host_profile'])
         self.assertEqual('hvstack', options['hadoop']['tuning'])
         self.baselines.add(task_args['baseline'])
+        name_in_records = task_args['sweep']
         for workload in task_args['workloads']:
             name = workload['configuration']
             first, sizes = workload['first_index'], workload['sizes']
@@ -88,12 +90,12 @@ class CourseTest(testtools.TestCase):
                 bad = self.broken and name.startswith(self.broken)
                 run_record = factory.run(
                     *(name, first + index, seconds),
-                    sweep=sweep,
+                    sweep=name_in_records,
                     size=SIZE,
                     reason='its cluster died' if bad else '',
                 )
                 location = passes.locate_run(
-                    sweep_store.load_records(sweep),
+                    sweep_store.load_records(name_in_records),
                     run_record.configuration,
                     SIZE,
                     run_record.observations.cluster,
@@ -212,6 +214,249 @@ class CourseTest(testtools.TestCase):
                 for run_record in record.load_all(sweep_store.RECORDS_DIR)
             ),
         )
+
+    def begin_search(self, **options: Any) -> Sweep:
+        area = executor.build_space(self.sweep.spec, self.sweep.tuning)
+        spec = replace(sweep_spec(area, **options), strategy='model-based')
+        return executor.begin_sweep(area, spec, 3, SIZE)
+
+    def test_search_is_confirmed(self) -> None:
+        """The runs of the search and of the confirmation stay apart."""
+        sweep = self.begin_search()
+        status = executor.run_sweep(sweep, Progress())
+        self.assertEqual([], status.workloads)
+        assert status.decision
+        self.assertTrue(status.decision.winner.startswith('i2-'))
+        self.assertTrue(status.decision.is_finished)
+        self.assertEqual(status.decision.clusters, len(status.search_records))
+        # No bare metal in the search, and every run has its own cluster.
+        names = [o.configuration for o in status.search_records]
+        self.assertNotIn(BARE_METAL, names)
+        self.assertEqual(
+            len(names),
+            len({o.observations.cluster for o in status.search_records}),
+        )
+        confirmed = [o.configuration for o in status.records]
+        for name in (status.decision.winner, status.decision.runner_up):
+            self.assertEqual(3, confirmed.count(name))
+        # One in each pass, and the last run.
+        self.assertEqual(4, confirmed.count(BARE_METAL))
+        self.assertEqual(10, len(confirmed))
+        self.assertEqual(
+            {0, 1, 2},
+            {o.observations.pass_number for o in status.records},
+        )
+        assert status.choice
+        self.assertEqual(status.decision.winner, status.choice.selected)
+        # The task compares no run of the search with a baseline.
+        self.assertEqual({''}, self.baselines)
+
+    def test_percentage_of_the_confirmation_alone(self) -> None:
+        sweep = self.begin_search()
+        status = executor.run_sweep(sweep, Progress())
+        stored = record.load_usable(sweep_store.RECORDS_DIR)[0]
+        decision = status.decision
+        reports = [
+            sweep_report.build_report(
+                records, history_records=history, decision=decision
+            )
+            for records, history in (
+                (status.records, stored),
+                (status.records, []),
+                (status.search_records, stored),
+            )
+        ]
+        for built in reports[:2]:
+            rows = {row.configuration: row for row in built.rows}
+            assert decision
+            self.assertEqual(
+                {decision.winner, decision.runner_up, BARE_METAL}, set(rows)
+            )
+            percent = rows[decision.winner].percent
+            assert percent
+            self.assertEqual((3, 4), (percent.clusters,
+                                      percent.baseline_clusters))  # fmt: skip
+            self.assertEqual(0, built.pooled.history)
+            self.assertIn('i2 is selected: 110.0 %', built.headline)
+            self.assertIn('is lost by this choice', built.headline)
+        self.assertEqual(
+            {sweep_report.SEARCH}, {row.status for row in reports[2].rows}
+        )
+        self.assertEqual({None}, {row.percent for row in reports[2].rows})
+        self.assertIn('No percentage', reports[2].headline)
+        # Not with bare metal of another sweep either.
+        mixed = [
+            *status.search_records,
+            *(o for o in status.records if o.kind == 'baseline'),
+        ]
+        built = sweep_report.build_report(mixed)
+        self.assertEqual(
+            {None},
+            {o.percent for o in built.rows if o.configuration != BARE_METAL},
+        )
+
+    def test_killed_search_continues(self) -> None:
+        sweep = self.begin_search()
+        counts = []
+        for run_count in (2, 3, 1, 100):
+            self.remaining_runs = run_count
+            if run_count < 100:
+                self.assertRaises(
+                    errors.RunFailedError,
+                    executor.run_sweep,
+                    sweep,
+                    Progress(),
+                )
+            else:
+                executor.run_sweep(sweep, Progress())
+            status = executor.load_status(sweep)
+            counts.append(status.record_count)
+        # The same runs as without an interruption, in the same order.
+        for path in sweep_store.RECORDS_DIR.glob('*.json'):
+            path.unlink()
+        again = executor.run_sweep(sweep, Progress())
+        self.assertEqual([2, 5, 6, again.record_count], counts)
+        self.assertEqual(
+            *(
+                [
+                    (o.sweep, o.configuration, o.index)
+                    for o in (*part.search_records, *part.records)
+                ]
+                for part in (again, status)
+            )
+        )
+        assert status.decision and again.decision
+        self.assertEqual(status.decision.winner, again.decision.winner)
+
+    def call(self, *args: str) -> str:
+        out = io.StringIO()
+        with redirect_stdout(out), redirect_stderr(io.StringIO()):
+            self.assertEqual(0, main(list(args)))
+        return out.getvalue()
+
+    def test_report_before_and_after_the_confirmation(self) -> None:
+        sweep = self.begin_search()
+        directory = str(sweep_store.RECORDS_DIR)
+        options = ('--records', directory)
+        self.remaining_runs = 3
+        self.assertRaises(
+            errors.RunFailedError, executor.run_sweep, sweep, Progress()
+        )
+        for args in ((), (sweep.id,), (f'{sweep.id}-search',)):
+            text = ' '.join(self.call('report', *args, *options).split())
+            self.assertIn('The search is not finished', text)
+            self.assertIn('No percentage: the runs of a search', text)
+        fields = json.loads(self.call('sweep', 'show', sweep.id, '-f', 'json'))
+        self.assertIn('is lost by this choice', fields['Search'])
+        self.assertEqual(3, fields['Runs'])
+        self.remaining_runs = 100
+        status = executor.run_sweep(sweep, Progress())
+        data = json.loads(self.call('report', *options, '-f', 'json'))
+        assert status.decision
+        self.assertEqual(sweep.id, data['sweep'])
+        self.assertEqual(status.decision.winner, data['choice']['selected'])
+        self.assertEqual(
+            status.decision.clusters, data['decision']['clusters']
+        )
+        self.assertEqual(3, len(data['rows']))
+        text = ' '.join(self.call('report', sweep.id, *options).split())
+        self.assertIn('i2 is selected: 110.0 % of bare metal (95 %', text)
+        self.assertIn('The search selects i2 after', text)
+        sweep_rows = json.loads(self.call('sweep', 'list', '-f', 'json'))
+        self.assertEqual(
+            [str(sum(o.valid for o in (*status.records,
+                                       *status.search_records)))],
+            [row['Runs'] for row in sweep_rows if row['ID'] == sweep.id],
+        )  # fmt: skip
+        self.assertNotIn(
+            f'{sweep.id}-search', [row['ID'] for row in sweep_rows]
+        )
+
+    def test_budget(self) -> None:
+        for budget, error in (('10', True), ('11', False), ('x', True)):
+            if error:
+                self.assertRaises(
+                    errors.InputError, self.begin_search, budget=budget
+                )
+                continue
+            sweep = self.begin_search(budget=budget)
+            self.assertIn(sweep, sweep_store.list_sweeps())
+            status = executor.run_sweep(sweep, Progress())
+            # The confirmation has 10 of the runs.
+            self.assertEqual(1, len(status.search_records))
+            self.assertEqual(10, len(status.records))
+        area = executor.build_space(self.sweep.spec, self.sweep.tuning)
+        self.assertRaises(
+            errors.InputError,
+            executor.begin_sweep,
+            *(area, sweep_spec(area, budget='40'), 2, SIZE),
+        )
+
+    def test_budget_of_hours_uses_the_times_of_the_runs(self) -> None:
+        # A run takes 100 or 110 s, and the next one begins at once.
+        sweep = self.begin_search(budget='0.4h')
+        status = executor.run_sweep(sweep, Progress())
+        self.assertEqual(3, len(status.search_records))
+
+    def test_failed_configuration_is_not_searched(self) -> None:
+        self.broken = 'i2-'
+        sweep = self.begin_search()
+        status = executor.run_sweep(sweep, Progress())
+        assert status.decision
+        self.assertFalse(status.decision.winner.startswith('i2-'))
+        self.assertEqual(['i2'], status.excluded_labels)
+        failed = [o for o in status.search_records if not o.valid]
+        self.assertEqual(2, len(failed))
+
+    def test_decision_does_not_change_with_its_confirmation(self) -> None:
+        """Neither the confirmation nor later sweeps count in the search."""
+        sweep = self.begin_search()
+        status = executor.run_sweep(sweep, Progress())
+        assert status.search
+        self.assertIsNone(status.search.next_configuration)
+        for index in range(12):
+            later = factory.run(
+                *(f'i{1 + index % 2}', index // 2, 50 + index * index),
+                sweep='later',
+                size=SIZE,
+                started='2036-11-21T05:00:00Z',
+            )
+            factory.save(later, sweep_store.RECORDS_DIR)
+        self.assertEqual(status.decision, executor.load_status(sweep).decision)
+
+    def test_pairs_of_the_kit_are_one_cluster_of_the_search(self) -> None:
+        sweep = self.begin_search()
+        sweep = replace(sweep, spec=replace(sweep.spec, kit='/kit'))
+        status = executor.load_status(sweep)
+        ((first, second),) = status.workloads
+        self.assertEqual([0, 1], [first.index, second.index])
+        self.remaining_runs = 1
+        self.assertRaises(
+            errors.RunFailedError, executor.run_sweep, sweep, Progress()
+        )
+        status = executor.load_status(sweep)
+        self.assertEqual(1, status.record_count)
+        # The second run of the pair stands alone.
+        (workload,) = status.workloads
+        self.assertEqual([1], [step.index for step in workload])
+        self.assertEqual(first.configuration, workload[0].configuration)
+
+    def test_search_is_compared_with_no_baseline(self) -> None:
+        for index in range(2):
+            run_record = factory.run(
+                *(BARE_METAL, index, 90), sweep='imported', size=SIZE
+            )
+            factory.save(run_record, sweep_store.RECORDS_DIR)
+        sweep = self.begin_search(baseline='imported')
+        self.remaining_runs = 2
+        self.assertRaises(
+            errors.RunFailedError, executor.run_sweep, sweep, Progress()
+        )
+        self.assertEqual({''}, self.baselines)
+        self.remaining_runs = 100
+        status = executor.run_sweep(sweep, Progress())
+        self.assertEqual({'', 'imported'}, self.baselines)
+        self.assertEqual(6, len(status.records))
 
     def resume(self, *args: str) -> tuple[int, str, str]:
         """Return status, output and progress of the command."""

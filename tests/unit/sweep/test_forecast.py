@@ -4,7 +4,7 @@
 import testtools
 
 from hvstack.results.record_data import RunRecord
-from hvstack.sweep import forecast
+from hvstack.sweep import run_times
 from tests.unit.results import factory
 
 
@@ -20,7 +20,7 @@ class MedianTimesTest(testtools.TestCase):
         )
 
     def times(self, *clusters: str) -> tuple[float | None, float | None]:
-        return forecast.compute_median_times(
+        return run_times.compute_median_times(
             [
                 self.run_record(5 * index, cluster)
                 for index, cluster in enumerate(clusters)

@@ -628,7 +628,8 @@ class PlanCommandTest(testtools.TestCase):
 
     def test_given_times(self) -> None:
         status, out, _ = self.call(
-            '--values', 'instances=1,2', '--run-seconds', '600'
+            *('--values', 'instances=1,2', '--run-seconds', '600'),
+            *('--strategy', 'one-at-a-time'),
         )
         self.assertEqual(0, status)
         self.assertIn('about 1.2 hours: 600 s a run', out)

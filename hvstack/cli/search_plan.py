@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forecast of a search in ``hvstack sweep plan``."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hvstack.sweep.search_forecast import LOSSES, forecast_search
+from hvstack.sweep.strategies import ModelBased
+
+
+def forecast(
+    strategy: ModelBased, bare_metal: bool, seconds: float | None
+) -> dict[str, Any]:
+    """Return how many runs and hours a search needs.
+
+    :param bare_metal: whether the confirmation measures bare metal.
+    :param seconds: seconds of a run with its new cluster; None if no run is
+        known.
+    """
+    search = forecast_search(strategy, measure_baseline=bare_metal)
+
+    def convert(counts: Sequence[int]) -> list[float] | None:
+        if seconds is None:
+            return None
+        return [count * seconds / 3600 for count in counts]
+
+    return {
+        'expected_loss_percent': round(100 * search.expected_loss, 2),
+        'runs': list(search.clusters),
+        'confirmation_runs': search.confirmation_runs,
+        'losses': [
+            {
+                'expected_loss_percent': 100 * loss,
+                'runs': list(counts),
+                'hours': convert(counts),
+            }
+            for loss in LOSSES
+            if (counts := search.count_clusters(loss)) is not None
+        ],
+    }
+
+
+def format_forecast(search: dict[str, Any]) -> list[str]:
+    """Return the forecast of a search for a terminal."""
+    lines = []
+    for loss in search['losses']:
+        low, middle, high = loss['runs']
+        hours = loss['hours']
+        time = '' if hours is None else f', {hours[1]:.1f} hours'
+        lines.append(
+            f'expected loss of at most {loss["expected_loss_percent"]:g} %: '
+            f'after about {middle} runs ({low} to {high}){time}'
+        )
+    lines.append(
+        f'the search ends after about {search["runs"][1]} runs with an '
+        f'expected loss of {search["expected_loss_percent"]:.1f} %, and '
+        f'{search["confirmation_runs"]} runs confirm its answer'
+    )
+    return lines

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times of runs and of clusters from records."""
+
+import statistics
+from collections.abc import Sequence
+
+from hvstack.results import record
+from hvstack.results.record_data import RunRecord
+
+
+def compute_median_times(
+    records: Sequence[RunRecord], size_bytes: int
+) -> tuple[float | None, float | None]:
+    """Return median seconds of a run and of a change of the cluster.
+
+    :param records: records of any sweeps, sorted by start time.
+    :param size_bytes: size of the data in bytes; runs of other sizes are
+        ignored.
+    :returns: seconds of a run, and seconds between the last run on a cluster
+        and the first run on the next; None without records.
+    """
+    runs = [
+        run_record.total_seconds
+        for run_record in records
+        if run_record.valid and run_record.size_bytes == size_bytes
+    ]
+    gaps = []
+    by_sweep: dict[str, RunRecord] = {}
+    for run_record in records:
+        last = by_sweep.get(run_record.sweep)
+        if last is not None and _is_other_cluster(last, run_record):
+            gaps.append(
+                record.compute_seconds_between(last.ended, run_record.started)
+            )
+        by_sweep[run_record.sweep] = run_record
+    return (
+        statistics.median(runs) if runs else None,
+        statistics.median(gaps) if gaps else None,
+    )
+
+
+def _is_other_cluster(last: RunRecord, run_record: RunRecord) -> bool:
+    """Return whether two runs were measured on different clusters."""
+    if last.configuration != run_record.configuration:
+        return True
+    clusters = [item.observations.cluster for item in (last, run_record)]
+    return all(clusters) and clusters[0] != clusters[1]
