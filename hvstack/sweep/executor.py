@@ -238,6 +238,7 @@ def _build_settings(
         run_record
         for run_record in stored_records
         if run_record.ended <= sweep.started
+        and run_id.parse_sweep_id(run_record.sweep) != sweep.id
     ]
     run, setup = (
         own if own is not None else other
