@@ -6,7 +6,7 @@ The same flavors of eight extra specs each are published to the lab's Nova
 with hvstack, with Ansible's ``openstack.cloud.compute_flavor`` (of the package
 ``ansible``) and with ``openstack-flavor-manager``, in turns: first publish,
 publish again, and a difference where the tool can tell one. The tools get
-environments of their own in a temporary folder; what was made is deleted.
+environments of their own in a temporary directory; what was made is deleted.
 Run it on a lab that is up: .venv/bin/python benchmarks/flavors.py
 """
 
@@ -83,7 +83,7 @@ class Tools:
         self.flavors = flavors(count)
 
     def venv(self, name: str, *packages: str) -> Path:
-        """Make an environment and return its folder of programs."""
+        """Make an environment and return its directory of programs."""
         target = self.directory / name
         uv = str(BIN / 'uv')
         processutils.run([uv, 'venv', '-q', '-p', '/usr/bin/python3', target])

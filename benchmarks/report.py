@@ -4,7 +4,7 @@
 
 Takes run records as patterns, with all their counters, and makes a sweep of
 so many runs of them. Each row has telemetry of an hour on 32 nodes with two
-disks, made up: .venv/bin/python benchmarks/report.py [FOLDER]
+disks, made up: .venv/bin/python benchmarks/report.py [DIRECTORY]
 """
 
 import random

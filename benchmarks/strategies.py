@@ -14,7 +14,7 @@ Run it with the Python of the virtual environment:
 .venv/bin/python benchmarks/strategies.py [SURFACES [CELL [RECORDS]]]
 
 SURFACES is the number of surfaces (400), CELL a part of the names of the
-cells to simulate, and RECORDS a folder of run records: the scatter of one
+cells to simulate, and RECORDS a directory of run records: the scatter of one
 more cell is resampled from the clusters of these records. Status 1 if
 model-based misses its goals.
 """

@@ -9,7 +9,7 @@ what comes after the last one are not recorded. A gap of an hour or more is
 an interruption and does not count.
 
 Run it with the Python of the virtual environment:
-.venv/bin/python benchmarks/sweep_share.py FOLDER-OF-RECORDS [SWEEP]
+.venv/bin/python benchmarks/sweep_share.py DIRECTORY-OF-RECORDS [SWEEP]
 """
 
 import sys

@@ -21,7 +21,7 @@ from hvstack.model.strict_mapping import Fields, to_dataclass
 LAB = paths.STATE / 'lab' / 'hosts.yaml'
 
 
-def folders() -> list[Path]:
+def directories() -> list[Path]:
     """Return the directories of profiles: a user's own come first."""
     return [
         paths.STATE / 'hosts',
@@ -38,7 +38,7 @@ def list_paths() -> dict[str, Path]:
     :raises hvstack.errors.InputError: the lab's file is not well formed.
     """
     paths_by_name: dict[str, Path] = {}
-    for directory in folders():
+    for directory in directories():
         for path in sorted(directory.glob('*.yaml')):
             paths_by_name.setdefault(_get_name(path), path)
     # A link that leads nowhere is a mistake, not a missing file.
@@ -77,7 +77,7 @@ def read(path: Path) -> dict[str, HostProfile]:
 
 
 def absolute(name: str) -> str:
-    """Return what names the same profile in any folder.
+    """Return what names the same profile in any directory.
 
     :param name: as :func:`load` takes it.
     """
@@ -116,7 +116,7 @@ def load(name: str) -> HostProfile:
 
 def _find_file(name: str) -> Path | None:
     """Return the file of this name in the search path."""
-    for directory in folders():
+    for directory in directories():
         path = directory / f'{name}.yaml'
         if textfile.is_regular(path):
             return path

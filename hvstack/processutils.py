@@ -68,7 +68,7 @@ def run(
     :param check: raise if it exits with another status than 0.
     :param stdin: text for its standard input; none otherwise.
     :param env: variables added to this process' environment.
-    :param cwd: folder to run in.
+    :param cwd: directory to run in.
     :param display_argv: what to name in errors and in the log instead of
         ``argv``, where that holds a secret.
     :param on_timeout: function that is called when the time is over, and

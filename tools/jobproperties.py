@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write the list of the properties that a job of Hadoop can set.
 
-    tools/jobproperties.py FOLDER >hvstack/share/hadoop/job-properties.yaml
+    tools/jobproperties.py DIRECTORY >hvstack/share/hadoop/job-properties.yaml
 
-FOLDER contains the jars of a release, such as the one that
+DIRECTORY contains the jars of a release, such as the one that
 ``hvstack image build hadoop`` downloads. Names and defaults are those of its
 ``*-default.xml`` files.
 """

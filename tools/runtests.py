@@ -143,7 +143,7 @@ class Suite:
             raise errors.CommandError(list(argv), status, 'see above')
 
     def stestr(self, stage: str, path: str, *args: str, **env: str) -> None:
-        """Run the tests below a folder, one line each as they end."""
+        """Run the tests below a directory, one line each as they end."""
         with (
             self.progress.stage(f'{stage} tests'),
             subprocess.Popen(

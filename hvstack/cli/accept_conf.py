@@ -78,7 +78,8 @@ def prepare_workspace(
         'guests': not placed,
         'hadoop': not (parsed_args.no_hadoop or placed),
         'stack': parsed_args.stack,
-        'stack_key': parsed_args.stack and keypairs.FOLDER / parsed_args.stack,
+        'stack_key': parsed_args.stack
+        and keypairs.DIRECTORY / parsed_args.stack,
         'ssh_config': options.ssh_config
         and Path(options.ssh_config).expanduser().absolute(),
         'stack_timeout': options.stack_timeout,

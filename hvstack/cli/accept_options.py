@@ -179,7 +179,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--workspace',
         type=arguments.path,
-        metavar='FOLDER',
+        metavar='DIRECTORY',
         help='Directory for tempest.conf, results and reports.',
     )
     mode_group = parser.add_mutually_exclusive_group()

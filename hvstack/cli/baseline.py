@@ -118,7 +118,7 @@ def _add_records(parser: argparse.ArgumentParser) -> None:
         '--records',
         type=arguments.path,
         default=RECORDS,
-        metavar='FOLDER',
+        metavar='DIRECTORY',
         help=f'Directory of the run records (default: {RECORDS}).',
     )
 

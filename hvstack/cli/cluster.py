@@ -222,7 +222,7 @@ class Create(_OnCloud):
         return _columns(
             {
                 **outputs,
-                'key': str(keypairs.FOLDER / name),
+                'key': str(keypairs.DIRECTORY / name),
                 'configuration': spec.configuration.name,
             }
         )
@@ -255,7 +255,7 @@ class Show(_OnCloud):
         _, tenant = self.connect(parsed_args)
         outputs = stacks.outputs(tenant, parsed_args.name)
         return _columns(
-            {**outputs, 'key': str(keypairs.FOLDER / parsed_args.name)}
+            {**outputs, 'key': str(keypairs.DIRECTORY / parsed_args.name)}
         )
 
 

@@ -67,7 +67,7 @@ def open_cluster(
     return StackCluster.from_outputs(
         outputs,
         SSHAccess.of(
-            parsed_args.key or keypairs.FOLDER / parsed_args.name,
+            parsed_args.key or keypairs.DIRECTORY / parsed_args.name,
             parsed_args.ssh_config or conf.load().cloud.ssh_config,
         ),
         name=parsed_args.name,

@@ -50,7 +50,7 @@ class Approve(Command):
             '--records',
             type=arguments.path,
             default=RECORDS,
-            metavar='FOLDER',
+            metavar='DIRECTORY',
             help=f'Directory of the run records (default: {RECORDS}).',
         )
         add_baseline(parser)

@@ -36,10 +36,10 @@ class Catalogue(Command):
         )
         if not host_profiles.is_in_search_path(profile):
             Progress().say(
-                f"the host profile '{profile.name}' is not in the search "
-                f'path: copy {parsed_args.host} to '
-                f'{host_profiles.folders()[0]}/{profile.name}.yaml, or next '
-                f'to the catalogue as {profile.name}.yaml'
+                f"The host profile '{profile.name}' is not in the search "
+                f'path. Copy {parsed_args.host} to '
+                f'{host_profiles.directories()[0]}/{profile.name}.yaml, or to '
+                f'the directory of the catalogue as {profile.name}.yaml.'
             )
         self.app.stdout.write('# SPDX-License-Identifier: Apache-2.0\n')
         yaml.safe_dump(data, self.app.stdout, sort_keys=False, width=79)

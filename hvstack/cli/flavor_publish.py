@@ -72,7 +72,7 @@ class _Publishing(Lister):
             '--records',
             type=arguments.path,
             default=RECORDS,
-            metavar='FOLDER',
+            metavar='DIRECTORY',
             help='Directory of the run records that the evidence refers '
             f'to (default: {RECORDS}).',
         )

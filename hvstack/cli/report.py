@@ -142,7 +142,7 @@ class Report(Command):
             '--records',
             type=arguments.path,
             default=RECORDS,
-            metavar='FOLDER',
+            metavar='DIRECTORY',
             help=f'Directory of the run records (default: {RECORDS}).',
         )
         parser.add_argument(

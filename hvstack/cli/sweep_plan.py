@@ -89,7 +89,7 @@ class Plan(Command):
             '--records',
             type=arguments.path,
             default=RECORDS,
-            metavar='FOLDER',
+            metavar='DIRECTORY',
             help=f'Directory of the run records (default: {RECORDS}).',
         )
         return parser

@@ -24,7 +24,7 @@ from typing import Any
 from hvstack import errors, jsonfile, paths, pid_files
 from hvstack.model.strict_mapping import Fields, to_dataclass
 
-FOLDER = paths.STATE / 'journal'
+DIRECTORY = paths.STATE / 'journal'
 #: Names of fields in entries that older releases wrote.
 _FORMER_NAMES = {'made': 'created_at'}
 
@@ -59,7 +59,7 @@ class JournalEntry:
     @property
     def path(self) -> Path:
         """The entry's own file, which it has until it is handed over."""
-        return FOLDER / f'{self.sequence:09d}-{self.kind}-{self.id}.json'
+        return DIRECTORY / f'{self.sequence:09d}-{self.kind}-{self.id}.json'
 
     @property
     def process(self) -> pid_files.Process:
@@ -133,7 +133,7 @@ def forget(entry: JournalEntry) -> None:
                 path.unlink()
             elif len(others) < len(together):
                 _write(path, [asdict(item) for item in others])
-        paths.sync_directory(FOLDER)
+        paths.sync_directory(DIRECTORY)
 
 
 def hand_over(journal_entries: Iterable[JournalEntry], owner: str) -> None:
@@ -148,13 +148,15 @@ def hand_over(journal_entries: Iterable[JournalEntry], owner: str) -> None:
     if not together:
         return
     with _locked(fcntl.LOCK_EX):
-        path = FOLDER / f'{together[0].sequence:09d}-together-{uuid.uuid4()}'
+        path = (
+            DIRECTORY / f'{together[0].sequence:09d}-together-{uuid.uuid4()}'
+        )
         _write(
             path.with_suffix('.json'), [asdict(entry) for entry in together]
         )
         for entry in together:
             entry.path.unlink(missing_ok=True)
-        paths.sync_directory(FOLDER)
+        paths.sync_directory(DIRECTORY)
 
 
 def entries() -> list[JournalEntry]:
@@ -162,7 +164,7 @@ def entries() -> list[JournalEntry]:
 
     :raises hvstack.errors.InputError: a file there is not an hvstack file.
     """
-    if not FOLDER.is_dir():
+    if not DIRECTORY.is_dir():
         return []
     with _locked(fcntl.LOCK_SH):
         files = [_read(path) for path in _files()]
@@ -185,7 +187,7 @@ def _order(entry: JournalEntry) -> tuple[int, float]:
 
 
 def _files() -> list[Path]:
-    return sorted(FOLDER.glob('[!.]*.json'))
+    return sorted(DIRECTORY.glob('[!.]*.json'))
 
 
 def _handed_over() -> list[tuple[Path, list[JournalEntry]]]:
@@ -288,8 +290,8 @@ def owned(owner: str) -> list[JournalEntry]:
 @contextmanager
 def recovering() -> Iterator[None]:
     """Let only one process at a time undo what dead ones left."""
-    paths.make_directory(FOLDER)
-    with paths.open_lock(FOLDER / '.lock') as stream:
+    paths.make_directory(DIRECTORY)
+    with paths.open_lock(DIRECTORY / '.lock') as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield
 
@@ -303,8 +305,8 @@ def _locked(operation: int) -> Iterator[None]:
 
     :param operation: of :func:`fcntl.flock`.
     """
-    paths.make_directory(FOLDER)
-    handle = os.open(FOLDER, os.O_RDONLY | os.O_DIRECTORY)
+    paths.make_directory(DIRECTORY)
+    handle = os.open(DIRECTORY, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, operation)
         yield

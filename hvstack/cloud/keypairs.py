@@ -14,13 +14,13 @@ from hvstack.cloud import journal
 from hvstack.cloud.connection import refused, scope
 
 KIND = 'keypair'
-FOLDER = paths.STATE / 'keys'
+DIRECTORY = paths.STATE / 'keys'
 
 
 def create(conn: Connection, name: str) -> Path:
     """Make a key pair and return the private key's file (0600).
 
-    :param name: of the key pair and of its files below :data:`FOLDER`.
+    :param name: of the key pair and of its files below :data:`DIRECTORY`.
     :raises hvstack.errors.InputError: the user has one of that name, or such
         a file exists.
     :raises hvstack.errors.MissingPrerequisiteError: there is no ssh-keygen
@@ -42,10 +42,10 @@ def create(conn: Connection, name: str) -> Path:
             f"a key pair '{name}' already exists: take another name, or "
             f"'openstack keypair delete {name}' if nobody needs it"
         )
-    paths.make_directory(FOLDER)
-    FOLDER.chmod(0o700)
-    path = FOLDER / name
-    with tempfile.TemporaryDirectory(prefix='.', dir=FOLDER) as new:
+    paths.make_directory(DIRECTORY)
+    DIRECTORY.chmod(0o700)
+    path = DIRECTORY / name
+    with tempfile.TemporaryDirectory(prefix='.', dir=DIRECTORY) as new:
         private = Path(new) / name
         processutils.run(
             [
@@ -60,8 +60,8 @@ def create(conn: Connection, name: str) -> Path:
         try:
             for key in (private, _public(private)):
                 # Unlike a rename, a link fails if the name is in use.
-                (FOLDER / key.name).hardlink_to(key)
-                linked.append(FOLDER / key.name)
+                (DIRECTORY / key.name).hardlink_to(key)
+                linked.append(DIRECTORY / key.name)
         except FileExistsError as exc:
             for target in linked:
                 target.unlink()
@@ -98,7 +98,7 @@ def remove_files(data: Mapping[str, Any]) -> None:
     """
     path = Path(data['path'])
     public = _public(path)
-    if path.parent != FOLDER or not public.is_file():
+    if path.parent != DIRECTORY or not public.is_file():
         return
     if _same(public.read_text(encoding='utf-8'), data):
         # The public key goes last: it shows whose the private one is.

@@ -335,6 +335,7 @@ def directory(fields: Fields, name: str, default: str | None = None) -> str:
     if not DIRECTORY.fullmatch(path):
         raise fields.error(
             name,
-            f"is '{path}', give a folder such as /var/lib/hvstack-bare/root",
+            f"is '{path}'. Use a directory such as "
+            '/var/lib/hvstack-bare/root.',
         )
     return path

@@ -88,7 +88,7 @@ class ShellNode(ABC):
         return [f'{self.name}:', *command.split()]
 
     def put(self, text: str, path: str, mode: int = 0o644) -> None:
-        """Write a file whole, and make its folder."""
+        """Write a file whole, and make its directory."""
         target, half = shlex.quote(path), shlex.quote(f'{path}.new')
         self.run(
             f'mkdir -p "$(dirname {target})" && cat >{half} && '

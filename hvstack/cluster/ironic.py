@@ -134,7 +134,7 @@ def _create(
     progress: Progress,
 ) -> tuple[dict[str, Any], SSHAccess]:
     """Create the stack; return its outputs and the access to its nodes."""
-    access = SSHAccess.of(keypairs.FOLDER / name, options.ssh_config)
+    access = SSHAccess.of(keypairs.DIRECTORY / name, options.ssh_config)
     keypairs.create(conn, name)
     plan = plan.with_key(name, plan.flavors.ids)
     template_dir = share.HEAT_TEMPLATES

@@ -70,7 +70,7 @@ def launch(
     :raises hvstack.errors.HVStackError: one of these failed; what was made
         is in the journal.
     """
-    access = SSHAccess.of(keypairs.FOLDER / name, options.ssh_config)
+    access = SSHAccess.of(keypairs.DIRECTORY / name, options.ssh_config)
     planner.check(tenant, plan, options)
     local_volumes.check_hosts(admin, plan)
     plan = plan.with_key(name, flavor_ids)

@@ -24,8 +24,8 @@ from hvstack.results.telemetry import Telemetry, Values
 
 _T = TypeVar('_T')
 
-#: Folder of the samples, in a file system that a reboot empties.
-_FOLDER = '/run/hvstack-telemetry'
+#: Directory of the samples, in a file system that a reboot empties.
+_DIRECTORY = '/run/hvstack-telemetry'
 #: A sampler that nobody stops ends by itself after so many seconds.
 _LONGEST = 86_400
 _SECTOR = 512
@@ -129,7 +129,7 @@ class Sampler:
     def _command(self, verb: str, node: Node) -> str:
         interval = self.interval
         count = int(_LONGEST / interval)
-        args = (verb, _FOLDER, node.address, f'{interval:g}', str(count))
+        args = (verb, _DIRECTORY, node.address, f'{interval:g}', str(count))
         return f'{shell_scripts.load("sampler")}{shlex.join(args)}\n'
 
     def _each(

@@ -192,7 +192,7 @@ def fragment(
     lines += [
         _shell_call('os_disks', *disks[Kind.MKFS], disks[Kind.MOUNT][1]),
         *(['fi'] if disk_table else []),
-        'os_folders',
+        'os_directories',
     ]
     return '\n'.join(lines) + '\n'
 

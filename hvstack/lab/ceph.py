@@ -57,7 +57,7 @@ def up(lab_settings: LabSettings, progress: Progress) -> None:
     :raises hvstack.errors.DeadlineExceededError: one does not answer.
     """
     stages.mark(_MARK)
-    _folders()
+    _make_directories()
     _monitor()
     monitors, disks = services.ceph_monitors(), services.ceph_osds()
     control_plane.launch(monitors)
@@ -99,7 +99,7 @@ def leave() -> None:
     stages.unmark(_MARK)
 
 
-def _folders() -> None:
+def _make_directories() -> None:
     for directory in (CEPH, CEPH / 'crash', CEPH / 'mgr', paths.RUN / 'ceph'):
         directory.mkdir(parents=True, exist_ok=True)
         directory.chmod(0o750)

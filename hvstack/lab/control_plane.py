@@ -31,8 +31,8 @@ from hvstack.lab.hosts import fake
 from hvstack.lab.settings import LabSettings
 from hvstack.lab.stages import Stage
 
-#: Folders of services, (path below the lab's state, owner).
-_FOLDERS = (
+#: Directories of services, (path below the lab's state, owner).
+_DIRECTORIES = (
     ('log', None),
     ('tmp', None),
     ('etc', None),
@@ -93,7 +93,7 @@ def _packages(lab_settings: LabSettings) -> None:
 
 def configure() -> None:
     """Write every configuration file that differs from its template."""
-    for name, owner in _FOLDERS:
+    for name, owner in _DIRECTORIES:
         directory = settings.LAB / name
         paths.make_directory(directory)
         if owner:

@@ -22,7 +22,7 @@ _DATA = settings.LAB / 'mysql'
 
 
 def initialise() -> None:
-    """Make MariaDB's data folder and OVN's databases.
+    """Make MariaDB's data directory and OVN's databases.
 
     An interrupted try is thrown away: its data is not whole.
     """

@@ -34,7 +34,7 @@ from hvstack.lab.stages import Stage
 from hvstack.model.strict_mapping import Fields
 from hvstack.progress import Progress
 
-#: Says which state folder the running lab belongs to.
+#: Says which state directory the running lab belongs to.
 _RUNNING = paths.RUN / 'lab.json'
 _CLIENT_CONFIG = f'[cloud]\nos_cloud = {clouds_yaml.ADMIN_CLOUD}\n'
 #: Users that packages of the lab's made, and that stay with them.
@@ -69,7 +69,7 @@ class ServiceStatus:
 
 
 def owner() -> Path | None:
-    """Return the state folder of the lab that runs, or ran till a crash.
+    """Return the state directory of the lab that runs, or ran till a crash.
 
     :raises hvstack.errors.InputError: the file that names it is damaged.
     """
@@ -92,7 +92,7 @@ def up(
 ) -> None:
     """Bring the lab up, or change a running one.
 
-    A lab of hvstack's with another state folder is stopped first; its data
+    A lab of hvstack's with another state directory is stopped first; its data
     stays.
 
     :param change: makes the new settings from those of before.
@@ -174,7 +174,7 @@ def _remove_client_config() -> None:
 
 
 def _elsewhere(state: Path, *args: str) -> None:
-    """Run a lab command for another state folder."""
+    """Run a lab command for another state directory."""
     code = 'import sys; from hvstack.cli.app import main; sys.exit(main())'
     done = subprocess.run(
         [sys.executable, '-c', code, 'lab', *args],

@@ -72,7 +72,8 @@ def check_switch() -> None:
 def check_disk() -> None:
     """Refuse to continue where the disk is nearly full.
 
-    :raises hvstack.errors.MissingPrerequisiteError: with the folder and sizes.
+    :raises hvstack.errors.MissingPrerequisiteError: a directory has too
+        little free space.
     """
     for directory in (paths.STATE, paths.CACHE):
         free = free_gib(directory)
@@ -85,7 +86,7 @@ def check_disk() -> None:
 
 
 def free_gib(directory: Path) -> float:
-    """Return the free space, in GiB, where a folder is or will be."""
+    """Return the free space, in GiB, where a directory is or will be."""
     while not directory.exists():
         directory = directory.parent
     return shutil.disk_usage(directory).free / 2**30

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Letting go of a folder before it is removed.
+"""Letting go of a directory before it is removed.
 
 Removing a tree with something mounted in it would remove what is mounted.
 """
@@ -11,7 +11,7 @@ from hvstack import errors, processutils
 
 
 def mounts(directory: Path, table: str) -> list[str]:
-    """Return the places below a folder where something is mounted.
+    """Return the places below a directory where something is mounted.
 
     :param table: text of ``/proc/self/mounts``.
     :returns: the innermost first.
@@ -26,7 +26,7 @@ def mounts(directory: Path, table: str) -> list[str]:
 
 
 def loops(directory: Path, listing: str) -> list[str]:
-    """Return the loop devices whose files are below a folder.
+    """Return the loop devices whose files are below a directory.
 
     :param listing: what ``losetup --json`` prints; nothing if there is
         no device.
@@ -40,7 +40,7 @@ def loops(directory: Path, listing: str) -> list[str]:
 
 
 def release(directory: Path) -> None:
-    """Unmount and detach everything below a folder.
+    """Unmount and detach everything below a directory.
 
     :raises hvstack.errors.BusyError: something is still mounted there.
     """

@@ -146,9 +146,10 @@ def verify_evidence(
     )
     if len({record.kind for record in used_records}) < 2:
         raise errors.InputError(
-            f"{source_location}: flavor '{name}' stands on sweep '{sweep}', "
-            'of which no run or no baseline is here: give the folder that has '
-            'them with --records'
+            f"Cannot check the evidence of flavor '{name}' "
+            f"({source_location}): this directory does not contain the runs "
+            f"and the baseline of sweep '{sweep}'. Set --records to the "
+            'directory that contains them.'
         )
     if compute_digest(used_records) != evidence.get('digest'):
         raise errors.InputError(

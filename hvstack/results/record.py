@@ -73,7 +73,7 @@ def load(path: Path, unsigned: bool | None = None) -> RunRecord:
 def load_all(
     records_dir: Path, sweep: str | None = None, unsigned: bool | None = None
 ) -> list[RunRecord]:
-    """Return the records of a folder by start time.
+    """Return the records of a directory by start time.
 
     :param sweep: only those of one sweep.
     :param unsigned: as in :func:`load`.
@@ -103,9 +103,9 @@ class InvalidRecord:
 def load_usable(
     records_dir: Path, unsigned: bool | None = None
 ) -> tuple[list[RunRecord], list[InvalidRecord]]:
-    """Return a folder's records by start time, and what is none.
+    """Return a directory's records by start time, and what is none.
 
-    Every reader of a folder goes through this function. A report is made of
+    Every reader of a directory goes through this function. A report is made of
     the usable records, and names what it leaves out.
 
     :param unsigned: as in :func:`load`.

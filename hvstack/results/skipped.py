@@ -6,14 +6,14 @@ from pathlib import Path
 
 from hvstack import errors, jsonfile, paths, textfile
 
-#: In the folder of the run records.
+#: In the directory of the run records.
 DIRECTORY = 'skipped'
 
 
 def save_skip(records: Path, sweep: str, name: str, reason: str) -> None:
     """Write down that a configuration was skipped.
 
-    :param records: folder of the run records.
+    :param records: directory of the run records.
     :param name: of the configuration, for a person.
     :raises hvstack.errors.InputError: what is there is not an hvstack file.
     :raises hvstack.errors.MissingPrerequisiteError: no room, no rights.

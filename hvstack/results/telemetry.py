@@ -17,7 +17,7 @@ from hvstack.results.observations import Phase
 from hvstack.results.record_data import RunRecord, number_phase_names
 from hvstack.results.typed_json import JsonObject
 
-#: Below the folder of the records.
+#: Below the directory of the records.
 DIRECTORY = 'telemetry'
 #: Format of the files that this release writes, and the newest it reads.
 SCHEMA = 2
@@ -468,7 +468,7 @@ def save_or_add_gap(
 
 
 def copy(record: RunRecord, source: Path, target: Path) -> None:
-    """Copy a run's file between folders of records, if there is one.
+    """Copy a run's file between directories of records, if there is one.
 
     :raises hvstack.errors.InputError: it was edited.
     :raises OSError: no room, no rights.

@@ -28,7 +28,7 @@ from hvstack.tpcxhs import datacheck
 
 CONF = config.CONF
 _FILES = 10
-_FOLDER = '/hvaccept'
+_DIRECTORY = '/hvaccept'
 #: Seconds until the NameNode orders a replica and knows that it exists, for
 #: three rounds: it looks for missing replicas every 3 s
 #: (dfs.namenode.redundancy.interval.seconds), and orders travel with
@@ -274,7 +274,7 @@ class ClusterTest(MemberTest):
     @staticmethod
     def write_files(cluster: StackCluster) -> None:
         """Write ten small files into HDFS."""
-        command = shell_scripts.render('write-files', _FOLDER)
+        command = shell_scripts.render('write-files', _DIRECTORY)
         cluster.gateway.run(command, timeout=300)
 
     @staticmethod
@@ -285,7 +285,7 @@ class ClusterTest(MemberTest):
         """
         done = cluster.gateway.run(
             f'for n in 0 1 2 3 4 5 6 7 8 9; do '
-            f'hdfs dfs -cat {_FOLDER}/part-m-0000$n | wc -c; done',
+            f'hdfs dfs -cat {_DIRECTORY}/part-m-0000$n | wc -c; done',
             timeout=900,
         )
         sizes = [int(word) for word in done.stdout.split()]
@@ -402,7 +402,7 @@ class ClusterTest(MemberTest):
 def _list_files(cluster: StackCluster) -> list[fsck.HDFSFile]:
     """Return the files of a test with their blocks."""
     done = cluster.gateway.run(
-        f'hdfs fsck {_FOLDER} -files -blocks -locations', timeout=300
+        f'hdfs fsck {_DIRECTORY} -files -blocks -locations', timeout=300
     )
     return list(datacheck.select_data_files(fsck.parse(done.stdout)))
 

@@ -112,7 +112,7 @@ class ClusterTest(LabTest):
         undo.undo_own([self.conn])
         self.assertEqual(before, self.list_resources())
         self.assertEqual([], journal.own())
-        self.assertFalse((keypairs.FOLDER / NAME).exists())
+        self.assertFalse((keypairs.DIRECTORY / NAME).exists())
         self.assertFalse(host_keys.file_of(NAME).exists())
 
     def check_host_keys(self, cluster: StackCluster) -> None:

@@ -36,7 +36,7 @@ if sys.argv[1] == 'unsynced':
 def say(state, verb, entries):
     # After the shutdown, XFS syncs a directory without an error. Asked for
     # a file's attributes, it returns one: what follows was synced before.
-    journal.FOLDER.stat()
+    journal.DIRECTORY.stat()
     print(json.dumps([state, verb, [entry.id for entry in entries]]))
     sys.stdout.flush()
 

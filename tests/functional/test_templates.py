@@ -215,7 +215,7 @@ class TemplatesTest(MemberTest):
             self.assertRegex(key, '^ssh-ed25519 [A-Za-z0-9+/]{68}$')
         with StackCluster.from_outputs(
             outputs,
-            SSHAccess(keypairs.FOLDER / NAME),
+            SSHAccess(keypairs.DIRECTORY / NAME),
             name=NAME,
             processors=2,
         ) as cluster:
@@ -231,7 +231,7 @@ class TemplatesTest(MemberTest):
             raise_exc=True,
         ).text
         self.assertIn('CREATE_COMPLETE', events)
-        key = (keypairs.FOLDER / NAME).read_text().splitlines()[1]
+        key = (keypairs.DIRECTORY / NAME).read_text().splitlines()[1]
         passwords = [
             cloud['auth']['password']
             for cloud in clouds_yaml.entries().values()

@@ -24,7 +24,7 @@ class UndoTest(HostsTest):
         top = Path(self.useFixture(fixtures.TempDir()).path)
         for name in ('cloud.journal', 'cloud.keypairs'):
             self.useFixture(
-                fixtures.MonkeyPatch(f'hvstack.{name}.FOLDER', top / name)
+                fixtures.MonkeyPatch(f'hvstack.{name}.DIRECTORY', top / name)
             )
         self.template = top / 'template.yaml'
         self.template.write_text(_TEMPLATE)
@@ -75,4 +75,4 @@ class UndoTest(HostsTest):
         undo.undo_own([self.cloud])
         pair = self.cloud.compute.find_keypair(self.name)
         self.assertIsNone(pair)
-        self.assertEqual([], list(keypairs.FOLDER.iterdir()))
+        self.assertEqual([], list(keypairs.DIRECTORY.iterdir()))

@@ -206,7 +206,7 @@ def lock(name: str) -> None:
 
     store.root = Path
     lab_lock._LOCK = Path('lab.lock')
-    workspace = SimpleNamespace(directory=Path(), folder=Path())
+    workspace = SimpleNamespace(directory=Path())
     arguments: dict[str, tuple[Any, ...]] = {
         'workspace': (workspace,),
         'cloud': (workspace, 'http://cloud'),

@@ -75,8 +75,8 @@ class ApiFaultsTest(testtools.TestCase):
         directory = Path(self.useFixture(fixtures.TempDir()).path)
         self.directory = directory
         for name, path in (
-            ('cloud.journal.FOLDER', directory / 'journal'),
-            ('cloud.keypairs.FOLDER', directory / 'keys'),
+            ('cloud.journal.DIRECTORY', directory / 'journal'),
+            ('cloud.keypairs.DIRECTORY', directory / 'keys'),
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', path))
         self.proxies: dict[str, faults.Proxy] = {}

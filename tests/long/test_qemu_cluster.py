@@ -205,7 +205,7 @@ class QemuClusterTest(LabTest):
         }
 
     def check_mounted(self, cluster: StackCluster) -> None:
-        """Every DataNode's only folder is on a volume."""
+        """Every DataNode's only directory is on a volume."""
         for node in cluster.workers:
             mounts = node.run('cat /proc/mounts').stdout
             self.assertIn('/dev/vdb /srv/data/0 ', mounts)

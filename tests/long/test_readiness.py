@@ -31,7 +31,7 @@ class ReadinessTest(templates.MemberTest):
         self.assertEqual(f'ssh root@{client["address"]}', outputs['ssh'])
         with StackCluster.from_outputs(
             outputs,
-            SSHAccess(keypairs.FOLDER / NAME),
+            SSHAccess(keypairs.DIRECTORY / NAME),
             name=NAME,
             processors=2,
         ) as cluster:

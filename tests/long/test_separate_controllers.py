@@ -70,7 +70,7 @@ class SeparateTest(BigLabTest):
         """Return the cluster of these outputs."""
         cluster = StackCluster.from_outputs(
             outputs,
-            SSHAccess(keypairs.FOLDER / self.NAME),
+            SSHAccess(keypairs.DIRECTORY / self.NAME),
             name=self.NAME,
             processors=1,
         )

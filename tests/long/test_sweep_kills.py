@@ -185,7 +185,7 @@ class SweepKillsTest(SweepCase):
             # The key that signs records stays.
             'key files': [
                 path.name
-                for path in keypairs.FOLDER.glob('*')
+                for path in keypairs.DIRECTORY.glob('*')
                 if not path.name.startswith('ed25519')
             ],
         }

@@ -69,7 +69,7 @@ class Caps:
             )
             cgroups.admit(HOST, process.pid)
             if cgroups.version() == 2:
-                cgroups.enable_controllers(cgroups.folders(HOST)[0])
+                cgroups.enable_controllers(cgroups.directories(HOST)[0])
             yield
         finally:
             cgroups.remove(HOST)
@@ -82,7 +82,7 @@ class Caps:
         :param weight: share of the guest in multiples of the default.
         """
         groups = []
-        for top in cgroups.folders(HOST):
+        for top in cgroups.directories(HOST):
             group = top / name
             group.mkdir(exist_ok=True)
             groups.append(group)
@@ -145,7 +145,7 @@ class Caps:
             self.start(_LOOP, cgroups.entrances(HOST))
             for _ in range(os.cpu_count() or 1)
         ]
-        [cores] = self.cores([cgroups.folders(HOST)])
+        [cores] = self.cores([cgroups.directories(HOST)])
         self.kill(pids)
         throttled = _throttled() - before
         # Other programs on a busy machine leave less than the cap.
@@ -234,7 +234,7 @@ class Caps:
 
     def _foreign(self) -> None:
         """Check that a cgroup that hvstack did not create is refused."""
-        group = cgroups.folders(HOST)[0]
+        group = cgroups.directories(HOST)[0]
         group.mkdir()
         try:
             cgroups.create(HOST, CORES, MEMORY_MIB)
@@ -247,7 +247,7 @@ class Caps:
 
 def _throttled() -> int:
     """Return in how many periods the host's quota was used up."""
-    text = (cgroups.folders(HOST)[0] / 'cpu.stat').read_text()
+    text = (cgroups.directories(HOST)[0] / 'cpu.stat').read_text()
     return int(text.split('nr_throttled ')[1].split()[0])
 
 

@@ -64,7 +64,7 @@ def virsh(name: str, *args: str) -> str:
 
 def group(name: str, guest: str) -> Path:
     """Return the version 2 cgroup of a guest."""
-    [path] = cgroups.folders(name)[0].glob(f'machine*/*{guest}*')
+    [path] = cgroups.directories(name)[0].glob(f'machine*/*{guest}*')
     return path
 
 

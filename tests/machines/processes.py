@@ -37,7 +37,7 @@ def groups(name: str) -> dict[str, list[str]]:
 
 def check(name: str) -> bool:
     """Print a host's groups; return whether all are leaves of its own."""
-    top = '/' + str(cgroups.folders(name)[0].relative_to(cgroups.ROOT))
+    top = '/' + str(cgroups.directories(name)[0].relative_to(cgroups.ROOT))
     passed = True
     for group, commands in sorted(groups(name).items()):
         path = cgroups.ROOT / group[1:]

@@ -48,7 +48,7 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def room_of(path: Path) -> str:
-    """Return the room of a module: its folder, or its own name."""
+    """Return the room of a module: its directory, or its own name."""
     name = path.relative_to(ROOT).parts[0].removesuffix('.py')
     return '' if name == '__init__' else name
 

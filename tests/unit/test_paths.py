@@ -101,7 +101,12 @@ class LockTest(testtools.TestCase):
                 *('.lock', 'sweep.sweep_store.SWEEPS_DIR', directory),
                 sweep_store.lock_measurements,
             ),
-            ('.lock', 'cloud.journal.FOLDER', directory, journal.recovering),
+            (
+                '.lock',
+                'cloud.journal.DIRECTORY',
+                directory,
+                journal.recovering,
+            ),
             (
                 *('.lock', 'lab.images.store.root', lambda: directory),
                 store.building,

@@ -62,7 +62,7 @@ class SearchPathTest(testtools.TestCase):
             directory.mkdir()
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.host_profiles.folders',
+                'hvstack.host_profiles.directories',
                 lambda: [*directories, share.HOST_PROFILES],
             )
         )

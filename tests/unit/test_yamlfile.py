@@ -18,7 +18,7 @@ memory_mib: 4096
 
 
 class Files(testtools.TestCase):
-    """Files of a temporary folder."""
+    """Files of a temporary directory."""
 
     def setUp(self) -> None:
         super().setUp()

@@ -114,7 +114,7 @@ def check() -> None:
         )
 
 
-def folders(name: str) -> list[Path]:
+def directories(name: str) -> list[Path]:
     """Return the directories that are a host's cgroup."""
     if has_units():
         return [systemd.directory(unit(name))]
@@ -130,8 +130,8 @@ def entrances(name: str) -> list[Path]:
     processes of its own: agents get a group next to libvirt's.
     """
     if version() == 2:
-        return [path / LEAF for path in folders(name)]
-    return folders(name)
+        return [path / LEAF for path in directories(name)]
+    return directories(name)
 
 
 def hierarchies() -> dict[str, list[str]]:
@@ -166,15 +166,15 @@ def create(name: str, cpu_cap: float, memory_mib: int) -> list[str]:
             f'Cannot create the cgroup of {name} ({path}): it exists and was '
             'not created by hvstack. End its processes and remove it.'
         )
-    _store(name, {str(path): 0 for path in folders(name)})
+    _store(name, {str(path): 0 for path in directories(name)})
     if has_units():
         return _scope(name, cpu_cap, memory_mib)
-    for path in (*folders(name), *entrances(name)):
+    for path in (*directories(name), *entrances(name)):
         path.mkdir(exist_ok=True)
     record(name)
     _write_caps(name, cpu_cap, memory_mib)
     joins = '; '.join(
-        f'echo $$ >{path}/cgroup.procs' for path in folders(name)
+        f'echo $$ >{path}/cgroup.procs' for path in directories(name)
     )
     return ['/bin/sh', '-c', f'set -e; {joins}; exec "$@"', name]
 
@@ -279,7 +279,7 @@ def record(name: str) -> None:
         name,
         {
             str(path): path.stat().st_ino
-            for path in folders(name)
+            for path in directories(name)
             if path.exists()
         },
     )
@@ -307,7 +307,7 @@ def foreign(name: str) -> list[Path]:
     """Return the directories of a host's name that hvstack did not create."""
     inodes = _load(name)
     unrecorded = []
-    for path in folders(name):
+    for path in directories(name):
         if not path.exists():
             continue
         # 0 was recorded just before the directory was created.
@@ -328,7 +328,7 @@ def _tree(top: Path) -> list[Path]:
 def members(name: str) -> set[int]:
     """Return the processes in a host's cgroup, its guests' included."""
     processes: set[int] = set()
-    for top in folders(name):
+    for top in directories(name):
         for path in _tree(top):
             try:
                 text = (path / 'cgroup.procs').read_text(encoding='utf-8')
@@ -340,7 +340,7 @@ def members(name: str) -> set[int]:
 
 def exists(name: str) -> bool:
     """Tell whether anything of a host's cgroup exists."""
-    return any(path.exists() for path in folders(name))
+    return any(path.exists() for path in directories(name))
 
 
 def remove(name: str, seconds: float = 20) -> None:
@@ -376,7 +376,7 @@ def remove(name: str, seconds: float = 20) -> None:
 
 
 def _drop(name: str) -> bool:
-    for top in folders(name):
+    for top in directories(name):
         for path in reversed(_tree(top)):
             try:
                 path.rmdir()
@@ -397,7 +397,7 @@ def oom_kills(name: str) -> int:
     """Return how many processes the kernel killed because of a host's cap."""
     if version() == 2:
         # Events of a group count those of all groups below it.
-        files = [path / 'memory.events' for path in folders(name)]
+        files = [path / 'memory.events' for path in directories(name)]
     else:
         top = ROOT / 'memory' / name
         files = [path / 'memory.oom_control' for path in _tree(top)]

@@ -19,7 +19,7 @@ from hvstack.model.host import HostProfile
 from hvstack.model.host_settings import compute_host_settings
 from hvstack.progress import Progress
 
-FOLDER = settings.LAB / 'fake'
+DIRECTORY = settings.LAB / 'fake'
 PREFIX = 'hv-fake'
 _READY_SECONDS = 180
 #: A fake host where no profile is named: two cells of four cores with two
@@ -114,7 +114,7 @@ def up(lab_settings: LabSettings, progress: Progress) -> None:
     for name in sorted(set(_list_names()) - set(chosen)):
         supervisord.remove(name)
         nova.forget(cloud, name)
-        shutil.rmtree(FOLDER / name, ignore_errors=True)
+        shutil.rmtree(DIRECTORY / name, ignore_errors=True)
     if not chosen:
         return
     profile = lab_settings.options.get('fake_profile', DEFAULT_PROFILE)
@@ -129,7 +129,7 @@ def up(lab_settings: LabSettings, progress: Progress) -> None:
     if fresh:
         progress.say(f'{len(fresh)} fake hosts without guests')
     for name in fresh:
-        if not (FOLDER / name / 'compute_id').exists():
+        if not (DIRECTORY / name / 'compute_id').exists():
             nova.forget(cloud, name)
         supervisord.start(name, wait=False)
     processutils.wait_for(
@@ -143,11 +143,11 @@ def up(lab_settings: LabSettings, progress: Progress) -> None:
 
 
 def _list_names() -> list[str]:
-    return [path.name for path in FOLDER.glob(f'{PREFIX}*')]
+    return [path.name for path in DIRECTORY.glob(f'{PREFIX}*')]
 
 
 def _program(name: str, profile: dict[str, Any]) -> supervisord.Program:
-    directory = FOLDER / name
+    directory = DIRECTORY / name
     (directory / 'instances').mkdir(parents=True, exist_ok=True)
     (directory / 'lock').mkdir(exist_ok=True)
     paths.write_whole(directory / 'profile.json', json.dumps(profile))
@@ -155,7 +155,7 @@ def _program(name: str, profile: dict[str, Any]) -> supervisord.Program:
     render.write(
         'fake/nova.conf.j2',
         config,
-        context={'name': name, 'folder': directory},
+        context={'name': name, 'directory': directory},
     )
     driver = share.LAB / 'fake' / 'nova_driver.py'
     digest = hashlib.sha256()
@@ -181,7 +181,7 @@ def destroy(lab_settings: LabSettings) -> None:
     if supervisord.alive():
         for name in _list_names():
             supervisord.remove(name)
-    shutil.rmtree(FOLDER, ignore_errors=True)
+    shutil.rmtree(DIRECTORY, ignore_errors=True)
 
 
 def status(lab_settings: LabSettings) -> list[HostStatus]:

@@ -24,7 +24,7 @@ from hvstack.lab.hosts.sizes import HostSize
 HOSTS = settings.LAB / 'hosts'
 #: Bridges and the host's interfaces on them, in order.
 _LINKS = (('mgmt', 'eth0'), ('prov', 'eth1'), ('tun', 'eth2'))
-_FOLDERS = (
+_DIRECTORIES = (
     'bin',
     'sys',
     'etc/libvirt/hooks',
@@ -39,7 +39,7 @@ _FOLDERS = (
     'neutron',
     'bare',
 )
-#: (template, target below the host's folder, mode, agent that reads it)
+#: (template, target below the host's directory, mode, agent that reads it)
 _FILES = (
     ('init.j2', 'init', 0o755, ''),
     ('enter.j2', 'enter', 0o755, ''),
@@ -53,7 +53,7 @@ _FILES = (
     ('lxc-hook.j2', 'etc/libvirt/hooks/lxc', 0o755, 'libvirtd'),
     ('losetup.j2', 'bin/losetup', 0o755, ''),
 )
-#: Where libvirt keeps keys, below a host's folder.
+#: Where libvirt keeps keys, below a host's directory.
 _LIBVIRT_SECRETS = 'etc/libvirt/secrets'
 #: (agent, program, module, what it may do as root)
 _PYTHON_AGENTS = (
@@ -155,12 +155,12 @@ def configure(host: HostSize, options: dict[str, Any]) -> set[str]:
         must be started again.
     """
     host_dir = directory(host.name)
-    for name in _FOLDERS:
+    for name in _DIRECTORIES:
         (host_dir / name).mkdir(parents=True, exist_ok=True)
     dedicated = options.get('dedicated', {}).get(host.name, '')
     context = {
         'host': host,
-        'folder': host_dir,
+        'directory': host_dir,
         'programs': programs(host),
         'cgroup_version': cgroups.version(),
         'hierarchies': cgroups.hierarchies(),
@@ -334,10 +334,10 @@ def power_off(name: str) -> None:
 
 
 def detach_loops(below: Path) -> None:
-    """Detach the machine's loop devices whose files are below a folder.
+    """Detach the machine's loop devices whose files are below a directory.
 
     Found by file system and inode: of a mount namespace that is gone, the
-    kernel shows paths without the folder they were in.
+    kernel shows paths without the directory they were in.
     """
     columns = 'NAME,BACK-MAJ:MIN,BACK-INO,BACK-FILE'
     listing = processutils.run(
@@ -465,7 +465,7 @@ def log_tail(name: str, agent: str = 'init') -> str:
 
 
 def list_names() -> list[str]:
-    """Return every host that has a folder or a cgroup, in order."""
+    """Return every host that has a directory or a cgroup, in order."""
     names = set(cgroups.names())
     if HOSTS.exists():
         names |= {path.name for path in HOSTS.glob('hv-host*')}

@@ -26,7 +26,7 @@ from hvstack.model.host import (
 
 #: Profiles of the two kinds of lab host, as flavors name them.
 PROFILES = settings.LAB / 'hosts.yaml'
-#: Folder of the catalogues for them.
+#: Directory of the catalogues for them.
 CATALOGUES = settings.LAB / 'flavors'
 #: Percent of bare metal that approves a flavor of the lab.
 MIN_PERCENT = 75

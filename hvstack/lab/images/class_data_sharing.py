@@ -4,7 +4,7 @@
 A small run is mostly JVMs that start: a client and an ApplicationMaster for
 each job, and its tasks. Java's class data sharing [1]_ maps classes that are
 parsed and verified already. Daemons, which start once, go without: their
-class path begins with folders, which such an archive cannot hold.
+class path begins with directories, which such an archive cannot hold.
 
 .. [1] https://docs.oracle.com/en/java/javase/17/vm/class-data-sharing.html
 """

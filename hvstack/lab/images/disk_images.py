@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""File systems and disks made from a folder: no mount, no loop device."""
+"""File systems and disks made from a directory: no mount, no loop device."""
 
 import shutil
 import struct
@@ -16,7 +16,7 @@ FIRST_SECTOR = MIB // SECTOR
 
 
 def content_mib(root: Path) -> int:
-    """Return the room that a folder's files take, in MiB."""
+    """Return the room that a directory's files take, in MiB."""
     out = processutils.run(['du', '-s', '-x', '-B', str(MIB), root]).stdout
     return int(out.split()[0])
 
@@ -29,7 +29,7 @@ def make_ext4(
     journal_mib: int,
     offset: int = 0,
 ) -> None:
-    """Write a folder as an ext4 file system into a file.
+    """Write a directory as an ext4 file system into a file.
 
     No block is reserved for root, who owns every process in a guest. Block
     size and inodes are fixed, as mke2fs takes others for small file systems,
@@ -46,7 +46,7 @@ def make_ext4(
 
 
 def file_system_mib(root: Path, *, slack_mib: int, journal_mib: int) -> int:
-    """Return the size that a folder's file system needs, in MiB."""
+    """Return the size that a directory's file system needs, in MiB."""
     # Inodes, bitmaps and directories take a few percent.
     return int(content_mib(root) * 1.06) + journal_mib + slack_mib + 4
 
@@ -60,11 +60,11 @@ def make_qcow2(
     journal_mib: int,
     work_dir: Path,
 ) -> None:
-    """Write a folder as a disk that a PC's BIOS boots.
+    """Write a directory as a disk that a PC's BIOS boots.
 
     :param root: the root file system; kernel and RAM disk are added to it.
     :param boot: kernel and boot loader.
-    :param work_dir: a folder for the raw disk, which is removed.
+    :param work_dir: a directory for the raw disk, which is removed.
     """
     (root / 'boot').mkdir(exist_ok=True)
     shutil.copyfile(boot.image, root / 'boot/vmlinuz')

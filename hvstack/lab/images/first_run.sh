@@ -4,8 +4,8 @@
 # /opt/hadoop/hadoop.jsa made of it. Everything else goes with the namespaces.
 set -eu
 
-for folder in /tmp /run /var/log /etc/hadoop; do
-    mount -t tmpfs tmpfs $folder
+for directory in /tmp /run /var/log /etc/hadoop; do
+    mount -t tmpfs tmpfs $directory
 done
 ip link set lo up
 hostname localhost
@@ -34,7 +34,7 @@ site() {
     } >"$file"
 }
 
-# YARN puts a container's own folder there.
+# YARN puts a container's own directory there.
 note='-XX:DumpLoadedClassList=&lt;LOG_DIR&gt;/classes'
 jvm="-Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 $note"
 jvm="$jvm --add-opens=java.base/java.lang=ALL-UNNAMED"

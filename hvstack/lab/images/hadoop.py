@@ -16,7 +16,7 @@ from hvstack.lab.images import recipes, rootfs
 
 #: SHA-256 of every jar, as sha256sum prints it. Made again with the pom.
 DIGESTS = Path(__file__).with_name('jars.sha256')
-#: Folders of a release that hold jars.
+#: Directories of a release that hold jars.
 JARS = re.compile(
     r'share/hadoop/(common|hdfs|yarn|mapreduce|client)?(/lib)?/[^/]+\.jar'
 )
@@ -25,7 +25,7 @@ UNWANTED = re.compile(r'(tests|sources|test-sources)\.jar$|/client/')
 
 
 def maven_jars() -> Path:
-    """Return a folder with the jars that the pom names, fetched once.
+    """Return a directory with the jars that the pom names, fetched once.
 
     :raises hvstack.errors.CommandError: Maven could not get them.
     :raises hvstack.errors.MissingPrerequisiteError: a jar is not the one whose
@@ -104,7 +104,7 @@ def sha256(tarball: Path) -> str:
 
 
 def install_release(tarball: Path, home: Path) -> None:
-    """Lay a release's jars, pages and native libraries out below a folder.
+    """Lay a release's jars, pages and native libraries out below a directory.
 
     :param home: ``/opt/hadoop`` of the image.
     :raises hvstack.errors.InputError: it is no Hadoop release.

@@ -68,7 +68,7 @@ class Kernel:
 def unpacked(work_dir: Path) -> Iterator[Kernel]:
     """Give kernel and boot loader; the tree is removed afterwards.
 
-    :param work_dir: a folder to unpack in.
+    :param work_dir: a directory to unpack in.
     :raises hvstack.errors.MissingPrerequisiteError: the packages hold no
         kernel.
     """

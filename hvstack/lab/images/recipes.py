@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hvstack import errors
 
-#: Files that are laid over the packages, one folder per overlay.
+#: Files that are laid over the packages, one directory per overlay.
 FILES = Path(__file__).with_name('files')
 #: Hadoop's dependencies from Maven Central.
 POM = Path(__file__).with_name('pom.xml')
@@ -48,9 +48,9 @@ class Recipe:
 
     :param name: ``hadoop`` or ``tiny``.
     :param base: its packages.
-    :param overlays: folders below :data:`FILES`, later ones win.
+    :param overlays: directories below :data:`FILES`, later ones win.
     :param links: symbolic links to make: path in the image -> target.
-    :param folders: empty folders to make.
+    :param directories: empty directories to make.
     :param hadoop: whether Hadoop's jars go in.
     :param slack_mib: room in the file system beside its content; Nova grows
         it to the flavor's disk.
@@ -61,7 +61,7 @@ class Recipe:
     base: Base
     overlays: tuple[str, ...]
     links: dict[str, str] = field(default_factory=dict)
-    folders: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
     hadoop: bool = False
     slack_mib: int = 64
     journal_mib: int = 4
@@ -105,7 +105,7 @@ RECIPES = {
                     for name in ('hadoop', 'hdfs', 'yarn', 'mapred')
                 },
             },
-            folders=('etc/hadoop', 'etc/hvstack', 'srv/hdfs', 'srv/yarn'),
+            directories=('etc/hadoop', 'etc/hvstack', 'srv/hdfs', 'srv/yarn'),
             hadoop=True,
             slack_mib=192,
             journal_mib=32,
@@ -114,7 +114,7 @@ RECIPES = {
             name='tiny',
             base=Base('extract', ('busybox-static', 'dropbear-bin')),
             overlays=('common', 'tiny'),
-            folders=('etc/hvstack', 'etc/dropbear', 'root'),
+            directories=('etc/hvstack', 'etc/dropbear', 'root'),
             slack_mib=16,
         ),
     )

@@ -34,7 +34,7 @@ REMOVED = (
 def base(base_recipe: recipes.Base, work_dir: Path) -> Path:
     """Return a tar of a base's packages, made once and kept.
 
-    :param work_dir: a folder to work in; /tmp may be too small.
+    :param work_dir: a directory to work in; /tmp may be too small.
     :raises hvstack.errors.CommandError: the packages cannot be had.
     """
     target = store.root() / 'bases' / f'{base_recipe.digest}.tar'
@@ -49,8 +49,8 @@ def base(base_recipe: recipes.Base, work_dir: Path) -> Path:
         '--quiet',
         f'--variant={base_recipe.variant}',
         f'--include={",".join(base_recipe.packages)}',
-        # Without the folder of man pages, which is left out below, the JRE's
-        # update-alternatives fails.
+        # The update-alternatives of the JRE fails without the directory of
+        # the man pages, which are excluded below.
         '--setup-hook=mkdir -p "$1/usr/share/man/man1"',
         *(
             f'--dpkgopt=path-exclude=/usr/share/{name}/*'
@@ -81,7 +81,7 @@ def unpack(tar: Path, target: Path) -> None:
 def merge_usr(root: Path) -> None:
     """Make /bin, /sbin, /lib and /lib64 links into /usr, as installs have.
 
-    A tree that was only unpacked has them as folders of their own.
+    A tree that was only unpacked has them as directories of their own.
     """
     for name in ('bin', 'sbin', 'lib', 'lib64'):
         old, new = root / name, root / 'usr' / name
@@ -130,7 +130,7 @@ def finish(root: Path, recipe: recipes.Recipe, identity: object) -> None:
     trim(root)
     for name in recipe.overlays:
         overlay(root, name)
-    for directory in ('proc', 'sys', 'dev', 'run', 'tmp', *recipe.folders):
+    for directory in ('proc', 'sys', 'dev', 'run', 'tmp', *recipe.directories):
         (root / directory).mkdir(parents=True, exist_ok=True)
     for directory in ('var/lib/hvstack', 'var/log'):
         (root / directory).mkdir(parents=True, exist_ok=True)

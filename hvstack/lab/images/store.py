@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Built guest images on this machine: a folder with a manifest each."""
+"""Built guest images on this machine: a directory with a manifest each."""
 
 import contextlib
 import dataclasses
@@ -66,19 +66,19 @@ _MANIFEST_KEYS = {item.name for item in dataclasses.fields(_Manifest)}
 
 
 def root() -> Path:
-    """Return the folder of all images."""
+    """Return the directory of all images."""
     return paths.CACHE / 'images'
 
 
 def directory(name: str, digest: str) -> Path:
-    """Return the folder of one image."""
+    """Return the directory of one image."""
     return root() / f'{name}-{digest}'
 
 
 def save(image: Image, target: Path) -> None:
     """Write an image's manifest.
 
-    :param target: the folder that holds its files now.
+    :param target: the directory that holds its files now.
     """
     data = {
         'name': image.name,
@@ -95,7 +95,7 @@ def save(image: Image, target: Path) -> None:
 
 
 def load(image_dir: Path) -> Image | None:
-    """Return the image in a folder; none if it is not whole."""
+    """Return the image in a directory; none if it is not whole."""
     data = jsonfile.load_if_whole(image_dir / 'manifest.json')
     try:
         manifest = to_dataclass(
@@ -198,7 +198,7 @@ def chosen_tarball() -> tuple[Path | None, str]:
 
 @contextlib.contextmanager
 def building(timeout_seconds: float = 900) -> Iterator[Path]:
-    """Hold the right to build, and give a folder to build in.
+    """Hold the right to build, and give a directory to build in.
 
     What an interrupted build left is removed first.
 

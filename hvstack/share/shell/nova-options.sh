@@ -22,9 +22,9 @@ for p in /proc/[0-9]*; do
             printf '%s\n' "$given" | grep -q "^$kind " && continue
             end=; [ $kind = dir ] && end=.d
             for name in nova.conf nova-compute.conf; do
-                for folder in /etc/nova /etc; do
-                    [ -e "$root$folder/$name$end" ] || continue
-                    printf '%s\n' "$kind $folder/$name$end"
+                for directory in /etc/nova /etc; do
+                    [ -e "$root$directory/$name$end" ] || continue
+                    printf '%s\n' "$kind $directory/$name$end"
                     break
                 done
             done

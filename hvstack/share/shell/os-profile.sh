@@ -126,14 +126,14 @@ os_disks() {
     done
 }
 
-# One folder on every data disk that is there, for HDFS and for YARN.
-os_folders() {
+# One directory on every data disk that is there, for HDFS and for YARN.
+os_directories() {
     os_hdfs='' os_yarn=''
-    for os_folder in "$os_root@DATA@"/*; do
-        mountpoint -q "$os_folder" 2>/dev/null || continue
-        mkdir -p "$os_folder/hdfs" "$os_folder/yarn"
-        os_hdfs=$os_hdfs${os_hdfs:+,}file://$os_folder/hdfs
-        os_yarn=$os_yarn${os_yarn:+,}$os_folder/yarn
+    for os_directory in "$os_root@DATA@"/*; do
+        mountpoint -q "$os_directory" 2>/dev/null || continue
+        mkdir -p "$os_directory/hdfs" "$os_directory/yarn"
+        os_hdfs=$os_hdfs${os_hdfs:+,}file://$os_directory/hdfs
+        os_yarn=$os_yarn${os_yarn:+,}$os_directory/yarn
     done
     [ -n "$os_hdfs" ] || return 0
     os_value hdfs-site.xml dfs.datanode.data.dir "$os_hdfs"

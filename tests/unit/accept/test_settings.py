@@ -502,7 +502,7 @@ class HostLookTest(testtools.TestCase):
         self.assertNotIsInstance(error, errors.HostAccessError)
 
     def program(self, name: str, script: str) -> Path:
-        """Put a program first in the path; return its folder."""
+        """Put a program first in the path; return its directory."""
         directory = Path(self.useFixture(fixtures.TempDir()).path)
         (directory / name).write_text(f'#!/bin/sh\n{script}')
         (directory / name).chmod(0o755)
@@ -585,7 +585,7 @@ class HostLookTest(testtools.TestCase):
     def read(self, command: str, **files: str) -> dict[str, str]:
         """Return what a nova-compute with this command line reads.
 
-        :param command: with ``{directory}`` for the folder that has the files.
+        :param command: ``{directory}`` stands for the directory of the files.
         :param files: text by name, ``__`` for a slash.
         """
         directory = Path(self.useFixture(fixtures.TempDir()).path)

@@ -170,7 +170,7 @@ class MadeTest(OnHostsTest):
         super().setUp()
         for name in (
             'cluster.acquired_hosts.ACQUIRED_HOSTS_DIR',
-            'cloud.keypairs.FOLDER',
+            'cloud.keypairs.DIRECTORY',
         ):
             self.useFixture(
                 fixtures.MonkeyPatch(f'hvstack.{name}', self.directory / name)

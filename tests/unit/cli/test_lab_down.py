@@ -21,7 +21,7 @@ class HoldersTest(testtools.TestCase):
         self.acquired_dir = self.directory / 'hosts'
         self.acquired_dir.mkdir()
         for name, directory in (
-            ('cloud.journal.FOLDER', self.directory),
+            ('cloud.journal.DIRECTORY', self.directory),
             ('cluster.acquired_hosts.ACQUIRED_HOSTS_DIR', self.acquired_dir),
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', directory))

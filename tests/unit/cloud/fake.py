@@ -55,7 +55,8 @@ class FakeCloud(fixtures.Fixture):
         directory = self.useFixture(fixtures.TempDir()).path
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cloud.journal.FOLDER', type(journal.FOLDER)(directory)
+                'hvstack.cloud.journal.DIRECTORY',
+                type(journal.DIRECTORY)(directory),
             )
         )
         token = ksa.V3Token(project_id='p1', user_id='u1')

@@ -21,7 +21,7 @@ class JournalTest(testtools.TestCase):
         self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cloud.journal.FOLDER', self.directory
+                'hvstack.cloud.journal.DIRECTORY', self.directory
             )
         )
 

@@ -21,7 +21,7 @@ class KeysTest(testtools.TestCase):
         self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cloud.keypairs.FOLDER', self.directory
+                'hvstack.cloud.keypairs.DIRECTORY', self.directory
             )
         )
         self.deleted = self.cloud.http.delete(f'{URL}/mine', status_code=202)

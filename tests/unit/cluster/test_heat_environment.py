@@ -31,7 +31,7 @@ from hvstack.model.configuration import parse
 from hvstack.model.flavor import Flavor
 from tests.unit.cloud.test_template import load, walk
 
-FOLDER = share.HEAT_TEMPLATES / 'environments'
+DIRECTORY = share.HEAT_TEMPLATES / 'environments'
 TEMPLATE = load(heat_environment.TEMPLATE)
 PLAN = ClusterPlan(
     ClusterSpec(parse('i2')),
@@ -73,7 +73,7 @@ def aliases() -> set[str]:
 
 class FileTest(testtools.TestCase):
     def test_they_set_what_the_template_has(self) -> None:
-        for path in FOLDER.glob('*.yaml'):
+        for path in DIRECTORY.glob('*.yaml'):
             content = yaml.safe_load(path.read_text())
             self.assertEqual(
                 set(), set(content) - {'resource_registry', 'parameters'}
@@ -82,7 +82,7 @@ class FileTest(testtools.TestCase):
             self.assertEqual(set(), set(registry) - aliases(), path.name)
             for target in registry.values():
                 if target.endswith('.yaml'):
-                    self.assertTrue((FOLDER / target).is_file(), path.name)
+                    self.assertTrue((DIRECTORY / target).is_file(), path.name)
             for name, value in content.get('parameters', {}).items():
                 self.assertIn(name, TEMPLATE['parameters'], path.name)
                 self.check(name, value)

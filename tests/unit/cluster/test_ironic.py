@@ -128,7 +128,7 @@ class TakenTest(_Cloud):
         ):
             self.useFixture(fixtures.EnvironmentVariable(name, value))
         for name, value in (
-            ('cloud.keypairs.FOLDER', directory / 'keys'),
+            ('cloud.keypairs.DIRECTORY', directory / 'keys'),
             ('cloud.host_keys.DIRECTORY', directory / 'known_hosts'),
             ('cloud.stacks._INTERVAL', 0.0),
             ('cluster.launch.wait_until_ready', self.wait_until_ready),

@@ -139,7 +139,7 @@ class SamplerTest(testtools.TestCase):
         self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         samples_dir = self.directory / 'samples'
         self.useFixture(
-            fixtures.MockPatchObject(sampler, '_FOLDER', str(samples_dir))
+            fixtures.MockPatchObject(sampler, '_DIRECTORY', str(samples_dir))
         )
 
     def sampled(self, script: str) -> tuple[sampler.Sampler, Telemetry]:

@@ -241,7 +241,7 @@ class OsProfilesTest(testtools.TestCase):
             if setting.name == 'net.core.rmem_max':
                 self.file(setting).unlink()
             elif setting.name == 'net.core.wmem_max':
-                # Nobody can write to a folder, not even root.
+                # Nobody can write to a directory, not even root.
                 self.file(setting).unlink()
                 self.file(setting).mkdir()
         (self.programs / 'prlimit').write_text('#!/bin/sh\nexit 1\n')

@@ -33,7 +33,7 @@ CINDER = 'http://cinder.test/v3/p1'
 
 
 class LabFilesTest(testtools.TestCase):
-    """A lab with Ceph, its files in a folder of the test's."""
+    """A lab with Ceph, its files in a directory of the test's."""
 
     def setUp(self) -> None:
         super().setUp()

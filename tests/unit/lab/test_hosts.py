@@ -235,7 +235,7 @@ class FakeProfileTest(testtools.TestCase):
 
 
 class FilesTest(testtools.TestCase):
-    """What a host's files say, written to a folder of the test's."""
+    """What a host's files say, written to a directory of the test's."""
 
     def setUp(self) -> None:
         super().setUp()

@@ -449,7 +449,7 @@ class TestDisks(ImagesCase):
         )
         self.assertIn('fewer modules', str(exc))
 
-    def test_ext4_from_a_folder(self) -> None:
+    def test_ext4_from_a_directory(self) -> None:
         source = self.cache / 'tree'
         source.mkdir()
         (source / 'file').write_text('x' * 5000)

@@ -233,7 +233,7 @@ class TestNode(testtools.TestCase):
             f'<value>192.0.2.7:1 {name}</value>', site.read_text()
         )
 
-    def test_name_folder_of_the_site_file(self) -> None:
+    def test_name_directory_of_the_site_file(self) -> None:
         (self.root / 'etc/hadoop/hdfs-site.xml').write_text(
             '<property><name>dfs.namenode.name.dir</name>\n'
             '  <value>file:///srv/other,file:///srv/second</value>'
@@ -244,7 +244,7 @@ class TestNode(testtools.TestCase):
         self.node('start', 'namenode')
         self.assertNotIn('-format', self.calls(1)[0])
 
-    def test_name_folder_that_no_site_file_names(self) -> None:
+    def test_name_directory_that_no_site_file_names(self) -> None:
         (self.root / 'etc/hadoop/hdfs-site.xml').unlink()
         (self.root / 'etc/hadoop/core-site.xml').write_text(
             '<property><name>hadoop.tmp.dir</name><value>/srv/t</value>'

@@ -15,7 +15,7 @@ import testtools
 from hvstack import processutils
 from hvstack.lab.images import recipes
 
-FOLDER = recipes.FILES / 'hadoop/usr/lib/hvstack'
+DIRECTORY = recipes.FILES / 'hadoop/usr/lib/hvstack'
 #: A node whose daemons run for whoever asks.
 NODE = '#!/bin/sh\necho "datanode $STATE"\n'
 #: What the DataNode says once a NameNode has taken it in.
@@ -61,7 +61,7 @@ class ReadyTest(testtools.TestCase):
         self.programs = self.root / 'lib'
         self.programs.mkdir()
         for name in ('ready', 'hadoop-env'):
-            text = (FOLDER / name).read_text()
+            text = (DIRECTORY / name).read_text()
             (self.programs / name).write_text(text)
         (self.programs / 'node').write_text(NODE)
         self.says = self.root / 'says'

@@ -27,8 +27,8 @@ class StateTest(testtools.TestCase):
             ('paths.STATE', self.state),
             ('paths.RUN', self.top / 'run'),
             ('paths.CACHE', self.top / 'cache'),
-            ('cloud.journal.FOLDER', self.state / 'journal'),
-            ('cloud.keypairs.FOLDER', self.state / 'keys'),
+            ('cloud.journal.DIRECTORY', self.state / 'journal'),
+            ('cloud.keypairs.DIRECTORY', self.state / 'keys'),
             (
                 'cluster.acquired_hosts.ACQUIRED_HOSTS_DIR',
                 self.state / 'journal' / 'hosts',

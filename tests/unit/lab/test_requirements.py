@@ -20,7 +20,7 @@ class MachineTest(testtools.TestCase):
             fixtures.MonkeyPatch(f'hvstack.lab.requirements.{name}', value)
         )
 
-    def test_full_disk_is_refused_with_folder_and_sizes(self) -> None:
+    def test_full_disk_is_refused_with_directory_and_sizes(self) -> None:
         self.set('DISK_GIB', 10**9)
         exc = self.assertRaises(
             errors.MissingPrerequisiteError, requirements.check_disk
@@ -32,7 +32,9 @@ class MachineTest(testtools.TestCase):
         self.set('DISK_GIB', 0)
         requirements.check_disk()
 
-    def test_folder_that_is_not_there_yet_counts_as_its_parent(self) -> None:
+    def test_directory_that_is_not_there_yet_counts_as_its_parent(
+        self,
+    ) -> None:
         directory = Path(self.useFixture(fixtures.TempDir()).path)
         self.assertAlmostEqual(
             requirements.free_gib(directory),

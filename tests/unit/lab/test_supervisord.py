@@ -15,7 +15,7 @@ from hvstack.lab.supervisord import Program
 class SectionTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        # supervisord refuses a log in a folder that is not there.
+        # supervisord refuses a log in a directory that is not there.
         lab = Path(self.useFixture(fixtures.TempDir()).path)
         (lab / 'log').mkdir()
         self.useFixture(fixtures.MonkeyPatch('hvstack.lab.settings.LAB', lab))

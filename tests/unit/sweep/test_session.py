@@ -86,7 +86,7 @@ class SessionTest(testtools.TestCase):
         sweep_store.RECORDS_DIR.mkdir()
         for name, target in (
             ('cluster.acquired_hosts.ACQUIRED_HOSTS_DIR', directory / 'taken'),
-            ('cloud.journal.FOLDER', directory / 'journal'),
+            ('cloud.journal.DIRECTORY', directory / 'journal'),
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', target))
         # No cloud is asked here.
@@ -442,7 +442,7 @@ class SessionTest(testtools.TestCase):
                 workload_args(configuration=name),
             )
         self.assertTrue(slas.is_skipped({'output': {'complete': outputs}}))
-        # A report of its runs says so, wherever their folder is.
+        # A report of its runs says so, wherever their directory is.
         reasons = {'i1-ceph': 'this cloud has no Ceph'}
         self.assertEqual(
             reasons, skipped.load_skips(sweep_store.RECORDS_DIR, 's')

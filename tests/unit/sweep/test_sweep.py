@@ -28,8 +28,8 @@ SPEC = {
     'host': 'vsan',
     'backend': 'kvm',
 }
-FOLDER = share.RALLY_TASKS
-TASKS = jinja2.Environment(loader=jinja2.FileSystemLoader(FOLDER))
+DIRECTORY = share.RALLY_TASKS
+TASKS = jinja2.Environment(loader=jinja2.FileSystemLoader(DIRECTORY))
 
 
 class PlanTest(testtools.TestCase):
@@ -110,7 +110,7 @@ class TaskFileTest(testtools.TestCase):
     def test_all_tasks_have_the_commands_size(self) -> None:
         sizes = {
             path.name: int(match[1])
-            for path in sorted(FOLDER.glob('*.yaml'))
+            for path in sorted(DIRECTORY.glob('*.yaml'))
             # The task of the demo is shorter.
             if path.name != 'quick.yaml'
             and (

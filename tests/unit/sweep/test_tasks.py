@@ -25,12 +25,14 @@ from hvstack.results import telemetry
 from hvstack.results.record_data import RunRecord
 from tests.unit.results import factory
 
-FOLDER = share.RALLY_TASKS
-TASKS = jinja2.Environment(loader=jinja2.FileSystemLoader(FOLDER))
+DIRECTORY = share.RALLY_TASKS
+TASKS = jinja2.Environment(loader=jinja2.FileSystemLoader(DIRECTORY))
 #: Tasks of commands, which name every workload.
 OF_COMMANDS = ('study.yaml', 'sweep.yaml')
 NAMES = sorted(
-    path.name for path in FOLDER.glob('*.yaml') if path.name not in OF_COMMANDS
+    path.name
+    for path in DIRECTORY.glob('*.yaml')
+    if path.name not in OF_COMMANDS
 )
 
 SLAS = {
@@ -108,18 +110,18 @@ class TaskTest(testtools.TestCase):
 
     def test_an_unknown_task_argument_is_named(self) -> None:
         rally = api._Task.__new__(api._Task)
-        for path in sorted(FOLDER.glob('*.yaml')):
+        for path in sorted(DIRECTORY.glob('*.yaml')):
             task_args = {'sweep': 'mine', 'workloads': []}
             if path.name not in OF_COMMANDS:
                 del task_args['workloads']
             text = path.read_text()
-            rally.render_template(text, str(FOLDER), **task_args)
+            rally.render_template(text, str(DIRECTORY), **task_args)
             # The second is a name of Jinja's.
             for typo in ('vaules', 'range'):
                 error = self.assertRaises(
                     KeyError,
                     rally.render_template,
-                    *(text, str(FOLDER)),
+                    *(text, str(DIRECTORY)),
                     **task_args,
                     **{typo: [1]},
                 )
@@ -131,8 +133,10 @@ class TaskTest(testtools.TestCase):
 
     def test_all_that_a_task_takes_is_used(self) -> None:
         pattern = r'\b([a-z_]+)\s*\| default'
-        options = set(re.findall(pattern, (FOLDER / 'options.j2').read_text()))
-        for path in sorted(FOLDER.glob('*.yaml')):
+        options = set(
+            re.findall(pattern, (DIRECTORY / 'options.j2').read_text())
+        )
+        for path in sorted(DIRECTORY.glob('*.yaml')):
             text = path.read_text()
             used = set(re.findall(pattern, text))
             error = self.assertRaises(

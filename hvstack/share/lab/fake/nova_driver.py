@@ -3,7 +3,7 @@
 
 Nova's own fake driver has VCPUs only. Copied into the services' environment
 as ``nova.virt.hvstack_fake``, since Nova loads drivers from ``nova.virt``
-alone. What the host reports is in ``profile.json`` in its state folder:
+alone. What the host reports is in ``profile.json`` in its state directory:
 ``{"cells": [{"shared": [cpu], "dedicated": [cpu], "siblings": [[cpu]],
 "memory_mib": 1, "hugepages_2m": 0}], "disk_gb": 1}``.
 """
