@@ -24,7 +24,7 @@ from hvstack.model.flavor import derive_flavor
 NAME = 'hv-benchmark'
 HOSTS, WORKERS, CONTROLLERS = 8, 30, 2
 LABEL = 'i4-dedicated'
-#: A stack may take so many times what its servers take by themselves.
+#: Maximum time of a stack, as a multiple of the time of its servers alone.
 GOAL = 4.0
 
 

@@ -198,7 +198,7 @@ class Simulation:
         return deviation * next(self.normals)
 
     def _order_pass(self) -> list[str]:
-        """Return the rows of a pass: bare metal evenly, the rest at random."""
+        """Return the rows of a pass: bare metal evenly, others at random."""
         rows = list(self.truth)
         rows.sort(key=lambda _: next(self.normals))
         baselines = max(1, round(math.sqrt(len(rows))))

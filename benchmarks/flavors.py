@@ -97,7 +97,7 @@ class Tools:
         return target / 'bin'
 
     def hvstack(self) -> dict[str, list[str]]:
-        """Return what hvstack is called with, by kind of work."""
+        """Return the command lines of hvstack by kind of work."""
         path = self.directory / 'catalogue.yaml'
         data = {
             'host': 'vsphere6',
@@ -121,7 +121,7 @@ class Tools:
         }
 
     def ansible(self) -> dict[str, list[str]]:
-        """Return what Ansible is called with."""
+        """Return the command lines of Ansible by kind of work."""
         # Its collection does not know later releases of the SDK.
         programs = self.venv('ansible', 'ansible', 'openstacksdk<=4.7.0')
         playbook = self.directory / 'playbook.yaml'
@@ -141,7 +141,7 @@ class Tools:
         }
 
     def flavor_manager(self) -> dict[str, list[str]]:
-        """Return what openstack-flavor-manager is called with."""
+        """Return the command lines of openstack-flavor-manager."""
         programs = self.venv('manager', 'openstack-flavor-manager')
         path = self.directory / 'definitions.yaml'
         data = {

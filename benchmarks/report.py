@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long a report of 1,000 runs takes, and how large its page is.
 
-Takes run records as patterns, with all their counters, and makes a sweep of
-so many runs of them. Each row has telemetry of an hour on 32 nodes with two
+Uses run records as patterns, with all their counters, and makes a sweep of
+1,000 runs of them. Each row has telemetry of an hour on 32 nodes with two
 disks, made up: .venv/bin/python benchmarks/report.py [DIRECTORY]
 """
 
@@ -103,7 +103,7 @@ def placement(configuration: Configuration) -> dict[str, Any]:
 
 
 def make(patterns: list[record_data.RunRecord], directory: Path) -> None:
-    """Save a sweep: 1 part of 10 on bare metal, the rest of 45 rows."""
+    """Save a sweep: 1 part of 10 on bare metal, the others of 45 rows."""
     random.seed(1)
     # Of bare metal there may be runs of more data as well.
     patterns = sorted(patterns, key=lambda run_record: -run_record.size_bytes)

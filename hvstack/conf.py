@@ -221,7 +221,7 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
 
 
 def variables(options: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Return what lets another process take options before the files'.
+    """Return the variables that override options in another process.
 
     :param options: values by option by group.
     :returns: environment variables, as oslo.config reads them.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions that hvstack raises, all of them made for a person to read.
+"""Exceptions that hvstack raises, with messages for users.
 
 Every message is one line that names what is wrong, where, and the remedy.
 The command line prints it without a traceback and exits with

@@ -49,7 +49,7 @@ def packages() -> dict[str, frozenset[str]]:
 
 
 def extra_of(module: str) -> str | None:
-    """Return the extra that installs a module, None if there is no such one.
+    """Return the extra that installs a module, None if none does.
 
     :param module: dotted name of the module, such as ``rally.task``.
     """
@@ -112,9 +112,9 @@ def required(
 def program(name: str, distribution: str | None = None) -> Path:
     """Return the path of a program that a distribution installed.
 
-    pip puts programs beside the interpreter in a virtual environment, but
-    into ``~/.local/bin`` with ``--user``: the distribution's list of files
-    tells which.
+    pip installs programs next to the interpreter in a virtual environment,
+    but in ``~/.local/bin`` with ``--user``: the distribution's list of files
+    contains the path.
 
     :param name: the program, such as ``rally``.
     :param distribution: the distribution (default: of the same name).

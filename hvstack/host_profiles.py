@@ -77,7 +77,7 @@ def read(path: Path) -> dict[str, HostProfile]:
 
 
 def absolute(name: str) -> str:
-    """Return what names the same profile in any directory.
+    """Return a name of the profile that is valid in any directory.
 
     :param name: as :func:`load` takes it.
     """

@@ -43,8 +43,8 @@ def _defaults() -> tuple[Path, Path, Path]:
     home = os.path.expanduser('~')  # noqa: PTH111, raises nothing
     state = _base('XDG_STATE_HOME', f'{home}/.local/state') / 'hvstack'
     cache = _base('XDG_CACHE_HOME', f'{home}/.cache') / 'hvstack'
-    # Without XDG_RUNTIME_DIR, nobody promises a directory that only this
-    # user can write to, but the state directory is one.
+    # Without XDG_RUNTIME_DIR, the system promises no directory that only
+    # this user can write to, but the state directory is one.
     return state, cache, _base('XDG_RUNTIME_DIR', f'{state}/run') / 'hvstack'
 
 
@@ -246,7 +246,7 @@ def remove_owned(path: Path) -> None:
 
 
 def _identity(path: Path) -> dict[str, str | int]:
-    """Return what a directory's stamp holds."""
+    """Return the content of a directory's stamp."""
     return {
         'created_by': 'hvstack',
         'path': os.path.realpath(path),

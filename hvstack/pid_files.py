@@ -31,7 +31,7 @@ def boot() -> str:
 def start_time(pid: int) -> int | None:
     """Return when a process started, in clock ticks since boot.
 
-    :returns: ``None`` if there is no such process, or only a zombie.
+    :returns: ``None`` if the process does not exist or is a zombie.
     """
     try:
         text = Path(f'/proc/{pid}/stat').read_text('utf-8', 'replace')

@@ -131,7 +131,7 @@ def clock() -> float:
     of the time, on a busy one for most of it: everything on this machine is
     late by that, and nothing is wrong with it. That part, ``steal`` of all
     CPUs together (man 5 proc_stat), does not count. Without steal, and where
-    there is no such account, this is a monotonic clock.
+    the kernel does not count it, this is a monotonic clock.
     """
     now = time.monotonic()
     try:

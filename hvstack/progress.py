@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress for a person: which stage, how long, what is next.
+"""Progress as readable text: stage, time and next stage.
 
 Lines go to standard error, so that standard output stays machine-readable,
 and to the log.

@@ -212,7 +212,7 @@ _HOST = 'seen/inventory/hv-host2'
 _NAN, _INFINITY = float('nan'), float('inf')
 
 #: Edits of the run of guests. The other programs must refuse all of them
-#: that contradict the rest of the record; :data:`PLAUSIBLE` do not.
+#: that contradict other fields of the record; :data:`PLAUSIBLE` do not.
 GUESTS: dict[str, Edit] = {
     'index: negative': put('index', -1),
     'index: a thousand million': put('index', 10**9),
@@ -530,7 +530,7 @@ def digest(data: Data) -> str:
 
 
 def _result(directory: Path, unsigned: bool) -> str:
-    """Return what a reader of a directory gets for its record."""
+    """Return the reaction to the record of a directory."""
     usable, invalid_records = record.load_usable(directory, unsigned)
     if invalid_records:
         return _short(invalid_records[0].reason, directory)
@@ -576,7 +576,7 @@ def _another_key(path: Path) -> None:
 
 
 def _own_key(path: Path) -> None:
-    """Sign a faster run with a key that nobody trusts."""
+    """Sign a faster run with a key that no policy trusts."""
     data = json.loads(path.read_text(encoding='utf-8'))
     _all_faster(data)
     data['digest'] = digest(data)
@@ -677,7 +677,7 @@ FILES: dict[str, Callable[[Path], None]] = {
 def _file_row(
     title: str, directory: Path, change: Callable[[Path], None]
 ) -> Row:
-    """Return what is done about a changed file, without and with a request.
+    """Return the reaction to a changed file, without and with a request.
 
     Nothing of it must be taken for an additional run.
     """
@@ -761,7 +761,7 @@ def _evidence_rows() -> Iterator[Row]:
 
 
 def _published(sweep: Sweep, data: Data, policy: signing.Policy) -> str:
-    """Return what 'flavor publish' says of a catalogue."""
+    """Return the message of 'flavor publish' for a catalogue."""
     try:
         checked = catalogue.from_mapping(data, lambda field: field)
     except errors.InputError as exc:

@@ -31,7 +31,7 @@ def cell(text: str) -> str:
 
 
 def value(row: HadoopProperty) -> str:
-    """Return what a cluster gets."""
+    """Return the value that a cluster gets."""
     text = describe_value(row)
     return text if row.formula else code(text)
 

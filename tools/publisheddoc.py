@@ -45,7 +45,7 @@ def describe_number(number: float | None) -> str:
 
 
 def describe_derivation(derivation: Derivation | None) -> str:
-    """Return what a number follows from; empty if it is measured."""
+    """Return the derivation of a number; empty if it is measured."""
     if derivation is None:
         return ''
     text = f'{derivation.rule}: {"; ".join(map(str, derivation.of))}'

@@ -215,7 +215,7 @@ class Suite:
             *(str(BIN / 'flake8'), '--config', 'tools/tempest-hacking.cfg'),
             PLUGIN.replace('.', '/'),
         )
-        # There is no shellcheck for some processors.
+        # shellcheck does not exist for some processors.
         if (BIN / 'shellcheck').exists():
             programs = sorted((TOP / 'hvstack/share/shell').glob('*.sh'))
             self.check('lint', str(BIN / 'shellcheck'), *(map(str, programs)))

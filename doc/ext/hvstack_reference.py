@@ -84,7 +84,7 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _constraints(constraints: list[dict[str, Any]]) -> str:
-    """Return what a template allows as a value."""
+    """Return the constraints of a template parameter as text."""
     texts = []
     for constraint in constraints:
         for name, value in constraint.items():

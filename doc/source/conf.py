@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'ext'))
 
 
 def _is_no_git_warning(entry: logging.LogRecord) -> bool:
-    """Return whether the theme only reports that there is no repository."""
+    """Return whether the theme only reports that it has no repository."""
     return 'cannot get gitsha' in str(entry.msg)
 
 

@@ -221,7 +221,7 @@ def check_disjoint_cpus(
             'each with its own',
             str(len(users))
             if len(users) > 1
-            else f'{len(users)}: there is no other to compare it with',
+            else f'{len(users)}: no other guest exists for a comparison',
             True,
         ),
         *(

@@ -143,7 +143,7 @@ def _placed(
     configuration: Configuration,
     options: Any,
 ) -> dict[str, Any]:
-    """Return what tests need to know of a cluster without guests.
+    """Return the options that describe a cluster without guests to tests.
 
     :raises hvstack.errors.HVStackError: none can be made here.
     """
@@ -174,7 +174,7 @@ def _cluster(
     parsed_args: argparse.Namespace,
     options: Any,
 ) -> dict[str, Any]:
-    """Return what tests need to know of the cluster that they make.
+    """Return the options that describe the cluster that tests create.
 
     :raises hvstack.errors.HVStackError: none can be made here.
     """

@@ -57,7 +57,7 @@ def workload(
     maps: int | None,
     reduces: int | None,
 ) -> Workload:
-    """Return what to sort on these hosts, by default in one wave at most."""
+    """Return the workload of these hosts, by default one wave at most."""
     worker = next(host for host in cluster.hosts if host.role == 'worker')
     parts = _tasks(
         size_bytes,
@@ -74,7 +74,7 @@ def workload(
 def _tasks(
     size_bytes: int, vcpus: int, memory_mib: int, workers: int, tuning: str
 ) -> int:
-    """Return how many maps, and reduces, sort on so many workers."""
+    """Return the number of maps, and of reduces, for a number of workers."""
     sizing = size_node(vcpus, memory_mib, tuning=tuning, native=True)
     return count_tasks(
         size_bytes, [count_slots(sizing, workers)], workers, tuning
@@ -283,9 +283,9 @@ class Run(Lister):
     def _source(
         self, args: argparse.Namespace, progress: Progress
     ) -> tuple[AbstractContextManager[Cluster], Workload]:
-        """Return what takes bare metal and gives it back, and what to sort.
+        """Return the context that acquires the hosts, and the workload.
 
-        What dead processes had taken is released first.
+        Hosts that processes took which no longer run are released first.
         """
         if args.stack:
             return self._machines(args, progress)

@@ -47,8 +47,8 @@ def confirm_wipe(hosts: Sequence[Host], yes: bool, progress: Progress) -> None:
 
     :param hosts: hosts with the disks to erase.
     :param yes: whether the user has confirmed with ``--yes``.
-    :raises hvstack.errors.InputError: nobody can be asked, or the user does
-        not confirm.
+    :raises hvstack.errors.InputError: hvstack has no terminal for the
+        question, or the user does not confirm.
     :raises hvstack.errors.CommandError: a host does not answer.
     """
     chosen = [host for host in hosts if host.wiped]

@@ -281,8 +281,8 @@ class Delete(_OnCloud):
         journal_entries = journal.owned(_owner(parsed_args.name))
         if not journal_entries:
             raise errors.InputError(
-                f"there is no cluster '{parsed_args.name}' that was made "
-                "here: see 'hvstack cluster list'"
+                f"Cannot find cluster '{parsed_args.name}': it was not "
+                "created on this machine. Run 'hvstack cluster list'."
             )
         scopes = {connection.scope(conn) for conn in (admin, tenant)}
         foreign_entries = [

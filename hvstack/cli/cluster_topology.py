@@ -43,7 +43,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
 
 
 def add_map(parser: argparse.ArgumentParser) -> None:
-    """Add what tells the nodes' hosts where Nova does not."""
+    """Add the option for the hosts of the nodes that Nova does not know."""
     parser.add_argument(
         '--map',
         type=arguments.path,

@@ -88,7 +88,7 @@ class _Publishing(Lister):
     def plan(
         self, parsed_args: argparse.Namespace
     ) -> tuple[Connection, list[Job]]:
-        """Return what would change.
+        """Return the changes that publishing would make.
 
         :raises hvstack.errors.InputError: the catalogue is not fit to be
             published.
@@ -123,7 +123,7 @@ class _Publishing(Lister):
     def rows(
         self, jobs: Sequence[Job]
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """Return a row for each change, or say that there is none."""
+        """Return a row for each change, or a message that nothing changes."""
         changes: list[FlavorChange] = [
             change for job in jobs for change in job.changes
         ]
@@ -387,8 +387,8 @@ def _projects(
             project = identity.find_project(name)
         if project is None:
             raise errors.InputError(
-                f"--project '{name}': there is no such project, see "
-                "'openstack project list'"
+                f"Cannot find project '{name}' (--project): Keystone does "
+                "not have this project. Run 'openstack project list'."
             )
         project_ids.add(str(project.id))
     return project_ids

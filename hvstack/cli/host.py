@@ -18,7 +18,7 @@ from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection, hypervisors, placement
 from hvstack.model import host_detection
 
-#: Where the kernel tells the memory of NUMA nodes.
+#: Directory in which the kernel shows the memory of NUMA nodes.
 NODES = Path('/sys/devices/system/node')
 _MEMINFO = Path('/proc/meminfo')
 _LSCPU = ('lscpu', '-J', '-e=CPU,NODE,SOCKET,CORE,ONLINE')

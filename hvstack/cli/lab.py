@@ -321,8 +321,8 @@ class Env(Command):
         """Print export lines."""
         if not clouds_yaml.OURS.exists():
             raise errors.MissingPrerequisiteError(
-                "there is no lab on this machine: start it with 'hvstack lab "
-                "up'"
+                'Cannot print the variables of the lab: the lab does not '
+                "exist on this machine. Run 'hvstack lab up'."
             )
         name = (
             clouds_yaml.MEMBER_CLOUD

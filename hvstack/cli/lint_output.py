@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forms of lint's findings: for a person, for programs, for CI."""
+"""Formats of lint's findings: readable text, JSON and CI reports."""
 
 import json
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def render(
 
 
 def table(violations: Sequence[Violation]) -> str:
-    """Return findings for a person: by flavor, those with errors first."""
+    """Return findings as readable text by flavor, with errors first."""
     faulty_flavors = {
         violation.flavor
         for violation in violations

@@ -361,7 +361,7 @@ def _of(
     records: list[record_data.RunRecord],
     invalid_records: list[record.InvalidRecord],
 ) -> tuple[list[record_data.RunRecord], list[str]]:
-    """Return what there is of one sweep, usable and not.
+    """Return the usable and the invalid records of a sweep.
 
     Until the confirmation begins, these are the runs of its search.
     """

@@ -219,7 +219,7 @@ def _disk_differences(
 def _clusters(
     parsed_args: argparse.Namespace, area: Space
 ) -> list[ClusterNeeds]:
-    """Return what the clusters of a sweep need on a number of hosts."""
+    """Return the resources that a sweep needs on a number of hosts."""
     options = conf.load()
     return compute_needs(
         Hosts(
@@ -450,7 +450,7 @@ def _work_lines(plan: dict[str, Any]) -> list[str]:
 
 
 def _cluster_lines(cluster: dict[str, Any]) -> list[str]:
-    """Return what a cluster needs, for a terminal."""
+    """Return the resources of a cluster as lines for a terminal."""
     heaps = {
         jvm: mib or 'as in the guest image'
         for jvm, mib in cluster['heaps_mib'].items()

@@ -397,9 +397,9 @@ def chosen(name: str | None) -> Sweep:
             sweep for sweep in strategy_sweeps if sweep.id == name
         ]
     if not strategy_sweeps:
-        description = f"'{name}'" if name else 'that is unfinished'
+        description = f"sweep '{name}'" if name else 'an unfinished sweep'
         raise errors.InputError(
-            f'there is no sweep {description} that a strategy goes through: '
-            "see 'hvstack sweep list'"
+            f'Cannot find {description}: no such sweep has a strategy. '
+            "Run 'hvstack sweep list'."
         )
     return strategy_sweeps[-1]

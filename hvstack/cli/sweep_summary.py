@@ -98,7 +98,7 @@ def of(
 
 
 def way(status: SweepStatus) -> list[str]:
-    """Return what each step gained, where one follows the other."""
+    """Return the improvement of each step of a one-at-a-time strategy."""
     if not isinstance(status.strategy, OneAtATime):
         return []
     step_gains = improvements.compute_gains(

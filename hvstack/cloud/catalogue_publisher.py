@@ -187,7 +187,7 @@ def plan(
     entries: Iterable[CatalogueEntry],
     options: Options,
 ) -> list[Job]:
-    """Return what must change so that the cloud is as a catalogue says.
+    """Return the changes that make the cloud match a catalogue.
 
     :param entries: those to publish; what the catalogue as a whole no longer
         has is retired.
@@ -218,7 +218,7 @@ def plan(
 
 
 def retirement(conn: Connection, flavor: Any) -> Job:
-    """Return how to retire a flavor, or to delete one that nobody uses."""
+    """Return how to retire a flavor, or to delete one without servers."""
     job = Job(flavor.name)
     if not in_use(conn, flavor):
         job.changes.append(FlavorChange(flavor.name, 'delete', 'flavor'))

@@ -221,14 +221,14 @@ def _from_credential(credential: Mapping[str, Any]) -> Connection:
 
 
 def scope(conn: Connection) -> str:
-    """Return what names a cloud and whose things in it; no secret."""
+    """Return the URL, project and user of a connection, without a secret."""
     auth: Any = conn.session.auth
     url = str(auth.auth_url).rstrip('/').removesuffix('/v3')
     return f'{url} {conn.current_project_id} {conn.current_user_id}'
 
 
 def access(conn: Connection) -> Any:
-    """Return what keystone gave us: roles, project, service catalogue.
+    """Return the data of the token: roles, project, service catalogue.
 
     :raises hvstack.errors.CloudError: it refused.
     """

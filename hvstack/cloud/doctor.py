@@ -152,7 +152,7 @@ def workers_hosts(conn: Connection, profile: HostProfile) -> dict[str, str]:
     try:
         return placement.providers(conn, trait)
     except errors.CloudError as exc:
-        # Placement refuses a trait that nobody has made.
+        # Placement refuses a trait that does not exist.
         if trait and getattr(exc.__cause__, 'http_status', 0) == 400:
             return {}
         raise

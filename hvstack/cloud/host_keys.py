@@ -91,7 +91,7 @@ def forget(cluster: str) -> None:
 
 
 def console_of(conn: Connection) -> Callable[[str], str]:
-    """Return what reads the console log of a server of a project.
+    """Return a function that reads the console log of a server.
 
     The log is empty if Nova or the server's host has none.
     """

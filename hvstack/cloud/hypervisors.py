@@ -52,7 +52,7 @@ def hypervisors(conn: Connection) -> list[Hypervisor]:
 
 
 def cpu_info(conn: Connection, host: str) -> dict[str, Any]:
-    """Return what Nova tells of a host's CPUs; nothing if it does not.
+    """Return the CPU facts that Nova has of a host; empty without any.
 
     :param host: its hypervisor's name.
     :raises hvstack.errors.CloudError: Nova refused, or has no such host.
@@ -105,7 +105,7 @@ def backend(hosts: Iterable[Hypervisor], requested: str | None = None) -> str:
 def versions(
     conn: Connection, hosts: Iterable[Hypervisor]
 ) -> dict[str, str | None]:
-    """Return versions of what virtualizes, as far as Nova tells them.
+    """Return the versions of the virtualization, if Nova reports them.
 
     For LXC, Nova's number is the kernel's, which guests and bare metal show
     themselves.

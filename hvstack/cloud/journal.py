@@ -75,12 +75,12 @@ class JournalEntry:
 
     @property
     def abandoned(self) -> bool:
-        """Whether nobody will undo it but us."""
+        """Whether hvstack alone undoes it."""
         return not self.owner and not self.alive
 
 
 def note(kind: str, data: dict[str, Any], scope: str = '') -> JournalEntry:
-    """Write an entry, before the change that it tells of.
+    """Write an entry before the change that it describes.
 
     :raises OSError: it cannot be written, so nothing may be changed.
     """
@@ -238,8 +238,8 @@ def _read(path: Path) -> list[JournalEntry]:
     except errors.InputError as exc:
         reason = str(exc).removesuffix('.')
         raise type(exc)(
-            f'Cannot read the journal: {reason}. Check what the file names, '
-            'then move it away.'
+            f'Cannot read the journal: {reason}. Check the resources '
+            'in the file, then move it to another directory.'
         ) from exc
 
 

@@ -23,7 +23,7 @@ def create(conn: Connection, name: str) -> Path:
     :param name: of the key pair and of its files below :data:`DIRECTORY`.
     :raises hvstack.errors.InputError: the user has one of that name, or such
         a file exists.
-    :raises hvstack.errors.MissingPrerequisiteError: there is no ssh-keygen
+    :raises hvstack.errors.MissingPrerequisiteError: ssh-keygen is missing
         here.
     :raises hvstack.errors.CloudError: Nova refused it.
     """
@@ -39,8 +39,9 @@ def create(conn: Connection, name: str) -> Path:
         )
     if exists:
         raise errors.InputError(
-            f"a key pair '{name}' already exists: take another name, or "
-            f"'openstack keypair delete {name}' if nobody needs it"
+            f"Cannot create key pair '{name}': it already exists. Use another "
+            f"name, or run 'openstack keypair delete {name}' if no user "
+            'needs it.'
         )
     paths.make_directory(DIRECTORY)
     DIRECTORY.chmod(0o700)

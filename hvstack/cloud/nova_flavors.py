@@ -45,8 +45,9 @@ def find_visible(conn: Connection, name: str) -> Any:
         if name in (flavor.name, flavor.id):
             return flavor
     raise errors.InputError(
-        f"there is no flavor '{name}' for this project: 'openstack flavor "
-        "list' shows those it may use, 'hvstack flavor publish' makes some"
+        f"Cannot find flavor '{name}': this project has no access to such a "
+        "flavor. Choose a flavor that 'openstack flavor list' shows, or "
+        "create one with 'hvstack flavor publish'."
     )
 
 

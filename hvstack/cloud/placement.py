@@ -14,7 +14,7 @@ LEASE = 'hvstack-lease'
 
 
 def get(conn: Connection, path: str) -> dict[str, Any]:
-    """Return what Placement answers.
+    """Return the answer of Placement.
 
     :raises hvstack.errors.CloudError: it refused.
     """
@@ -59,7 +59,7 @@ def traits(conn: Connection, provider: str) -> list[str]:
 def seen_inventories(
     conn: Connection, names: Iterable[str]
 ) -> dict[str, dict[str, Any]]:
-    """Return what hosts promise: VCPU and MEMORY_MB inventories by host."""
+    """Return the VCPU and MEMORY_MB inventories by host."""
     uuids = providers(conn)
     return {
         name: {
@@ -80,7 +80,7 @@ def seen_inventories(
 def allocations(
     conn: Connection, servers: dict[str, str]
 ) -> dict[str, dict[str, int]]:
-    """Return what servers take: resources by server's name.
+    """Return the allocated resources by server name.
 
     :param servers: server id by name.
     """

@@ -205,7 +205,7 @@ def _lab_entries() -> dict[str, Any]:
 def _with_lab(
     config: OpenStackConfig, name: str, entry: Any
 ) -> OpenStackConfig:
-    """Return what to read an entry of the lab from.
+    """Return the configuration that contains an entry of the lab.
 
     :param config: the user's files.
     :raises hvstack.errors.InputError: these have another entry of this name.

@@ -14,7 +14,7 @@ def image(conn: Connection, name: str) -> Any:
     """Return the image that servers are to start from.
 
     :param name: or its id.
-    :raises hvstack.errors.InputError: there is no such image.
+    :raises hvstack.errors.InputError: the image does not exist.
     :raises hvstack.errors.CloudError: Glance does not answer.
     """
     with refused('images cannot be listed'):

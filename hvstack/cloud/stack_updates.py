@@ -43,7 +43,7 @@ def settled(
 ) -> Any:
     """Return a stack that nothing changes, if need be after a while.
 
-    :raises hvstack.errors.CloudError: there is none of that name.
+    :raises hvstack.errors.CloudError: Heat does not have the stack.
     :raises hvstack.errors.DeadlineExceededError: it still changes.
     """
     is_reported = False
@@ -52,7 +52,8 @@ def settled(
         listed_stack = conn.orchestration.find_stack(name, ignore_missing=True)
         if listed_stack is None:
             raise errors.CloudError(
-                f"there is no stack '{name}': see 'openstack stack list'"
+                f"Cannot find stack '{name}': Heat does not have this stack. "
+                "Run 'openstack stack list'."
             )
         return conn.orchestration.get_stack(listed_stack.id)
 
@@ -166,7 +167,7 @@ def update(
 
 
 def _wait_for_update(conn: Connection, before: Any) -> None:
-    """Wait until a stack tells of the new update, not of the one before."""
+    """Wait until a stack shows the new update, not the previous one."""
     stacks.wait_until(
         lambda: conn.orchestration.get_stack(before.id),
         lambda stack: bool(stack.updated_at != before.updated_at),

@@ -28,7 +28,7 @@ _CREATED = (*_DONE, 'UPDATE_FAILED')
 _DELETING = ('DELETE_IN_PROGRESS', 'DELETE_COMPLETE')
 _DELETE_SECONDS = 300
 _SAY_SECONDS = 20
-#: So many unfinished resources are named.
+#: Maximum number of unfinished resources that a message names.
 _NAMED = 6
 _CONSOLE_LINES = 8
 #: A wait condition for the host key of a node got no signal.
@@ -144,8 +144,8 @@ def wait_until(
     """Look at a stack again and again until it is as expected.
 
     :param look: function that returns the stack, or its status.
-    :param is_done: function that tells whether the result of ``look`` is as
-        expected.
+    :param is_done: function that returns whether the result of ``look`` is
+        as expected.
     :param failure: message for a failure of ``look``.
     :param timeout: seconds.
     :param late: function that returns the message after the timeout.
@@ -191,7 +191,7 @@ def _get_reporter(
 def outputs(conn: Connection, name: str) -> dict[str, Any]:
     """Return a stack's outputs by name, once it was created.
 
-    :raises hvstack.errors.CloudError: there is none of that name, or it is
+    :raises hvstack.errors.CloudError: Heat does not have the stack, or it is
         not complete.
     """
     with refused(f"stack '{name}' cannot be inspected"):
@@ -429,7 +429,7 @@ def _own(conn: Connection, stack: Any) -> bool:
     """Tell whether a stack is in the connection's project.
 
     Heat lists those of all projects to an administrator, and openstacksdk
-    tells the project by the stack's link alone.
+    shows the project only in the link of the stack.
     """
     return all(
         f'/{conn.current_project_id}/stacks/' in link['href']

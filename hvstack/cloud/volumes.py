@@ -108,9 +108,9 @@ def _types(conn: Connection, names: Sequence[str]) -> dict[str, Any]:
     missing = [name for name in names if name not in types_by_name]
     if missing:
         raise errors.InputError(
-            f"there is no volume type '{', '.join(missing)}', only "
-            f'{", ".join(sorted(types_by_name)) or "none"}: make it '
-            "(operator guide, 'Ceph'), or name another one"
+            f"Cannot find volume type '{', '.join(missing)}': Cinder has "
+            f'{", ".join(sorted(types_by_name)) or "no volume type"}. Create '
+            "the volume type (operator guide, 'Ceph') or choose another one."
         )
     return types_by_name
 
@@ -118,7 +118,7 @@ def _types(conn: Connection, names: Sequence[str]) -> dict[str, Any]:
 def backends(
     conn: Connection, server_ids: Collection[str]
 ) -> list[dict[str, Any]]:
-    """Return what the volumes of servers are of, and how they are reached.
+    """Return the types of the volumes of servers, and their protocols.
 
     Cinder's scheduler knows each backend's protocol, such as ``ceph`` (RBD),
     ``iSCSI`` or ``NVMe-oF``.

@@ -115,7 +115,7 @@ class ReleaseSSHHost:
         )
 
     def changes(self) -> list[str]:
-        """Return what is to be undone, as the host's program reads it."""
+        """Return the changes to undo in the format of the host's program."""
         changes = [f'{name}={value}' for name, value in self.settings.items()]
         changes += [f'used.{uuid}={disk}' for disk, uuid in self.disks.items()]
         if self.firewall:

@@ -133,7 +133,7 @@ class BareHosts(ClusterNodes):
         :param wiped: disks whose content is to be erased, such as
             ``node2:/dev/disk/by-id/ata-A``.
         :raises hvstack.errors.InputError: the file is not well formed, or
-            there is no such profile.
+            a profile does not exist.
         """
         tuning_profiles.load(tuning)
         os_profiles.settings(os_profile)
@@ -405,7 +405,7 @@ class BareHosts(ClusterNodes):
             list(pool.map(configure, self.nodes))
 
     def environment(self) -> dict[str, Any]:
-        """Return what must agree between comparable runs."""
+        """Return the facts that must agree between comparable runs."""
         facts: dict[str, Any] = dict(probe.facts(self.workers[0]))
         # The lab's hosts have a file on this machine's disk.
         if all(host.reach for host in self.hosts):
@@ -413,7 +413,7 @@ class BareHosts(ClusterNodes):
         return {**facts, **self.facts.environment}
 
     def observe(self) -> dict[str, Any]:
-        """Return what is observed, not what was asked for."""
+        """Return the observed facts, not the requested ones."""
         worker = next(host for host in self.hosts if host.role == 'worker')
         caps = self.facts.environment.get('caps')
         result = probe_gate.measure(

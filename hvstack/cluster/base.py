@@ -138,10 +138,10 @@ class Cluster(Protocol):
         """The tuning profile of its settings."""
 
     def environment(self) -> dict[str, Any]:
-        """Return what must agree between comparable runs."""
+        """Return the facts that must agree between comparable runs."""
 
     def observe(self) -> dict[str, Any]:
-        """Return what is observed, not what was asked for."""
+        """Return the observed facts, not the requested ones."""
 
     def drop_caches(self) -> None:
         """Write back and forget the page cache below all nodes."""

@@ -52,8 +52,9 @@ def read(path: Path = LAB) -> list[Host]:
         document = jsonfile.load(path)
     except textfile.MissingFileError as exc:
         raise errors.InputError(
-            f"{path}: there is none; 'hvstack lab up' writes the lab's, for "
-            'other hosts give a file with --hosts'
+            f'Cannot read the list of hosts ({path}): the file does not '
+            "exist. Run 'hvstack lab up', which writes the file for the lab, "
+            'or use --hosts with a file for other hosts.'
         ) from exc
     data = document.data
     if not isinstance(data, list):

@@ -33,7 +33,7 @@ class OsState:
 
 
 def os_state(nodes: Sequence[Node]) -> OsState:
-    """Return what nodes say of their OS profile.
+    """Return the states of the OS profile that nodes report.
 
     :raises hvstack.errors.HVStackError: a node does not answer.
     """

@@ -364,7 +364,7 @@ def select_wiped(hosts: Sequence[Host], wiped: Collection[str]) -> list[Host]:
 
 
 def describe(host: Host, disks: Collection[str], timeout: float) -> list[str]:
-    """Return what disks of a host contain, such as ``ext4`` or ``blank``.
+    """Return the contents of disks, such as ``ext4`` or ``blank``.
 
     :param timeout: seconds.
     :raises hvstack.errors.CommandError: a disk does not exist, or the host
@@ -397,13 +397,13 @@ def _file(fields: Fields, name: str) -> Path:
     path = path.absolute()
     if not textfile.is_regular(path):
         raise fields.error(
-            name, f"is '{str(path)[:200]}', and there is no such file"
+            name, f"is '{str(path)[:200]}', and this file does not exist"
         )
     return path
 
 
 def stamp(path: Path) -> str:
-    """Return what changes with an archive: its content takes long to read."""
+    """Return the size and time of an archive, which is slow to read."""
     status = path.stat()
     return f'{status.st_size}-{status.st_mtime_ns}'
 

@@ -54,7 +54,7 @@ class MachineCluster(StackCluster):
     """A cluster of bare-metal machines that is a Heat stack of hvstack."""
 
     def environment(self) -> dict[str, Any]:
-        """Return what must agree between comparable runs.
+        """Return the facts that must agree between comparable runs.
 
         Nothing stands between these nodes and their hardware.
         """
@@ -67,7 +67,7 @@ class MachineCluster(StackCluster):
         }
 
     def observe(self) -> dict[str, Any]:
-        """Return what is observed, not what was asked for."""
+        """Return the observed facts, not the requested ones."""
         result = probe_gate.measure(self.workers, self.processors, None)
         return {
             'workers': len(self.workers),

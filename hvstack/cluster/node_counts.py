@@ -99,7 +99,7 @@ def count_nodes(spec: ClusterSpec, resources: ProjectResources) -> NodeCounts:
     )
     deployment = spec.hve_deployment
     if deployment < 3:
-        # In 3 and 4 compute workers have places beside these slots.
+        # In 3 and 4 compute workers do not use these slots.
         validation.deployment(deployment, spec.configuration)
     validation.readiness(spec.readiness, spec.controllers == 'separate')
     has_compute = deployment > 2

@@ -16,7 +16,7 @@ from hvstack.cluster.plan import ClusterPlan
 def observe_cloud(
     admin: Connection, plan: ClusterPlan, outputs: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return what Nova and Placement have while the cluster is there.
+    """Return the facts of Nova and Placement while the cluster exists.
 
     All workers have one flavor, and all controllers: the first stands for
     them.

@@ -24,7 +24,7 @@ _OOM = re.compile(
 
 
 def facts(node: Node) -> dict[str, str]:
-    """Return what a node says of its hardware and software."""
+    """Return the facts of a node's hardware and software."""
     hardware = shell_scripts.load('hardware')
     software = shell_scripts.render('node-facts', node.address)
     return _read_facts(node, hardware + software)
@@ -61,7 +61,7 @@ def _merge(values: Iterable[int | str]) -> int | str:
 
 
 def host(node: Node) -> dict[str, str]:
-    """Return what a host says that its guests, and Nova's API, do not."""
+    """Return the facts of a host that guests and Nova do not report."""
     hardware = shell_scripts.load('hardware')
     return _read_facts(node, hardware + shell_scripts.load('host-facts'))
 
@@ -127,7 +127,7 @@ def cores(text: str) -> float:
 
 
 def parse_busy(text: str) -> BusyResult:
-    """Return what the busy loop printed.
+    """Return the result that the busy loop printed.
 
     :raises hvstack.errors.CommandError: it printed something else.
     """

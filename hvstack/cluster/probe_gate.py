@@ -49,7 +49,7 @@ def measure(
     :param nodes: workers, all busy at the same time.
     :param processors: number of busy processes of each.
     :param caps: caps of all hosts by name; without those of a lab on this
-        machine there is no gate, and a single try.
+        machine, the function has no gate and tries once.
     :raises hvstack.errors.CommandError: a node cannot be measured.
     """
     capped = {

@@ -26,10 +26,10 @@ _T = TypeVar('_T')
 
 #: Directory of the samples, in a file system that a reboot empties.
 _DIRECTORY = '/run/hvstack-telemetry'
-#: A sampler that nobody stops ends by itself after so many seconds.
+#: Seconds after which a sampler ends if no process stops it.
 _LONGEST = 86_400
 _SECTOR = 512
-#: A pause of more than so many intervals is a gap.
+#: Number of intervals; a longer pause is a gap.
 _GAP = 2.5
 
 
@@ -38,7 +38,7 @@ _TROUBLE = (errors.HVStackError, ValueError, LookupError, TypeError)
 
 
 def source(environment: Mapping[str, Any]) -> str:
-    """Return what nodes are asked: ``cgroup`` where they share a kernel.
+    """Return the source of the samples: ``cgroup`` for a shared kernel.
 
     That is the backend lxc, and bare metal under caps.
     """
@@ -80,7 +80,7 @@ class Sampler:
         started_at: float,
         phases: Mapping[str, tuple[float, float]],
     ) -> Telemetry:
-        """Stop sampling and return what was sampled.
+        """Stop sampling and return the samples.
 
         :param started_at: Unix time of the run's start, by the clock of this
             machine.
@@ -205,7 +205,7 @@ def parse_counters(text: str) -> tuple[dict[str, int], str]:
 def _subtract(
     after: Mapping[str, int], before: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return what was counted in between; not what began again."""
+    """Return the differences of counters, without counters that restarted."""
     return {
         name: count - before[name]
         for name, count in after.items()
@@ -274,7 +274,7 @@ def sysstat(text: str) -> Parsed:
 
     The first line names the interface of the node's address.
 
-    :raises ValueError: there is no sample, or a field is missing.
+    :raises ValueError: the text has no sample, or a field is missing.
     """
     device, _, document = text.partition('\n')
     host = json.loads(document)['sysstat']['hosts'][0]

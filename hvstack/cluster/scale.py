@@ -118,19 +118,20 @@ def plan(
     :param after: wanted number of workers.
     :param replication: of HDFS.
     :param going: names of workers that are being drained.
-    :param replace: names of workers to replace, beside the unhealthy ones.
+    :param replace: names of workers to replace in addition to the unhealthy
+        ones.
     :param compute: workers with a NodeManager alone: their number stays.
-    :param node_groups: HDFS keeps replicas on hosts of their own, which
-        ``hostId`` tells; without them on nodes of their own.
+    :param node_groups: HDFS keeps the replicas of a block on different hosts,
+        which ``hostId`` identifies; without them on different nodes.
     :raises hvstack.errors.InputError: fewer hosts than replicas would be
-        left, or there is no such worker.
+        left, or a worker does not exist.
     """
     names = {worker.name for worker in (*workers, *compute)}
     for name in replace:
         if name not in names:
             raise errors.InputError(
-                f"there is no worker '{name}': choose one of "
-                f'{", ".join(sorted(names))}'
+                f"Cannot replace worker '{name}': it does not exist. Choose "
+                f'one of {", ".join(sorted(names))}.'
             )
     staying = list(workers)
     removed = []
@@ -304,7 +305,7 @@ def _free(
         server = servers.get(node.server_id)
         if server is None or server.hypervisor_hostname not in free_slots:
             continue
-        # A compute worker has a place beside these slots.
+        # A compute worker does not use one of these slots.
         if node.role != 'compute':
             free_slots[server.hypervisor_hostname] -= (
                 1

@@ -108,7 +108,7 @@ class StackCluster(ClusterNodes):
         return cluster
 
     def environment(self) -> dict[str, Any]:
-        """Return what must agree between comparable runs."""
+        """Return the facts that must agree between comparable runs."""
         facts: dict[str, Any] = dict(probe.facts(self.workers[0]))
         if self.facts.environment.get('backend') != 'lxc':
             for name in HOST_FACTS:
@@ -122,7 +122,7 @@ class StackCluster(ClusterNodes):
         }
 
     def observe(self) -> dict[str, Any]:
-        """Return what is observed, not what was asked for."""
+        """Return the observed facts, not the requested ones."""
         caps = self.facts.environment.get('caps')
         result = probe_gate.measure(
             self.workers,

@@ -181,7 +181,7 @@ def flavor(
 
 
 def needs(plan: ClusterPlan) -> Need:
-    """Return what a cluster takes of its project's quota."""
+    """Return the resources that a cluster takes from the project's quota."""
     nodes, flavors = plan.nodes, plan.flavors
     counts = (
         (nodes.workers + nodes.gateway, flavors.worker),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statistics of finished jobs and their tasks.
 
-Those of a job come from the REST interface of the JobHistory server, those of
-its tasks from the history file.
+Statistics of a job come from the JobHistory server through REST, those of its
+tasks from the history file.
 """
 
 import json

@@ -61,7 +61,7 @@ def _list_active(manager: Runner) -> list[dict[str, Any]]:
 
 
 def _load_counters(manager: Runner, application: str) -> dict[str, int]:
-    """Return the counters of data of a job; none if nobody reports them.
+    """Return the counters of data of a job; none if no process reports them.
 
     The ApplicationMaster answers through the ResourceManager's proxy (Hadoop,
     "MapReduce Application Master REST APIs").

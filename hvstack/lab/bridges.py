@@ -145,7 +145,7 @@ def _filter(untested: bool) -> None:
     """Let only lab hosts and the machine itself reach internal ports.
 
     Guests route to the management address by the machine's address on the
-    provider bridge. OVN's southbound database asks nobody for a password.
+    provider bridge. OVN's southbound database does not ask for a password.
     """
     ports = {constants.PORTS[name] for name in constants.PUBLIC_PORTS}
     table = _table(settings.ensure_lab_id())

@@ -42,7 +42,7 @@ _ATTACHED = (
 
 
 def plan(lab_settings: LabSettings, progress: Progress) -> list[Stage]:
-    """Return what starts Ceph, or takes away that of before."""
+    """Return the stages that start Ceph, or remove an earlier Ceph."""
     if lab_settings.ceph:
         return [Stage('Ceph', 300, lambda: up(lab_settings, progress))]
     if stages.marked(_MARK) is None:
@@ -153,7 +153,7 @@ def _disk(index: int) -> None:
 
 
 def commands(copies: int) -> list[tuple[str, ...]]:
-    """Return what lays out disks and pools, harmless when done again.
+    """Return idempotent commands that create the layout of disks and pools.
 
     :param copies: of each object of the pool over all disks.
     """
@@ -202,7 +202,7 @@ def ceph(*args: str, timeout: float = 60) -> str:
 
 
 def _status() -> dict[str, Any] | None:
-    """Return what Ceph says of itself, nothing if it does not answer."""
+    """Return the status of Ceph, or None if it does not answer."""
     try:
         status: dict[str, Any] = json.loads(ceph('status', '--format', 'json'))
     except (errors.CommandError, errors.DeadlineExceededError):

@@ -168,7 +168,7 @@ def wait(name: str, condition: Callable[[], bool], seconds: int) -> None:
     """Wait until a program does what it should.
 
     :param name: the program.
-    :param condition: tells whether it does.
+    :param condition: function that returns whether the program runs.
     :param seconds: how long to wait.
     :raises hvstack.errors.CommandError: it did not start after several
         tries; with its log's last lines and path.

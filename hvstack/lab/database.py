@@ -76,7 +76,7 @@ def ovn_listen() -> None:
 
 
 def sql(text: str) -> str:
-    """Run SQL as MariaDB's root and return what it prints."""
+    """Run SQL as MariaDB's root and return the output."""
     return processutils.run(
         [
             'mariadb',

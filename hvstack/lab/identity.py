@@ -27,7 +27,7 @@ MEMBER = 'member'
 
 
 def catalogue() -> tuple[tuple[str, str, str], ...]:
-    """Return what the catalogue is to have."""
+    """Return the services of the catalogue."""
     return (*CATALOGUE, CINDER) if settings.has_ceph() else CATALOGUE
 
 

@@ -293,7 +293,7 @@ def _remove_run() -> list[str]:
 
 
 def stays(*, keep_cache: bool = False) -> list[str]:
-    """Return what destroying the lab does not take away."""
+    """Return the packages and users that remain after the lab."""
     every = (*packages.needed(ceph=True), *builder.PACKAGES)
     installed = sorted(set(every) - set(packages.missing(every)))
     existing_users = {

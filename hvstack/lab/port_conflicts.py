@@ -17,7 +17,7 @@ class Listener:
 
     :param address: local address.
     :param port: TCP port.
-    :param pid: its process, if the kernel tells.
+    :param pid: process ID, if the kernel reports it.
     :param name: its name.
     """
 

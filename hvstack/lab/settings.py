@@ -21,7 +21,7 @@ from hvstack.model.strict_mapping import to_dataclass
 LAB = paths.STATE / 'lab'
 #: Compute backends a host may have; ``auto`` probes.
 BACKENDS = ('auto', 'kvm', 'lxc', 'qemu')
-#: What a lab may have beside the rest: fields of :class:`LabSettings`.
+#: Optional services of a lab: fields of :class:`LabSettings`.
 EXTRAS = ('ceph',)
 #: Ceph's disks, and the most copies that its pools can have.
 OSDS = 3
@@ -41,7 +41,7 @@ class LabSettings:
     :param host_compute: backend of single hosts, by host name.
     :param racks: availability zones that the workers' hosts are spread
         over, named ``rack1`` and so on; 0 leaves all of them in ``nova``.
-    :param ceph: Ceph and Cinder beside the rest.
+    :param ceph: whether the lab has Ceph and Cinder.
     :param ceph_copies: copies of each object that the volumes of type
         ``ceph`` have; 1 is for benchmarks.
     :param untested: continue with what was never tried on such a machine.
@@ -160,7 +160,7 @@ def secrets(*names: str) -> dict[str, str]:
 def lab_id() -> str | None:
     """Return the ID that marks what this lab creates on the machine.
 
-    :returns: None if there is no lab.
+    :returns: None if the lab does not exist.
     :raises hvstack.errors.InputError: the file cannot be read.
     """
     try:

@@ -28,8 +28,8 @@ def mounts(directory: Path, table: str) -> list[str]:
 def loops(directory: Path, listing: str) -> list[str]:
     """Return the loop devices whose files are below a directory.
 
-    :param listing: what ``losetup --json`` prints; nothing if there is
-        no device.
+    :param listing: what ``losetup --json`` prints; empty without a
+        device.
     """
     devices = json.loads(listing)['loopdevices'] if listing.strip() else []
     return [

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host profiles from what a machine, or a cloud, says of its hardware.
 
-What neither tells is asked for, never guessed.
+hvstack asks the user for facts that neither reports, and never guesses.
 """
 
 import re
@@ -129,7 +129,7 @@ def parse_lscpu(lscpu: Any, memory: Mapping[int, int]) -> dict[str, Any]:
 def parse_meminfo(meminfo: str) -> int:
     """Return the MiB of ``/proc/meminfo`` or of a node's ``meminfo``.
 
-    :raises hvstack.errors.InputError: there is no MemTotal.
+    :raises hvstack.errors.InputError: MemTotal is missing.
     """
     match = re.search(r'MemTotal:\s+(\d+) kB', meminfo)
     if not match:
@@ -251,8 +251,8 @@ def _list_mounts(device: Any) -> Iterator[str]:
 def _require_rotational(rotational: bool | None) -> bool:
     if rotational is None:
         raise errors.InputError(
-            'nothing tells whether the data disks spin: say it with '
-            '--rotational yes or no'
+            'Cannot determine whether the data disks rotate: neither the '
+            'machine nor the cloud reports it. Set --rotational to yes or no.'
         )
     return rotational
 

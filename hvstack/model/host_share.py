@@ -245,7 +245,7 @@ def _check_totals(
 def shape_controller(
     profile: HostProfile, configuration: Configuration
 ) -> Configuration:
-    """Return what shapes a controller: never a ratio, nor its own storage.
+    """Return the configuration of a controller, without ratios and storage.
 
     Ratios promise the workers more; a controller must never wait for its
     CPU (vsphere6, "Controller Daemons": low latency). One that has a whole

@@ -29,7 +29,7 @@ def count_fitting(
     guest: Sequence[tuple[int, int]],
     max_guests: int,
 ) -> int:
-    """Return how many such guests fit into a host's cells, at most so many.
+    """Return the number of guests, within a limit, that fit into the cells.
 
     Each cell of a guest needs a host cell of its own. The largest parts
     come first, each into the cell that has room for most of its kind, which

@@ -100,7 +100,7 @@ class NamedCloud(platform.Platform):
         return {'available': True}
 
     def _get_validation_context(self) -> dict[str, Any]:
-        """Return what Rally validates a task with, as existing@openstack."""
+        """Return the credentials for validation, as existing@openstack."""
         return {'users@openstack': {}}
 
     def info(self) -> dict[str, Any]:

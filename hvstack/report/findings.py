@@ -112,7 +112,7 @@ def list_findings(report: SweepReport) -> list[Finding]:
 
 
 def list_unchecked(report: SweepReport) -> list[tuple[str, str]]:
-    """Return what could not be looked for, and why."""
+    """Return the findings that could not be checked, with reasons."""
     records = report.records
     count = len(records)
     lines: list[tuple[str, str]] = []

@@ -218,7 +218,7 @@ def build_locality_chart(report: SweepReport) -> Chart:
     chart = Chart(
         'locality',
         "Locality of HSSort's map tasks",
-        'Percent of the map tasks of all valid runs: where each ran, beside '
+        'Percent of the map tasks of all valid runs: where each ran, next to '
         "the places of its data's replicas.",
         head=('Configuration', *_LOCALITY.values()),
     )

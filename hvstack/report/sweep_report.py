@@ -256,8 +256,8 @@ class SweepReport:
                 )
             if self.bare_metal is None and every != {EMULATED}:
                 return (
-                    'No percentage: there is no valid run on bare metal to '
-                    'compare with.'
+                    'The report has no percentages: no valid run on bare '
+                    'metal exists for a comparison.'
                 )
             if self._excluded_labels:
                 return (
@@ -531,8 +531,8 @@ class SweepReport:
         if self.corrected_rates.drift is None:
             return 'not corrected: rows have no pass in common.'
         return (
-            'taken out of the rates within each pass; the passes take out '
-            'the rest.'
+            'removed from the rates within each pass; the effects of the '
+            'passes contain the remainder.'
         )
 
     @property

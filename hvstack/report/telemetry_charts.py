@@ -398,7 +398,7 @@ def _format_drops(record: RunRecord, name: str) -> str:
 
 
 def _build_nodes_chart(report: SweepReport) -> Chart:
-    """Return what each node's tasks made of their time."""
+    """Return the chart of the tasks and the throughput of each node."""
     chart = Chart(
         'nodes',
         'Tasks and throughput of each node',

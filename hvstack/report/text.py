@@ -134,7 +134,7 @@ def format_details(report: SweepReport, remarks: Sequence[str] = ()) -> str:
 
 
 def _format_provenance(report: SweepReport) -> list[str]:
-    """Return what no figure is shown without, in a few lines."""
+    """Return the facts that accompany every figure."""
     facts = [
         f'{name}: {value}'
         for name, value in report.list_facts()
@@ -167,7 +167,7 @@ def _status_text(row: Row) -> str:
 
 
 def format_number(value: float | None, digits: int = 1) -> str:
-    """Return a number with so many digits, or a dash."""
+    """Return a number with the given number of digits, or a dash."""
     return '-' if value is None else f'{value:.{digits}f}'
 
 

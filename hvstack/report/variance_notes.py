@@ -39,6 +39,6 @@ def list_notes(corrected_rates: CorrectedRates) -> list[str]:
     elif fit.history.total.degrees:
         lines.append(
             'Earlier sweeps of the same workload do not narrow the intervals: '
-            'they scatter less, or an F test tells them apart.'
+            'they scatter less, or an F test shows that they differ.'
         )
     return lines

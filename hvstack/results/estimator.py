@@ -6,8 +6,8 @@ configuration or bare metal), an effect of its pass, and a random part. Passes
 may be incomplete. The unit is the cluster: several runs on a cluster are one
 value. The variance of the random part comes from the residuals, and from
 those of earlier sweeps of the same workload on the same hosts
-(:class:`History`), unless an F test tells the two apart. The method is that
-of a randomized block design (Montgomery, "Design and Analysis of
+(:class:`History`), unless an F test shows that the two differ. The method is
+that of a randomized block design (Montgomery, "Design and Analysis of
 Experiments", chapter 4).
 """
 
@@ -24,7 +24,7 @@ from hvstack.results.design import Design, solve_design
 
 #: Degrees of freedom that earlier sweeps may add at most.
 MAX_HISTORY_DEGREES = 20
-#: Probability that an F test tells two equal variances apart.
+#: Probability that an F test reports a difference of equal variances.
 F_TEST_LEVEL = 0.01
 
 
@@ -71,7 +71,7 @@ class Scatter:
         return Scatter(self.variance * degrees, degrees)
 
     def differs(self, other: 'Scatter') -> bool:
-        """Return whether an F test tells two variances apart."""
+        """Return whether an F test distinguishes two variances."""
         if not self.degrees or not other.degrees:
             return False
         if not self.squares or not other.squares:
@@ -160,7 +160,7 @@ class SweepFit:
 
     @property
     def wanders(self) -> bool:
-        """Whether an F test tells the passes apart: the pace wandered."""
+        """Whether an F test distinguishes the passes: the pace drifted."""
         degrees = self.own.total.degrees
         if self.passes < 2 or not degrees or not self.own.total.squares:
             return False
@@ -297,10 +297,10 @@ def pool_scatter(own: Scatter, history: Scatter) -> Scatter:
     """Return the scatter of a sweep with that of earlier sweeps.
 
     Earlier sweeps have at most :data:`MAX_HISTORY_DEGREES` degrees of
-    freedom, not more than the sweep, and none if an F test tells their
-    variance from that of the sweep. They never reduce the variance. If
-    earlier sweeps scattered less than this one, an F test seldom detects it
-    with so few clusters, and the interval would be too narrow.
+    freedom, not more than the sweep, and none if an F test
+    distinguishes their variance from that of the sweep. They never reduce the
+    variance. If earlier sweeps scattered less than this one, an F test seldom
+    detects it with so few clusters, and the interval would be too narrow.
 
     :param own: residuals of the sweep.
     :param history: residuals of earlier sweeps.

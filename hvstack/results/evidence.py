@@ -147,7 +147,7 @@ def verify_evidence(
     if len({record.kind for record in used_records}) < 2:
         raise errors.InputError(
             f"Cannot check the evidence of flavor '{name}' "
-            f"({source_location}): this directory does not contain the runs "
+            f'({source_location}): this directory does not contain the runs '
             f"and the baseline of sweep '{sweep}'. Set --records to the "
             'directory that contains them.'
         )
@@ -180,7 +180,7 @@ def verify_evidence(
 
 
 def _compute_figures(records: Iterable[RunRecord]) -> dict[str, Any]:
-    """Return what these records alone tell.
+    """Return the evidence that follows from these records alone.
 
     The interval is not among it: its variance is that of the whole sweep.
     """

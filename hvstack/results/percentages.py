@@ -87,7 +87,7 @@ def correct_rates(
     """Return the rates of a sweep, corrected for passes and drift.
 
     A significant drift of bare metal corrects the differences of the start
-    times within a pass; the effects of the passes contain the rest.
+    times within a pass; the effects of the passes contain the remainder.
 
     :param clusters: clusters of the sweep.
     :param history: residuals of earlier sweeps; None without them.

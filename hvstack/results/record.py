@@ -145,9 +145,10 @@ def read_usable(
         record = _verify_record(data, str(path), policy)
         if not f'-{path.name}'.endswith(f'-{record.id}.json'):
             raise errors.InputError(
-                f"{path}: the name does not end with the record's id, "
-                f'{record.id}: it is a copy, or was renamed. Restore its name '
-                'or move it away'
+                f"Cannot use the record ({path}): the file's name does not "
+                f"end with the record's id, {record.id}, because it is a copy "
+                'or was renamed. Restore its name, or move it to another '
+                'directory.'
             )
     except errors.InputError as exc:
         return InvalidRecord(str(exc), sweep)
@@ -208,12 +209,14 @@ def _verify_record(
         selfcheck.check_text(canonical)
     except (ValueError, OverflowError, RecursionError) as exc:
         raise errors.InputError(
-            f'{source}: no run record ({exc}), move it away'
+            f'Cannot read the record ({source}): it is not a run record: '
+            f'{exc}. Move it to another directory.'
         ) from exc
     if record.digest != hashlib.sha256(canonical.encode()).hexdigest():
         raise errors.InputError(
-            f"{source}: 'digest' does not fit the content, the record was "
-            'edited: restore it or move it away'
+            f"Cannot use the record ({source}): 'digest' does not match the "
+            'content, because the record was edited. Restore it, or move it '
+            'to another directory.'
         )
     try:
         unverified = policy.assess(signing.RECORD, canonical, record.signature)
@@ -223,8 +226,8 @@ def _verify_record(
     if contradiction:
         name, reason = contradiction
         raise errors.InputError(
-            f"{source}: the record contradicts itself: '{name}' {reason}. "
-            'Move it away'
+            f'Cannot use the record ({source}): it contradicts itself: '
+            f"'{name}' {reason}. Move it to another directory."
         )
     return replace(record, unverified=unverified) if unverified else record
 

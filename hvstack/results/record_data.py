@@ -392,7 +392,8 @@ def from_document(data: Json, source: str) -> RunRecord:
 
     def build_error(name: str, problem: str) -> errors.InputError:
         return errors.InputError(
-            f"{source}: '{name}' {problem}, move it away or restore it"
+            f"Cannot read the record ({source}): '{name}' {problem}. Restore "
+            'the record, or move it to another directory.'
         )
 
     if not isinstance(data, dict):

@@ -97,7 +97,7 @@ def check_text(canonical: str) -> None:
 def contradictions(
     record: 'RunRecord', now: datetime | None = None
 ) -> Iterator[Contradiction]:
-    """Yield what in a record contradicts the rest of the record.
+    """Yield the fields of a record that contradict other fields.
 
     :param now: the present; None asks the clock.
     """

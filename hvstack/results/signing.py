@@ -278,8 +278,8 @@ class Policy:
                 key = verify(subject, content, signature)
             except ValueError as exc:
                 raise ValueError(
-                    f'has a signature that {exc}: it was edited. Restore it '
-                    'or move it away'
+                    f'has a signature that {exc}: it was edited. Restore '
+                    'it, or move it to another directory'
                 ) from None
             if key.text in self.revoked:
                 raise ValueError(

@@ -14,7 +14,7 @@ def save_skip(records: Path, sweep: str, name: str, reason: str) -> None:
     """Write down that a configuration was skipped.
 
     :param records: directory of the run records.
-    :param name: of the configuration, for a person.
+    :param name: name of the configuration in messages.
     :raises hvstack.errors.InputError: what is there is not an hvstack file.
     :raises hvstack.errors.MissingPrerequisiteError: no room, no rights.
     """

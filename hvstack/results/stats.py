@@ -35,7 +35,7 @@ from hvstack.results.quantiles import compute_t_quantile
 #: has a single degree of freedom.
 DRIFT_RUNS = 4
 #: An interval that is within this distance from 100, in points, shows that
-#: there is no difference; a wider one does not tell.
+#: the rates do not differ; a wider one does not show it.
 EQUIVALENCE_POINTS = 3.0
 
 

@@ -301,7 +301,7 @@ def compute_bounds(
 
 
 def summarize(telemetry: Telemetry) -> JsonObject:
-    """Return what a record keeps: sums by phase and by node.
+    """Return the summary for a record: sums by phase and by node.
 
     ``cpu``, ``steal`` and ``throttled`` are CPU seconds, the others bytes;
     network bytes are without headers, sums are of the workers. ``rx_least``
@@ -440,7 +440,7 @@ def _sum_known(values: Iterable[float | None]) -> float | None:
 
 
 def save(telemetry: Telemetry, records_dir: Path, run_id: str) -> JsonObject:
-    """Write a run's telemetry, and return what its record keeps.
+    """Write a run's telemetry, and return the summary for its record.
 
     :param records_dir: of the records.
     :raises OSError: no room, no rights.

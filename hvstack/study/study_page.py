@@ -54,7 +54,7 @@ def format_text(report: StudyReport) -> str:
 
 
 def format_evidence(result: ClaimResult) -> str:
-    """Return what a verdict is based on."""
+    """Return the basis of a verdict as text."""
     claim = result.claim
     parts = [
         format_subject(claim),

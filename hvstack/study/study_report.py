@@ -113,7 +113,7 @@ class ClaimResult:
     :param verdict: one of :data:`hvstack.study.verdicts.VERDICTS`.
     :param percent: rate of the variant in percent of the other one; None
         without a comparison.
-    :param reason: why there is no comparison; empty with one.
+    :param reason: why a comparison is not possible; empty if it is.
     :param measured: value of another measure as text; empty without any.
     :param published: number of the paper as text; empty without any.
     """

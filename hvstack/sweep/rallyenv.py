@@ -108,8 +108,9 @@ def check_database(output: str) -> None:
         )
     if 'malformed' in output or 'not a database' in output:
         raise errors.MissingPrerequisiteError(
-            f"Rally's database{where} is broken: move it away, a new one is "
-            'made; all results are in the run records'
+            f"Cannot read Rally's database{where}: it is damaged. Move it to "
+            'another directory. Rally then creates a new database; all '
+            'results are in the run records.'
         )
 
 

@@ -231,7 +231,7 @@ class ClusterTest(MemberTest):
 
     @classmethod
     def list_resources(cls) -> dict[str, list[str]]:
-        """Return what the member's project has, by kind."""
+        """Return the resources of the member's project by kind."""
         manager = cls.os_primary
         groups_client = manager.security_groups_client
         project = {'project_id': cls.project}
@@ -265,7 +265,7 @@ class ClusterTest(MemberTest):
         return resources
 
     def new_resources(self, before: dict[str, Any]) -> dict[str, list[str]]:
-        """Return what the project has beside what it had, by kind."""
+        """Return the additional resources of the project by kind."""
         return {
             resource_type: sorted(set(names) - set(before[resource_type]))
             for resource_type, names in self.list_resources().items()

@@ -40,7 +40,7 @@ class ClusterVolumesTest(ClusterTest):
         if any(ids.values()):
             if not CONF.service_available.cinder:
                 self.skip_unchecked(
-                    'workers have volumes, but there is no Cinder'
+                    'workers have volumes, but the cloud has no Cinder'
                 )
             client = self.os_primary.volumes_client_latest
             types = {

@@ -220,7 +220,7 @@ class PhaseRunner:
         return self._count_maps(phase) + self._count_reduces(phase)
 
     def _job_memory(self, phase: str) -> tuple[str, str]:
-        """Return what a large job needs more memory for.
+        """Return the settings that give a large job more memory.
 
         :returns: assignment of a variable for its client, and options for its
             ApplicationMaster.

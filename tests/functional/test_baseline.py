@@ -41,7 +41,7 @@ class BaselineTest(testtools.TestCase):
         self.addCleanup(self.cloud.close)
 
     def states(self) -> dict[str, Any]:
-        """Return what Nova says of each host's compute service."""
+        """Return the state of each host's compute service in Nova."""
         names = {host.name for host in baseline_hosts.read()}
         return {
             service.host: service.state

@@ -66,7 +66,7 @@ class LabTest(testtools.TestCase):
         self.options = conf.load().cloud
 
     def list_resources(self) -> dict[str, set[str]]:
-        """Return what is on the cloud, by kind."""
+        """Return the resources on the cloud by kind."""
         return {
             'stacks': {
                 resource.name for resource in self.conn.orchestration.stacks()

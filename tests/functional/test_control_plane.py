@@ -45,7 +45,7 @@ class LabTest(testtools.TestCase):
 
 class IdentityTest(LabTest):
     def test_tokens_outlive_another_up(self) -> None:
-        """Services keep theirs; a password that is another is set anew."""
+        """Services keep their passwords; a different password is set again."""
         admin = identity.connect()
         member = identity.connect(identity.TENANT, identity.MEMBER)
         token = member.auth_token

@@ -34,7 +34,7 @@ class PublishTest(HostsTest):
                 self.cloud.compute.delete_flavor(flavor)
 
     def hvstack(self, *args: str) -> Any:
-        """Return what a command of ours prints as JSON."""
+        """Return the JSON output of an hvstack command."""
         done = processutils.run([HVSTACK, 'flavor', *args, '-f', 'json'])
         return json.loads(done.stdout)
 
@@ -56,7 +56,7 @@ class PublishTest(HostsTest):
         return dict(yaml.safe_load(self.path.read_text()))
 
     def show_flavor(self, name: str) -> dict[str, Any]:
-        """Return what OpenStack's own command shows of a flavor."""
+        """Return a flavor as the openstack command shows it."""
         done = processutils.run(
             [OPENSTACK, 'flavor', 'show', name, '-f', 'json']
         )

@@ -139,7 +139,7 @@ class HostsTest(GuestTest):
         self.assertEqual(public, reached)
 
     def service(self, name: str) -> str:
-        """Return what Nova says of a host."""
+        """Return the data of a host in Nova."""
         return nova.computes(self.cloud)[name]
 
 
@@ -250,7 +250,7 @@ class AgentsTest(HostsTest):
 
 class BareTest(HostsTest):
     def entry(self) -> dict[str, Any]:
-        """Return what the baseline's file says of the last host."""
+        """Return the entry of the last host in the baseline's file."""
         entries = json.loads(hosts.BASELINE.read_text())
         (host_entry,) = (e for e in entries if e['name'] == LAST)
         return dict(host_entry)
@@ -330,7 +330,7 @@ class BareTest(HostsTest):
         return [str(host.directory(LAST) / 'enter')]
 
     def hostname(self, name: str) -> str:
-        """Return what a host calls itself."""
+        """Return the host name that a host reports."""
         return host.enter(name, 'hostname').stdout.strip()
 
     def cpu_seconds(self, text: str) -> float:

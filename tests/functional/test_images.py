@@ -104,7 +104,7 @@ class GuestTest(testtools.TestCase):
         mark = '/run/hvstack/before'
         self.ssh(server, f'touch {mark}')
         self.cloud.compute.reboot_server(server, 'SOFT')
-        self.wait(server, f'[ -e {mark} ] || echo anew', 'anew')
+        self.wait(server, f'[ -e {mark} ] || echo blank', 'blank')
 
 
 class TinyTest(GuestTest):

@@ -37,7 +37,7 @@ class FillTest(HostsTest):
         (hypervisor,) = self.cloud.compute.get(
             '/os-hypervisors/detail',
             params={'hypervisor_hostname_pattern': HOST},
-            # The last one that tells what is used.
+            # The last microversion that reports the used resources.
             microversion='2.87',
         ).json()['hypervisors']
         return bool(hypervisor['vcpus_used'] == 0)

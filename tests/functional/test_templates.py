@@ -191,7 +191,7 @@ class TemplatesTest(MemberTest):
         }
         volumes = self.tenant.has_service('block-storage')
         for names in [*sorted(combined), *((name,) for name in sorted(alone))]:
-            # Heat does not take what there is no service for.
+            # Heat rejects resources whose service does not exist.
             if volumes or 'storage-ceph' not in names:
                 self.assertTrue(self.preview(names), names)
 

@@ -36,7 +36,7 @@ LOCKS = {
 
 
 def _find(*names: str) -> Any:
-    """Return what has the first of several names that exists.
+    """Return the attribute with the first of several names that exists.
 
     Names differ between releases, and each case runs on all of them.
 

@@ -31,7 +31,7 @@ class FileType:
         stands for its path, or ``call:NAME`` for functions of
         :mod:`tests.fuzz.calls`.
     :param form: ``json``, ``yaml``, ``ini`` or ``lines``.
-    :param seal: sets what depends on the rest of the document.
+    :param seal: sets the fields that depend on the other fields.
     :param offline: whether the readers end well with the valid document;
         they do not where they need a cloud.
     :param other_files: other files that the readers need, by path.

@@ -71,7 +71,7 @@ class Rules:
     :param required: fields whose removal is invalid.
     :param strict: prefixes of mappings that refuse unknown keys; ``''`` is
         the top.
-    :param bounded: numbers of which 10**9 or more make no sense.
+    :param bounded: numbers of which 10**9 or more are not valid.
     :param texts: texts that are no number, so that a number is refused too.
     """
 
@@ -381,7 +381,7 @@ def _duplicated(text: bytes, form: str) -> bytes:
         len(lines[line]) - len(lines[line].lstrip(b'- ').lstrip())
     )
     key = lines[line].lstrip(b'- ').split(b':')[0]
-    # Behind a value that goes on in the next lines, the copy comes first.
+    # If a value continues in the next lines, the copy comes first.
     if lines[line].lstrip().startswith(b'- '):
         lines[line] = lines[line].replace(
             b'- ' + key, b'- ' + key + b': 1\n' + indent + key, 1

@@ -48,7 +48,7 @@ CONFIGURATIONS = (
     *('i1-ceph', 'i2-ceph', 'i4-dedicated-ceph', 'i2-pinned', 'i4-pinned'),
 )
 ROLES = ('controller', 'namenode', 'resourcemanager')
-#: A text of so many words is wording, see :func:`_without_words`.
+#: Minimum number of words of a sentence, see :func:`_without_words`.
 SENTENCE_WORDS = 3
 _NUMBER = re.compile(r'(?<![\w.])\d+(?:\.\d+)?(?![\w])')
 
@@ -258,7 +258,7 @@ def _shapes(host: str) -> tuple[str, ...]:
 
 
 def _changes(first: Any, other: Any) -> Any:
-    """Return what differs from another environment; None is what it lacks."""
+    """Return the differences of another environment; None if it has no key."""
     if not isinstance(first, dict) or not isinstance(other, dict):
         return other
     return {

@@ -130,7 +130,7 @@ class BigLabTest(LabTest):
         return int(state['NumLiveDataNodes'])
 
     def fsck(self, cluster: StackCluster, path: str = '/') -> str:
-        """Return what fsck says of a path."""
+        """Return the output of fsck for a path."""
         return cluster.gateway.run(f'hdfs fsck {path}', check=False).stdout
 
     def whole(self, cluster: StackCluster, path: str = '/') -> bool:

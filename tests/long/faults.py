@@ -89,7 +89,7 @@ class Proxy:
         self._server.server_close()
 
     def fault_of(self, method: str, path: str) -> str:
-        """Return what happens to a request; an empty text is nothing."""
+        """Return the fault of a request; an empty text is no fault."""
         part = self._part.removesuffix('$')
         is_hit = path.endswith(part) if part != self._part else part in path
         if not self._fault or method != self._method or not is_hit:

@@ -39,7 +39,7 @@ def sort(
     # It has a line for each record that is not in its place.
     test.assertEqual(1, len(report.strip().splitlines()), report)
     test.assertTrue(report.startswith('checksum'), report)
-    # Beside them is the list of partitions.
+    # Next to them is the list of partitions.
     parts = cluster.gateway.run("hdfs dfs -du '/out/part-r-*'").stdout
     sizes = [int(line.split()[0]) for line in parts.splitlines()]
     test.assertEqual(rows * _ROW_BYTES, sum(sizes))

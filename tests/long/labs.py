@@ -36,7 +36,7 @@ def change(
 
 
 def fake_hosts(test: testtools.TestCase, count: int) -> None:
-    """Have so many hosts without guests, as vsphere6's."""
+    """Have a number of hosts without guests, such as those of vsphere6."""
     reported = fake.from_profile(host_profiles.load('vsphere6'), 'dedicated')
     change(test, {'fake_profile': reported}, fake_hosts=count)
 

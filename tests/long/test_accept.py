@@ -119,7 +119,7 @@ class AcceptTest(HostsTest):
         return report
 
     def list_leftovers(self) -> list[str]:
-        """Return what tests made and did not delete."""
+        """Return the resources that tests created and did not delete."""
         cloud = self.cloud
         resources = [
             *cloud.identity.projects(),
@@ -328,7 +328,7 @@ class InterruptedTest(AcceptTest):
         self.assertEqual([], self.list_leftovers())
 
     def test_kill_of_the_command_alone(self) -> None:
-        """Its tests go on: nobody else begins, and a clean-up ends them."""
+        """Its tests continue: no other starts, and a clean-up ends them."""
         self.publish()
         self.addCleanup(
             processutils.run,
@@ -448,7 +448,7 @@ class ClusterTest(AcceptTest):
         self.on(
             controller,
             f'cp {table} {table}.good; '
-            f"sed -i '/^{address} /s,/[^ /]*$,/ng-of-nobody,' {table}",
+            f"sed -i '/^{address} /s,/[^ /]*$,/ng-unknown,' {table}",
         )
         self.assertEqual({'test_topology'}, self.failed())
         self.on(controller, f'mv {table}.good {table}')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests and answers that are lost: nothing stays, nothing comes twice.
+"""Requests and answers that are lost: nothing stays, nothing is duplicated.
 
 Each case loses a request, or its answer, of one change, and then does what
 the next command does: it undoes what the journal has. Afterwards the cloud is
@@ -132,7 +132,7 @@ class ApiFaultsTest(testtools.TestCase):
                 self.cloud.image.delete_image(image)
 
     def state(self) -> dict[str, list[str]]:
-        """Return what the cloud has, by kind."""
+        """Return the resources of the cloud by kind."""
         providers = placement.providers(self.cloud)
         return {
             'flavors': sorted(
@@ -304,7 +304,7 @@ class ApiFaultsTest(testtools.TestCase):
         self.finish()
 
     def undone(self, operation: Callable[[], object]) -> Callable[[], object]:
-        """Return what does something and undoes it."""
+        """Return a function that runs an operation and undoes it."""
 
         def do() -> None:
             operation()

@@ -75,7 +75,7 @@ class CredentialsTest(testtools.TestCase):
         )
 
     def state(self, conn: Connection) -> dict[str, Any]:
-        """Return what hvstack changes on the cloud."""
+        """Return the resources of the cloud that hvstack changes."""
         providers = placement.providers(conn)
         return {
             'flavors': sorted(

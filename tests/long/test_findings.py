@@ -95,7 +95,7 @@ class FindingsTest(testtools.TestCase):
             self.skipTest('needs the lab (make test-long)')
 
     def collect_evidence(self) -> dict[str, str]:
-        """Run once, and return what is found, evidence by title."""
+        """Run once, and return the evidence of the findings by title."""
         run_result = tpcxhs.run(self.cluster, WORK, interval=2)
         self.assertEqual('', run_result.reason)
         run_record = run_result.to_record(RunId('s', parse('i2'), 0))

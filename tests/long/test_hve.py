@@ -21,7 +21,7 @@ FILES = 10
 #: Three blocks a file.
 BLOCK_BYTES = 1024 * 1024
 BLOCKS = 3 * FILES
-#: Pairs of hosts, drawn at random beside the one that lost data without HVE.
+#: Number of random pairs of hosts besides the pair that lost data without HVE.
 PAIRS = 2
 #: A copy whose target has lost its power is tried again after 300 s
 #: (dfs.namenode.reconstruction.pending.timeout-sec), inspected every 300 s:

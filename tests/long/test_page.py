@@ -33,7 +33,7 @@ CHROMIUM = (
 
 
 #: Who starts what Chromium fetches for itself.
-NOBODY = 'not an origin'
+NO_ORIGIN = 'not an origin'
 
 
 class BrowserTest(testtools.TestCase):
@@ -66,7 +66,7 @@ class BrowserTest(testtools.TestCase):
         fetched = [
             event['params']['url']
             for event in json.loads(log.read_text())['events']
-            if event.get('params', {}).get('initiator', NOBODY) != NOBODY
+            if event.get('params', {}).get('initiator', NO_ORIGIN) != NO_ORIGIN
             and not event['params']['url'].startswith(('file:', 'data:'))
         ]
         return done.stdout, console, fetched

@@ -42,13 +42,13 @@ class ReadinessTest(templates.MemberTest):
                 address=client['address'],
                 role='gateway',
             )
-            # It tells Heat nothing, having no daemons.
+            # It reports nothing to Heat, because it has no daemons.
             processutils.wait_for(
                 lambda: not gateway.run('true', check=False).returncode,
                 'the gateway to answer',
                 timeout=120,
             )
-            # At once: nobody waits for daemons any more.
+            # At once: no process waits for daemons any more.
             report = gateway.run('hdfs dfsadmin -report').stdout
             self.assertIn('Live datanodes (1)', report)
             nodes = gateway.run('yarn node -list').stdout
@@ -60,7 +60,7 @@ class ReadinessTest(templates.MemberTest):
         self.assertEqual([], list(self.tenant.compute.servers()))
 
     def check_signals(self, outputs: dict[str, Any]) -> None:
-        """Each node with daemons has said so, and nobody shows the URL."""
+        """Each node with daemons reported them, and no output has the URL."""
         (stack,) = self.tenant.orchestration.stacks(name=NAME)
 
         def fetch(path: str) -> Any:

@@ -197,7 +197,7 @@ class SSHBaselineTest(testtools.TestCase):
         self.assertTrue(counts['member'])
         self.assertEqual(0, counts['stranger'])
         self.assertEqual([], self.tables())
-        # Given back: nothing of it runs or is mounted.
+        # Released: no process of it runs, no disk is mounted.
         for host in self.hosts:
             mounts = processutils.run(
                 [*host.enter, 'grep', 'hvstack-bare', '/proc/mounts'],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small sweep that is killed, and goes on from its records alone."""
+"""A small sweep that is killed, and resumes from its records alone."""
 
 import signal
 import subprocess

@@ -139,7 +139,7 @@ class SweepKillsTest(SweepCase):
             self.command.process.wait()
 
     def snapshot(self) -> dict[str, list[str]]:
-        """Return what a sweep must leave as it was, by kind."""
+        """Return the resources that a sweep must not change, by kind."""
         compute = self.cloud.compute
         providers = placement.providers(self.cloud)
         content = placement.get(self.cloud, '/resource_providers')
@@ -328,7 +328,7 @@ class SweepKillsTest(SweepCase):
     def recovered(
         self, command: _Command, signum: signal.Signals
     ) -> list[str]:
-        """Return what the next command undid.
+        """Return the changes that the next command undid.
 
         After SIGHUP, the command itself has undone everything.
         """
@@ -349,7 +349,7 @@ class SweepKillsTest(SweepCase):
         ]
 
     def differences(self) -> list[str]:
-        """Return what is not as it was before the sweep."""
+        """Return the resources that differ from those before the sweep."""
         after = self.snapshot()
         changed = [
             f'{name}: {self.before[name]} before, {after[name]} after'

@@ -51,7 +51,7 @@ class Machine:
         self.marks = self.work_dir / 'stages.json'
 
     def stages(self) -> dict[str, Callable[[], None]]:
-        """Return what is done, in order, by name."""
+        """Return the stages in their order by name."""
         stages = {
             'system': self.disk.build_system,
             'software': self.disk.build_software,

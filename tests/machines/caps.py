@@ -184,7 +184,7 @@ class Caps:
             f'status {status}, {killed} killed because of the cap',
         )
         self.check(
-            'the rest of the host survives',
+            'the other processes of the host survive',
             self.processes[0].poll() is None,
             f'{len(cgroups.members(HOST))} processes',
         )

@@ -74,7 +74,7 @@ def cpu_seconds(path: Path) -> float:
 
 
 def check(size: sizes.HostSize) -> list[str]:
-    """Check a running host; return what failed."""
+    """Check a running host; return the failed checks."""
     failed = []
 
     def result(title: str, passed: bool, detail: object) -> None:

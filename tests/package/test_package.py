@@ -33,7 +33,7 @@ TOP = Path(__file__).parents[2]
 PYTHON = Path('/usr/bin/python3')
 UV = Path(sys.executable).with_name('uv')
 #: Debian's user without rights; where tests run without root, their user.
-NOBODY = 65534
+UNPRIVILEGED_ID = 65534
 #: Settings of pip, uv and the network that a throw-away home needs, too.
 PASSED = (
     'PIP_',
@@ -79,7 +79,7 @@ def home(name: str) -> Path:
     path = scratch() / name
     path.mkdir(mode=0o700)
     if os.geteuid() == 0:
-        os.chown(path, NOBODY, NOBODY)
+        os.chown(path, UNPRIVILEGED_ID, UNPRIVILEGED_ID)
     return path
 
 
@@ -94,7 +94,11 @@ def run(
     """
     command = [os.fspath(word) for word in argv]
     if os.geteuid() == 0:
-        ids = (f'--reuid={NOBODY}', f'--regid={NOBODY}', '--clear-groups')
+        ids = (
+            f'--reuid={UNPRIVILEGED_ID}',
+            f'--regid={UNPRIVILEGED_ID}',
+            '--clear-groups',
+        )
         command = ['setpriv', *ids, '--', *command]
     passed = {k: v for k, v in os.environ.items() if k.startswith(PASSED)}
     return subprocess.run(
@@ -119,7 +123,7 @@ def run(
 def must_run(
     directory: Path, *argv: str | os.PathLike[str], **env: str
 ) -> str:
-    """Run a program as :func:`run` does; return what it wrote.
+    """Run a program as :func:`run` does; return its output.
 
     :raises AssertionError: its exit status is not 0.
     """
@@ -133,7 +137,7 @@ def must_run(
 
 
 def git(*args: str | os.PathLike[str], cwd: Path = TOP) -> bytes:
-    """Return what git prints.
+    """Return the output of git.
 
     The clone may belong to another user than the one who runs the tests.
     """

@@ -103,7 +103,7 @@ class ReferenceTest(testtools.TestCase):
         spec.loader.exec_module(self.extension)
 
     def lines(self, name: str, *arguments: str) -> str:
-        """Return what a directive writes."""
+        """Return the output of a directive."""
         directive = getattr(self.extension, name)
         instance = directive.__new__(directive)
         instance.arguments = list(arguments)

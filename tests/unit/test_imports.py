@@ -34,7 +34,7 @@ MAY_IMPORT_LAB = {'lab', 'cli'}
 
 
 def imported(path: Path) -> Iterator[str]:
-    """Yield the dotted names of ours that a module imports."""
+    """Yield the dotted names of hvstack that a module imports."""
     for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

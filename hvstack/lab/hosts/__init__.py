@@ -290,13 +290,13 @@ def write_baseline(hosts: list[HostSize]) -> None:
 def find(name: str) -> HostSize:
     """Return a host of the lab's by name.
 
-    :raises hvstack.errors.InputError: there is none of that name.
+    :raises hvstack.errors.InputError: the host does not exist.
     """
     hosts = planned(settings.load() or LabSettings())
     for size in hosts:
         if size.name == name:
             return size
     raise errors.InputError(
-        f"there is no lab host '{name}': choose one of "
-        f'{", ".join(size.name for size in hosts)}'
+        f"Cannot find lab host '{name}': the lab does not have this host. "
+        f'Choose one of {", ".join(size.name for size in hosts)}.'
     )

@@ -28,7 +28,7 @@ def prepare(name: str, image: Path | None = None) -> None:
 
     :param image: an ext4 image; that of the built Hadoop image by default.
     :raises hvstack.errors.BusyError: guests run on the host.
-    :raises hvstack.errors.MissingPrerequisiteError: there is no image.
+    :raises hvstack.errors.MissingPrerequisiteError: no image exists.
     """
     size = find(name)
     if host.is_bare(name) and _mounted(name):
@@ -43,7 +43,8 @@ def prepare(name: str, image: Path | None = None) -> None:
         built = images.find('hadoop')
         if built is None:
             raise errors.MissingPrerequisiteError(
-                "there is no Hadoop image: run 'hvstack image build hadoop'"
+                'Cannot start the host: no Hadoop image exists. Run '
+                "'hvstack image build hadoop'."
             )
         image = built.outputs['lxc']
     # Whoever asked is the parent of this program: hosts of one that is gone

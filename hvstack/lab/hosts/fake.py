@@ -65,7 +65,7 @@ def install() -> None:
 def from_profile(
     profile: HostProfile, cpu_policy: str = 'dedicated'
 ) -> dict[str, Any]:
-    """Return what a fake host of a host profile is to report.
+    """Return the resources that a fake host of a host profile reports.
 
     :param cpu_policy: ``dedicated`` gives all CPUs to guests that ask for
         their own, and their memory as 2 MiB pages if the profile has
@@ -100,7 +100,7 @@ def from_profile(
 
 
 def names(count: int) -> list[str]:
-    """Return the names of so many fake hosts."""
+    """Return the names of a number of fake hosts."""
     return [f'{PREFIX}{index}' for index in range(1, count + 1)]
 
 

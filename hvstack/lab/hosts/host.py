@@ -150,7 +150,7 @@ def configure(host: HostSize, options: dict[str, Any]) -> set[str]:
     """Write a host's files.
 
     :param options: ``dedicated``: CPUs by host name, as Nova writes sets of
-        them, that are given to guests for themselves; the rest is shared.
+        them, that are dedicated to guests; the other CPUs are shared.
     :returns: the agents that read another file than before, so that they
         must be started again.
     """

@@ -22,7 +22,7 @@ _GREETING = b'Linux version'
 
 
 def load_answer() -> bool | None:
-    """Return what was found since the machine booted, if it was tried."""
+    """Return the result since the machine booted, None without a trial."""
     if not _DEVICE.exists():
         return False
     record = jsonfile.load_if_whole(_ANSWER)

@@ -34,13 +34,13 @@ _INSTANCES = (1, 2, 4)
 WORKER_TRAIT = 'CUSTOM_HVSTACK_LAB_WORKER'
 CONTROLLER_TRAIT = 'CUSTOM_HVSTACK_LAB_CONTROLLER'
 
-#: MiB of the machine for the control plane, and for page cache beside the
+#: MiB of the machine for the control plane, and for page cache outside the
 #: hosts' caps: with few hosts a run's data should not press on them.
 _CONTROL_MIB = 4096
 _CACHE_MIB = 4864
 _CACHE_MANY_MIB = 2048
 #: MiB of a host for its agents: 290 to 330 PSS were measured, with guests;
-#: the rest is for what the kernel charges to the host beside them (page
+#: the remainder is for what the kernel charges to the host otherwise (page
 #: tables, sockets' and Open vSwitch's buffers, images on their way to disks).
 RESERVED_MIB = 768
 #: Enough for tiny guests; one with five JVMs threw 64 MiB away every seven
@@ -54,7 +54,7 @@ _EMULATED_GUESTS = 2
 #: Whole disks of a worker's host: those of Ceph's that its guests can have
 #: volumes on, which are two at least for I = 2.
 _DISKS = HostDisks(count=2, size_gb=2, rotational=False)
-#: Room for four guests of 1152 MiB, Hadoop's least, beside the agents.
+#: Room for four guests of 1152 MiB, Hadoop's least, and for the agents.
 _LARGEST_MIB = 5376
 _SMALLEST_MIB = 1536
 _STEP_MIB = 256
@@ -81,7 +81,7 @@ class HostSize:
     :param backend: compute backend, ``lxc``, ``qemu`` or ``kvm``.
     :param zone: availability zone, or an empty string for Nova's own.
     :param tb_cache_mib: MiB of translated code that QEMU keeps for each
-        guest of emulated CPUs, beside the guest's own memory (Nova's
+        guest of emulated CPUs, in addition to the guest's memory (Nova's
         ``[libvirt] tb_cache_size``).
     """
 
@@ -176,8 +176,9 @@ def plan(
         )
     if min(first, each) < _SMALLEST_MIB:
         raise errors.MissingPrerequisiteError(
-            f'{count} hosts of {_SMALLEST_MIB} MiB do not fit beside the '
-            f'control plane in {memory} MiB of memory: take fewer with --hosts'
+            f'Cannot place {count} hosts of {_SMALLEST_MIB} MiB: they do not '
+            f'fit into {memory} MiB of memory together with the control '
+            'plane. Use a smaller number of --hosts.'
         )
     control = cores * _CONTROLLER_SHARE
     worker_cores = cores * _SHARE - control
@@ -346,7 +347,7 @@ def write_catalogues(every: Iterable[HostProfile]) -> None:
 
 
 def _fitting(host_profile: HostProfile) -> list[Configuration]:
-    """Return what a lab's hosts can be cut into, over-subscribed by none."""
+    """Return the instances per host that do not oversubscribe the host."""
     good = []
     for count in _INSTANCES:
         try:

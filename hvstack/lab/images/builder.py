@@ -23,7 +23,7 @@ from hvstack.progress import Progress
 
 #: Programs that building takes, by the Debian package that has them.
 TOOLS = ('mmdebstrap', 'debian-archive-keyring', 'e2fsprogs', 'busybox-static')
-#: What is needed beside them for one part only.
+#: Additional programs that one part of the images needs.
 MAVEN = ('maven', 'default-jre-headless')
 QEMU = ('qemu-utils',)
 #: All that building any image may install.
@@ -60,8 +60,8 @@ def build(
     for output in outputs:
         if output not in store.OUTPUTS:
             raise errors.InputError(
-                f"there is no output '{output}', choose one of "
-                f'{", ".join(store.OUTPUTS)}'
+                f"Cannot build output '{output}': it does not exist. Choose "
+                f'one of {", ".join(store.OUTPUTS)}.'
             )
     if recipe.hadoop:
         _choose(tarball, maven)

@@ -90,7 +90,7 @@ def write_boot(disk: Path, first: bytes, core: bytes, *, sectors: int) -> None:
     """Write boot loader and partition table of a disk with one partition.
 
     :param first: the boot loader's first sector, its code alone is taken.
-    :param core: the rest of the boot loader.
+    :param core: second part of the boot loader.
     :param sectors: size of the partition.
     :raises hvstack.errors.HVStackError: the boot loader is too long.
     """

@@ -124,14 +124,14 @@ RECIPES = {
 def recipe(name: str) -> Recipe:
     """Return the recipe of that name.
 
-    :raises hvstack.errors.InputError: there is none.
+    :raises hvstack.errors.InputError: the image does not exist.
     """
     try:
         return RECIPES[name]
     except KeyError:
         raise errors.InputError(
-            f"there is no guest image '{name}', choose one of "
-            f'{", ".join(sorted(RECIPES))}'
+            f"Cannot find guest image '{name}': it does not exist. Choose "
+            f'one of {", ".join(sorted(RECIPES))}.'
         ) from None
 
 

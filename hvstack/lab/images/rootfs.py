@@ -123,7 +123,7 @@ def overlay(root: Path, name: str) -> None:
 def finish(root: Path, recipe: recipes.Recipe, identity: object) -> None:
     """Lay a recipe's own files over its packages.
 
-    :param identity: what the image tells about itself, as JSON, in
+    :param identity: description of the image, as JSON, in
         ``/etc/hvstack/image.json``.
     """
     merge_usr(root)

@@ -91,8 +91,8 @@ os_find() {
     done
 }
 
-# Sets $DATA_DISKS where there is no table, once there are as many disks as
-# $DISKS says: volumes are attached after the machine has begun to boot.
+# Sets $DATA_DISKS if the disk table does not exist, as soon as the node has the
+# number of disks in $DISKS: volumes are attached while the machine boots.
 os_wait() {
     if [ -n "${DISK_TABLE:-}${SHARED_KERNEL:-}" ] || os_container; then
         return 0
@@ -111,8 +111,8 @@ os_wait() {
 
 # os_disks FILE-SYSTEM OPTIONS MOUNT-OPTIONS, for the disks in $DATA_DISKS.
 # One that holds anything keeps it, since this runs at every boot; the label
-# tells of the profile that made a file system. An ephemeral disk comes with
-# Nova's file system, which nobody has used yet.
+# names the profile that made a file system. An ephemeral disk comes with a
+# file system of Nova, which contains no data yet.
 os_disks() {
     if [ -z "${DATA_DISKS:-}" ]; then
         [ -z "$1" ] || os_not_set "mkfs.$1" "$2" 'the node has one root disk'

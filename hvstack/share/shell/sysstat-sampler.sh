@@ -7,5 +7,5 @@ cd "$(dirname "$0")" || exit 1
 for one in /usr/lib/sysstat /usr/lib64/sa /usr/lib/sa; do
     [ ! -x "$one/sadc" ] || exec "$one/sadc" -S DISK "$1" "$2" sa
 done
-echo "there is no sysstat" >&2
+echo "Cannot sample: sysstat is not installed. Install sysstat." >&2
 exit 1

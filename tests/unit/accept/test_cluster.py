@@ -95,7 +95,7 @@ class VolumesTest(testtools.TestCase):
         admin: bool = True,
         backends: str = 'slot-1:one,slot-2:two',
     ) -> tuple[list[str], str]:
-        """Return what is bad, and why the test ended if it did."""
+        """Return the failed checks, and the reason if the test ended early."""
         configure(
             self,
             {
@@ -169,7 +169,7 @@ class VolumesTest(testtools.TestCase):
         test.project = 'p'
         test.get_client_manager = lambda **_: manager
         test.stack = {
-            # As Heat tells them.
+            # In the form that Heat reports.
             'parameters': {
                 name: str(parameter) for name, parameter in parameters.items()
             },

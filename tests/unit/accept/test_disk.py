@@ -26,7 +26,7 @@ class PowerCycleTest(testtools.TestCase):
     """What is judged once Nova says that a guest was rebooted."""
 
     def cycle(self, boot_id: str, start: int, text: str = 'x') -> list[str]:
-        """Return what is bad.
+        """Return the failed checks.
 
         :param boot_id: of the guest afterwards, ``1`` before.
         :param start: when its PID 1 was started afterwards, 7 before.

@@ -82,7 +82,7 @@ class OperatorTest(testtools.TestCase):
         return str(self.assertRaises(unittest.SkipTest, run))
 
     def bad(self, test: Any) -> list[str]:
-        """Return what is not as promised."""
+        """Return the subjects of the failed checks."""
         return [
             check.subject for check in test.check_results if not check.good
         ]
@@ -189,7 +189,7 @@ class OperatorTest(testtools.TestCase):
             delete_server=deleted.append,
         )
         reason = self.skip_reason(test.test_pins)
-        self.assertIn(f'no room for a guest of: {refused}', reason)
+        self.assertIn(f'no host has room for a guest of: {refused}', reason)
         self.assertEqual(['s0', 's1', 's2'], deleted)
         self.assertEqual(4, len(servers))
         self.assertIn(

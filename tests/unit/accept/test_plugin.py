@@ -75,12 +75,12 @@ MISSING: tuple[tuple[dict[str, Any], Any, str], ...] = (
     (
         {'hadoop': False},
         test_host_stop.HostStopTest,
-        'no Hadoop with two replicas',
+        'no cluster stores two replicas',
     ),
     (
         {'replication': 1},
         test_host_stop.HostStopTest,
-        'no Hadoop with two replicas',
+        'no cluster stores two replicas',
     ),
 )
 
@@ -89,7 +89,7 @@ class PluginTest(testtools.TestCase):
     """Reads tempest.conf as Tempest does."""
 
     def configure(self, **group: Any) -> None:
-        """Take a tempest.conf with these options of ours."""
+        """Use a tempest.conf with these options of hvstack."""
         services = {'cinder': group.pop('cinder', True)}
         configure(self, {'hvstack': group, 'service_available': services})
 

@@ -45,7 +45,7 @@ VCPU = {'total': 40, 'reserved': 0, 'allocation_ratio': 1.0}
 
 
 def bad(check_results: Sequence[CheckResult]) -> list[str]:
-    """Return what is not as promised."""
+    """Return the subjects of the failed checks."""
     return [check.subject for check in check_results if not check.good]
 
 
@@ -366,10 +366,10 @@ class PinsTest(testtools.TestCase):
         )
         self.assertEqual([], bad(check_results))
         self.assertEqual(
-            '1: there is no other to compare it with',
+            '1: no other guest exists for a comparison',
             check_results[0].observed,
         )
-        # Another flavor's, or nobody's of Nova.
+        # Of another flavor, or of no flavor in Nova.
         check_results = guest_checks.check_disjoint_cpus(
             'h', [first], [floating, other, first], {2, 3, 4}
         )

@@ -49,7 +49,7 @@ class RunTest(testtools.TestCase):
             )
 
     def stestr(self, run: str) -> str:
-        """Run tests by a stestr that does this; return what was shown."""
+        """Run tests by a substitute for stestr; return the output."""
         self.program.write_text(STESTR % run)
         self.program.chmod(stat.S_IRWXU)
         err = io.StringIO()

@@ -271,7 +271,7 @@ class CleanupTest(testtools.TestCase):
         return cloud
 
     def has(self, cloud: fake.FakeCloud, path: str, collection: str) -> None:
-        """Have one of ours, of another machine, of somebody else."""
+        """Have a project of hvstack, of another machine, of another user."""
         cloud.http.get(
             path,
             json={
@@ -350,7 +350,7 @@ class CleanupTest(testtools.TestCase):
     def stacks(
         self, cloud: fake.FakeCloud, tries: int, **fields: str
     ) -> list[str]:
-        """Have stacks, of which each is gone after so many tries."""
+        """Have stacks; each is deleted after its number of tries."""
         self.useFixture(
             fixtures.MonkeyPatch('hvstack.cloud.stacks._INTERVAL', 0)
         )
@@ -496,7 +496,7 @@ class HostLookTest(testtools.TestCase):
         error = self.assertRaises(
             errors.CloudError,
             host_inspection.read_threads,
-            *(access, 'h1', 'instance-of-nobody'),
+            *(access, 'h1', 'instance-unknown'),
         )
         self.assertIn('runs here', str(error))
         self.assertNotIsInstance(error, errors.HostAccessError)
@@ -583,7 +583,7 @@ class HostLookTest(testtools.TestCase):
         )
 
     def read(self, command: str, **files: str) -> dict[str, str]:
-        """Return what a nova-compute with this command line reads.
+        """Return the files that a nova-compute with this command line reads.
 
         :param command: ``{directory}`` stands for the directory of the files.
         :param files: text by name, ``__`` for a slash.
@@ -789,7 +789,7 @@ class PluginTest(testtools.TestCase):
             {'tenant', 'operator', 'host', 'host destructive'},
             self.chosen(destructive=True),
         )
-        self.assertEqual({'host'}, self.chosen(only='PinsTest|nobody'))
+        self.assertEqual({'host'}, self.chosen(only='PinsTest|unknown'))
 
     def test_entry_point_and_options(self) -> None:
         manager = TempestTestPluginManager()

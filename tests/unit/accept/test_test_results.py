@@ -48,7 +48,7 @@ class Stream:
         return self
 
     def read(self, *test_ids: str) -> list[AcceptanceTestResult]:
-        """Return what is made of it."""
+        """Return the results that the parser reads."""
         self.result.stopTestRun()
         return test_results.read_results(self.buffer.getvalue(), test_ids)
 

@@ -49,8 +49,8 @@ class RefusalTest(testtools.TestCase):
             )
 
     def test_unknown_host_profile(self) -> None:
-        message = self.refused('doctor', '--host', 'nobody')
-        self.assertIn("'nobody' is unknown", message)
+        message = self.refused('doctor', '--host', 'unknown-1')
+        self.assertIn("'unknown-1' is unknown", message)
 
     def test_bad_configuration(self) -> None:
         self.refused('doctor', '--host', 'vsan', '--configuration', 'x9')
@@ -109,7 +109,7 @@ class CloudTest(testtools.TestCase):
                 f'{url}/{resource}',
                 json={resource: [{'id': 'i1', 'name': 'provider'}]},
             )
-            http.get(f'{url}/{resource}/nobody', status_code=404)
+            http.get(f'{url}/{resource}/unknown-1', status_code=404)
         return cloud
 
 
@@ -136,7 +136,10 @@ class AcceptTest(CloudTest):
         for args, expected in (
             ((), 'no --catalogue'),
             (('--catalogue', '/nowhere'), '/nowhere: cannot be read'),
-            (('--catalogue', path, '--image', 'nobody'), "image 'nobody'"),
+            (
+                ('--catalogue', path, '--image', 'unknown-1'),
+                "image 'unknown-1'",
+            ),
             (('--catalogue', path, '--configuration', 'x9'), "'x9'"),
             (('--last',), 'no test was run'),
         ):
@@ -202,7 +205,7 @@ class AcceptTest(CloudTest):
         self.assertIn('--accounts FILE', message)
 
     def conf(self, cloud: fake.FakeCloud, *args: str) -> dict[str, str]:
-        """Return the options of ours in tempest.conf."""
+        """Return the options of hvstack in tempest.conf."""
         workspace = Workspace(self.directory / 'workspace')
         conn = cloud.connect()
         parsed_args = (

@@ -76,7 +76,7 @@ class HostsTest(testtools.TestCase):
     def confirm(
         self, answer: str, yes: bool = False, terminal: bool = True
     ) -> str:
-        """Return what is shown; errors are raised."""
+        """Return the output of the confirmation; errors are raised."""
         hosts = host_inventory.select_wiped(
             baseline_hosts.read(self.inventory), [f'w:{DISK}']
         )

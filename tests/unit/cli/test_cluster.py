@@ -286,7 +286,7 @@ class AfterTest(ClusterTest):
 
     def test_no_such_cluster(self) -> None:
         message = self.refused('delete', 'mine')
-        self.assertIn("no cluster 'mine' that was made here", message)
+        self.assertIn("Cannot find cluster 'mine'", message)
         self.assertIn("'hvstack cluster list'", message)
 
     def test_in_another_cloud(self) -> None:
@@ -621,7 +621,7 @@ class EnvironmentTest(ClusterTest):
         self.assertEqual(0, self.call(*args)[0])
         volume_types.pop()
         self.assertIn(
-            "no volume type 'disk-slot-2', only disk-slot-1",
+            "volume type 'disk-slot-2': Cinder has disk-slot-1.",
             self.refused(*args),
         )
 
@@ -629,7 +629,13 @@ class EnvironmentTest(ClusterTest):
         for part, *args in (
             ('Cannot place 31 workers', '--hosts', '8', '--workers', '31'),
             ('replication 4', '--hosts', '3', '--replication', '4'),
-            ("no flavor 'no'", '--hosts', '3', '--worker-flavor', 'no'),
+            (
+                "Cannot find flavor 'no'",
+                '--hosts',
+                '3',
+                '--worker-flavor',
+                'no',
+            ),
             ('--hosts is 0: give 1', '--hosts', '0'),
             ('is -1: give 0', '--hosts', '2', '--controller-slots', '-1'),
             ('--disks is 0: give 1', '--hosts', '2', '--disks', '0'),

@@ -49,7 +49,7 @@ class EnvTest(testtools.TestCase):
         self.useFixture(fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE'))
 
     def shell(self, script: str, *args: str) -> list[str]:
-        """Return what a shell prints after it has read the lines."""
+        """Return the output of a shell that has read the lines."""
         out, err = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(err):
             status = main(['lab', 'env', *args])

@@ -90,7 +90,7 @@ class Commands(testtools.TestCase):
         page = directory / 'page.html'
         status, out, _ = self.call(*args, '-f', 'html', '-o', str(page))
         self.assertEqual((0, ''), (status, out))
-        self.assertIn('No percentage', page.read_text())
+        self.assertIn('The report has no percentages', page.read_text())
         status, _, err = self.call(*args, '--sweep', 'c')
         self.assertEqual((2, 1), (status, err.count('\n')))
 

@@ -133,7 +133,7 @@ class SweepTest(testtools.TestCase):
     def test_run_skips_what_the_cloud_lacks(self) -> None:
         status, out, err = self.start('--values', 'storage=local,ceph')
         self.assertEqual(0, status, err)
-        self.assertIn('this cloud lacks ceph: there is no volume type', err)
+        self.assertIn('this cloud lacks ceph: Cannot find volume type', err)
         self.assertIn('skipped: i1-ceph: this cloud has no Ceph', err)
         self.assertEqual(
             {BARE_METAL, 'i1-c1-m1-local-shared-unpinned'}, set(self.ran)
@@ -186,8 +186,8 @@ class SweepTest(testtools.TestCase):
 
     def test_mistakes(self) -> None:
         for args, message in (
-            (('resume',), 'there is no sweep that is unfinished'),
-            (('show', 'mine'), "there is no sweep 'mine'"),
+            (('resume',), 'Cannot find an unfinished sweep'),
+            (('show', 'mine'), "Cannot find sweep 'mine'"),
         ):
             status, _, err = self.call(*args)
             self.assertEqual(2, status)

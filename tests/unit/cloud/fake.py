@@ -129,7 +129,7 @@ class FakeCloud(fixtures.Fixture):
         )
 
         self.http.get(f'{NOVA}/os-keypairs', json={'keypairs': []})
-        # The lease, which nobody else has.
+        # The lease, which no other process has.
         providers = f'{PLACEMENT}/resource_providers'
         self.http.post(providers, json={'generation': 0})
         self.http.delete(

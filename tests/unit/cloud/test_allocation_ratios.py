@@ -103,7 +103,7 @@ class RatiosTest(testtools.TestCase):
         )
         self.assertEqual({HOST: {'VCPU': 1.0, 'MEMORY_MB': 1.0}}, before)
         self.assertEqual(2.0, self.placement.ratio('VCPU'))
-        # The rest of the inventory stays as it was.
+        # The other fields of the inventory stay as they were.
         self.assertEqual(2, self.placement.inventories['VCPU']['total'])
         entry = journal.entries()[0]
         self.assertEqual(('ratio', 1.0), (entry.kind, entry.data['before']))

@@ -221,7 +221,7 @@ class PublishTest(testtools.TestCase):
         self.assertEqual(
             FLAVOR.description, self.nova.flavors[flavor_id]['description']
         )
-        # Nobody asked about access: it stays.
+        # No option changes the access: it stays.
         self.nova.access[flavor_id] = {'p7'}
         self.assertEqual([], self.publish(entry()))
         self.assertEqual({'p7'}, self.nova.access[flavor_id])
@@ -241,7 +241,7 @@ class PublishTest(testtools.TestCase):
         )
         self.assertEqual(set(), self.nova.access[old])
         self.assertEqual([], self.publish(larger))
-        # Nobody uses it any more.
+        # No server uses it any more.
         self.nova.used.clear()
         self.assertEqual([('delete', 'flavor')], self.publish(larger))
         self.assertNotIn(old, self.nova.flavors)

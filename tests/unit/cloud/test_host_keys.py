@@ -28,7 +28,7 @@ def node(index: int, letter: str = '', server: str = '') -> dict[str, str]:
 
 
 def block(letter: str) -> str:
-    """Return what cloud-init writes to a console."""
+    """Return the text that cloud-init writes to a console."""
     return (
         '-----BEGIN SSH HOST KEY KEYS-----\r\n'
         f'ecdsa-sha2-nistp256 AAAAE2Vj root@w\r\n{key(letter)} root@w\r\n'

@@ -48,7 +48,8 @@ class JournalTest(testtools.TestCase):
         error = self.assertRaises(errors.InputError, journal.entries)
         self.assertEqual(
             f"Cannot read the journal: {path}:1: 'content' has no entry. "
-            'Check what the file names, then move it away.',
+            'Check the resources in the file, then move it to another '
+            'directory.',
             str(error),
         )
 

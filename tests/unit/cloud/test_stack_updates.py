@@ -191,4 +191,4 @@ class UpdatesTest(testtools.TestCase):
             'hv-x',
             timeout=5,
         )
-        self.assertIn("no stack 'hv-x'", str(failure))
+        self.assertIn("Cannot find stack 'hv-x'", str(failure))

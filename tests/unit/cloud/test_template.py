@@ -207,7 +207,7 @@ class TemplateTest(testtools.TestCase):
         )
 
     def racks(self, awk: str, text: str) -> str:
-        """Return what the controller makes of a table in one rack."""
+        """Return the table that the controller writes for one rack."""
         script = load('hadoop-cluster.yaml')['resources']['controller_files'][
             'properties'
         ]['value']['str_replace']['template']

@@ -57,7 +57,7 @@ class VolumesTest(testtools.TestCase):
             ['ceph', 'disk-slot-1', 'disk-slot-2'],
         )
         self.assertIn(
-            "no volume type 'disk-slot-1, disk-slot-2', only ceph, two",
+            "type 'disk-slot-1, disk-slot-2': Cinder has ceph, two.",
             str(error),
         )
 
@@ -79,7 +79,7 @@ class VolumesTest(testtools.TestCase):
 
     def test_no_such_type(self) -> None:
         message = self.refused(type='fast')
-        self.assertIn("no volume type 'fast', only ceph, two", message)
+        self.assertIn("volume type 'fast': Cinder has ceph, two.", message)
 
     def test_a_type_that_says_otherwise(self) -> None:
         message = self.refused(type='two', copies=3)
@@ -89,7 +89,7 @@ class VolumesTest(testtools.TestCase):
         self.assertIn('hvstack:osd_groups is not set, not 2', message)
 
     def backends(self, protocol: Any) -> list[dict[str, Any]]:
-        """Return what Cinder says of two servers' volumes, on two hosts."""
+        """Return the facts that Cinder has of the volumes of two servers."""
         http = self.cloud.http
         http.get(
             f'{fake.CINDER}/scheduler-stats/get_pools?detail=True',

@@ -93,7 +93,7 @@ class FakeCluster:
                 )
 
     def answer(self, node: FakeNode, command: str) -> str:
-        """Return what a command prints.
+        """Return the output of a command.
 
         :raises hvstack.errors.CommandError: the daemon is not there.
         """

@@ -22,7 +22,7 @@ class CpuWeightsTest(testtools.TestCase):
         super().setUp()
         directory = Path(self.useFixture(fixtures.TempDir()).path)
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.cloud.journal.FOLDER', directory)
+            fixtures.MonkeyPatch('hvstack.cloud.journal.DIRECTORY', directory)
         )
 
     def make(self, version: int) -> tuple[LabTree, list[HostGroup]]:

@@ -20,7 +20,7 @@ DISKSTATS = """\
 
 @dataclass
 class Disks:
-    """A node whose disk has so many sectors written, look after look."""
+    """A node with the number of sectors that each inspection finds."""
 
     name: str
     sectors: list[int]

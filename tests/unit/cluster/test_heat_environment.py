@@ -315,7 +315,7 @@ class ScriptTest(testtools.TestCase):
         self.curl.chmod(0o755)
 
     def files(self, **values: str) -> str:
-        """Return what every node's script begins with."""
+        """Return the start of every node's script."""
         return self.filled('files', values)
 
     def filled(self, resource: str, values: dict[str, str]) -> str:

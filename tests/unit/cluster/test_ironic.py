@@ -108,7 +108,7 @@ class PlanTest(_Cloud):
             "'guest' takes no machine",
             self.refused(controller_flavor='guest'),
         )
-        self.assertIn("no flavor 'none'", self.refused('none'))
+        self.assertIn("Cannot find flavor 'none'", self.refused('none'))
         self.assertIn('--workers is 0', self.refused(count=0))
         self.assertIn('replication 3', self.refused(replication=3))
         self.assertIn('instances', self.refused(count=8))
@@ -202,7 +202,7 @@ class TakenTest(_Cloud):
         *__: object,
         controllers_first: bool,
     ) -> None:
-        """Stand for Hadoop, which no ssh of ours starts."""
+        """Replace Hadoop, which no ssh of the test starts."""
         self.assertFalse(controllers_first)
         self.settled.append(topology)
 

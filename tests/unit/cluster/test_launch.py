@@ -489,7 +489,7 @@ class Seen(testtools.TestCase):
         )
 
     def observe(self, label: str, **fields: Any) -> tuple[Any, Any]:
-        """Return what was seen of a cluster, and what of it is compared."""
+        """Return the facts of a cluster, and those that are compared."""
         plan = vsan_plan(ClusterSpec(parse(label)), fields.pop('worker', None))
         vsan = host_profiles.load('vsan')
         host = {'name': 'vsan', 'digest': vsan.digest}
@@ -638,7 +638,7 @@ class OnCeph(testtools.TestCase):
         for requested, word in (
             (Volumes('fast', osd_groups=2), 'osd_groups is 4, not 2'),
             (Volumes(copies=2), 'copies is 3, not 2'),
-            (Volumes('none'), "no volume type 'none'"),
+            (Volumes('none'), "Cannot find volume type 'none'"),
         ):
             error = self.assertRaises(
                 errors.InputError, self.plan, 'i4-ceph', requested

@@ -126,7 +126,7 @@ class PlanTest(testtools.TestCase):
             worker.host for worker in workers if worker not in change.remove
         )
         reduced_hosts = {worker.host for worker in change.remove}
-        # Nobody is taken from a host that has fewer than another one.
+        # No worker is removed from a host that has fewer than another host.
         for host in reduced_hosts:
             self.assertTrue(
                 retained_counts[host] >= max(retained_counts.values()) - 1

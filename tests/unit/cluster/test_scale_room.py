@@ -60,7 +60,7 @@ class RefuseTest(testtools.TestCase):
     def out(
         self, after: int, max_resources: int = -1, **overrides: str
     ) -> None:
-        """Ask for so many workers, of a stack with these parameters."""
+        """Ask for a number of workers, of a stack with these parameters."""
         parameters = {
             'worker_flavor': 'f',
             'workers_per_host': '2',

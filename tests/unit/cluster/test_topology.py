@@ -164,7 +164,7 @@ class RefreshTest(testtools.TestCase):
         return topology_refresh.refresh(self.cluster, node_topology, timeout=0)
 
     def restarts(self) -> list[str]:
-        """Return the daemons that were started anew, by node."""
+        """Return the daemons that were restarted, by node."""
         return [
             f'{node.name}: {command.rpartition("start ")[2]}'
             for node in (self.cluster.gateway, *self.cluster.workers)

@@ -57,7 +57,7 @@ def members(group: str) -> set[str]:
 
 
 def ansible_layout(groups: int) -> dict[str, Any]:
-    """Return what ceph-ansible would make, for a comparison."""
+    """Return the layout of ceph-ansible for a comparison."""
     hosts = load(ANSIBLE / 'hosts.yml')['all']['hosts']
     return {
         'mon': members('mons'),
@@ -80,7 +80,7 @@ def ansible_layout(groups: int) -> dict[str, Any]:
 
 
 def cephadm_layout(groups: int) -> dict[str, Any]:
-    """Return what cephadm would make, for a comparison."""
+    """Return the layout of cephadm for a comparison."""
     text = (CEPHADM / f'disk-groups-{groups}.yml').read_text()
     documents = list(yaml.safe_load_all(text))
     hosts = [

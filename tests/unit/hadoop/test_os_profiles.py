@@ -241,7 +241,7 @@ class OsProfilesTest(testtools.TestCase):
             if setting.name == 'net.core.rmem_max':
                 self.file(setting).unlink()
             elif setting.name == 'net.core.wmem_max':
-                # Nobody can write to a directory, not even root.
+                # No user can write to a directory, not even root.
                 self.file(setting).unlink()
                 self.file(setting).mkdir()
         (self.programs / 'prlimit').write_text('#!/bin/sh\nexit 1\n')
@@ -362,7 +362,7 @@ class OsProfilesTest(testtools.TestCase):
         disk = self.disk('vdb', 'ext4\nephemeral0\n')
         profile_result = self.run_it('vsphere6', data_disks=(disk,))
         self.assertIn(f'{XFS} on {disk}', profile_result.applied)
-        # The next boot finds a file system of ours, in use.
+        # The next boot finds a file system of hvstack in use.
         self.log.unlink()
         self.assertEqual(
             profile_result, self.run_it('vsphere6', data_disks=(disk,))

@@ -12,7 +12,7 @@ from hvstack.hadoop.properties import CORE, HDFS, MAPRED, YARN
 from tests.unit.hadoop.test_site_files import parse_properties
 
 SITE_FILES = (CORE, HDFS, YARN, MAPRED)
-#: Names of ours that Hadoop 3.4.2's default files have; the functional test
+#: Names of hvstack that Hadoop 3.4.2's default files have; the functional test
 #: test_hadoop_names holds this list against the jars.
 KNOWN = Path(__file__).with_name('known-names.txt')
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program that runs Hadoop's daemons on a node, with a java of ours."""
+"""The program that runs Hadoop's daemons on a node, with a fake java."""
 
 import os
 import signal
@@ -264,7 +264,7 @@ class TestNode(testtools.TestCase):
         self.assertIn('set ROLES', self.node('start').stderr)
 
     def test_start_returns_at_once(self) -> None:
-        # Standard output must be closed by what goes on in the background,
+        # Standard output must be closed by processes in the background,
         # or whoever reads it would wait for the daemons' end.
         self.node('start')
         self.assertTrue(Path(f'/proc/{self.pid("datanode")}').exists())

@@ -22,7 +22,7 @@ class PolicyTest(testtools.TestCase):
         )
 
     def status(self) -> int:
-        """Return what invoke-rc.d would hear from the policy."""
+        """Return the exit status of the policy for invoke-rc.d."""
         return subprocess.run([self.path, 'cron', 'start']).returncode
 
     def test_forbids_starts_and_goes_away(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program that tells Hadoop where its nodes are."""
+"""The program that reports the locations of nodes to Hadoop."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program that tells Heat that a node is ready, or what is wrong."""
+"""The program that reports a ready node, or its error, to Heat."""
 
 import json
 import os
@@ -121,7 +121,7 @@ class ReadyTest(testtools.TestCase):
             body['reason'], 'datanode is dead: .*ERROR disk full at line 2'
         )
 
-    def test_a_daemon_that_nobody_knows_is_named(self) -> None:
+    def test_a_daemon_that_is_unknown_is_named(self) -> None:
         self.says.write_text(KNOWN.replace('RUNNING', 'CONNECTING'))
         self.log('retrying\n')
         self.assertEqual(0, self.ready(seconds='0'))

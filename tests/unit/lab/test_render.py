@@ -55,7 +55,7 @@ class RenderTest(testtools.TestCase):
         self.assertNotIn('allocation_ratio', text)
 
     def test_heat_may_ask_keystone_about_signals(self) -> None:
-        # Heat appends /v3/ec2tokens, which Keystone tells services alone.
+        # Heat appends /v3/ec2tokens, which Keystone answers to services only.
         heat = self.parsed('control/heat.conf.j2')['ec2authtoken']
         self.assertEqual('password', heat['auth_type'])
         self.assertEqual('heat', heat['username'])

@@ -21,7 +21,7 @@ def sample(name: str) -> Any:
 
 
 def lscpu(sockets: int, cores: int, threads: int) -> dict[str, Any]:
-    """Return what lscpu tells of a machine, a NUMA node a socket."""
+    """Return the output of lscpu on a machine with a NUMA node per socket."""
     each = sockets * cores
     return {
         'cpus': [
@@ -38,7 +38,7 @@ def lscpu(sockets: int, cores: int, threads: int) -> dict[str, Any]:
 
 
 def disk(name: str, **changes: Any) -> dict[str, Any]:
-    """Return what lsblk tells of a disk with nothing on it."""
+    """Return the output of lsblk for a blank disk."""
     return {
         'name': name,
         'type': 'disk',
@@ -250,7 +250,7 @@ class Cloud(Refusals):
             'PCPU': {'total': 32},
             'MEMORY_MB': {'total': 262144},
         }
-        # What libvirt tells in a container's host.
+        # The output of libvirt on a host that is a container.
         empty = dict.fromkeys(('cells', 'sockets', 'cores', 'threads'))
         for cpu_info in ({}, None, {'topology': empty}):
             fields = self.call(

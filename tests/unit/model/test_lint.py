@@ -76,7 +76,7 @@ def entry(configuration: str = 'i4', **changes: Any) -> dict[str, Any]:
 def findings(
     *entries: dict[str, Any], host: HostProfile | None = None
 ) -> list[Violation]:
-    """Return what lint finds in a catalogue of these flavors."""
+    """Return the violations in a catalogue of these flavors."""
     data = {'host': 'small', 'flavors': list(entries)}
     return check_catalogue(
         host or profile(),

@@ -392,7 +392,7 @@ class Allowed(testtools.TestCase):
             self.assertEqual(6, percent['degrees_of_freedom'])
         self.assertEqual(6, data['pooled']['degrees_of_freedom'])
         text = ' '.join(report.format_details(records).split())
-        self.assertIn('taken out of the rates', text)
+        self.assertIn('removed from the rates', text)
 
     def test_drift_of_another_day(self) -> None:
         base = [

@@ -134,7 +134,7 @@ def save(record: RunRecord, directory: Path) -> Path:
 
 
 def placement(configuration: Configuration) -> dict[str, Any]:
-    """Return what Nova and Placement have of a configuration's workers."""
+    """Return the facts of Nova and Placement for the workers."""
     vcpus = int(CPUS * configuration.cpu_ratio / configuration.instances)
     ram = int(MEMORY_MIB * configuration.ram_ratio / configuration.instances)
     dedicated = configuration.cpu_policy == 'dedicated'

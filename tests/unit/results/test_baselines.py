@@ -137,7 +137,9 @@ class ReferenceTest(testtools.TestCase):
                 name,
                 self.directory,
             )
-            self.assertIn(f'left out: {path}', str(error))
+            self.assertIn(
+                f'left out: Cannot use the record ({path})', str(error)
+            )
         error = self.assertRaises(
             errors.InputError, baselines.list_candidates, 'new', self.directory
         )

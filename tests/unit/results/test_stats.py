@@ -279,7 +279,7 @@ class Choices(testtools.TestCase):
         )
 
     def test_all_pairs_of_many_are_compared(self) -> None:
-        # Student's t tells this pair apart, Tukey's range of 13 rows does
+        # Student's t separates this pair, Tukey's range of 13 rows does
         # not: the best of 13 equal rows is often much better than some.
         rows = {'dear': [10.0, 10.4], 'cheap': [9.5, 9.8]}
         rows |= {f'row{index}': [9.6, 9.9] for index in range(11)}

@@ -51,7 +51,7 @@ class GoalTest(testtools.TestCase):
         self.assertEqual(8, self.find_end())
         self.assertEqual(3, self.find_end(history))
         self.assertEqual(4, self.find_end(history, wander=0.5))
-        # An F test tells this history from the sweep.
+        # An F test distinguishes this history from the sweep.
         other = Scatter(20.0, 20)
         self.assertEqual(8, self.find_end(History(other, other)))
 

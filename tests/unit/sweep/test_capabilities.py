@@ -65,7 +65,7 @@ class LacksTest(testtools.TestCase):
     def test_all_that_is_lacking(self) -> None:
         missing = self.find_missing(*VALUES)
         self.assertEqual({'ceph', 'dedicated', 'disk-pinning'}, set(missing))
-        self.assertIn("no volume type 'ceph'", missing['ceph'])
+        self.assertIn("Cannot find volume type 'ceph'", missing['ceph'])
         self.assertIn('h0 has no inventory of PCPU', missing['dedicated'])
         self.assertIn("'disk-slot-1'", missing['disk-pinning'])
         for reason in missing.values():
@@ -154,7 +154,7 @@ class LacksTest(testtools.TestCase):
             conn, self.profile, 'kvm'
         )
         self.assertEqual('local', storage)
-        self.assertIn("no volume type 'ceph'", reason)
+        self.assertIn("Cannot find volume type 'ceph'", reason)
         self.types('ceph', copies='3')
         self.assertEqual(
             'local', capabilities.choose_storage(conn, self.profile, 'kvm')[0]
@@ -214,7 +214,7 @@ class LacksTest(testtools.TestCase):
         # A start that is named is taken.
         status, out, err = self.plan(*args, 'instances=1,2', '--start', 'i2')
         self.assertIn('from i2,', out)
-        # Nobody is asked without a cloud.
+        # No service is asked without a cloud.
         status, out, err = self.plan(
             '--backend', 'kvm', '--values', 'instances=1,2'
         )

@@ -170,7 +170,7 @@ class CourseTest(testtools.TestCase):
         )
         self.remaining_runs = 100
         status = executor.run_sweep(sweep, Progress())
-        # These runs do not scatter, but there is no earlier sweep.
+        # These runs do not scatter, but no earlier sweep exists.
         self.assertEqual(
             {8},
             {len(status.measured.get_rates(c)) for c in area.possible},
@@ -196,7 +196,7 @@ class CourseTest(testtools.TestCase):
         )
         for path in sweep_store.RECORDS_DIR.glob('*.json'):
             path.unlink()
-        # Ended after so many runs, again and again.
+        # Ended after each number of runs, again and again.
         for run_count in (1, 2, 3):
             self.remaining_runs = run_count
             self.assertRaises(

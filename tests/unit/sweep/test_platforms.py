@@ -66,7 +66,7 @@ class PlatformTest(testtools.TestCase):
         self.path.write_text(yaml.safe_dump({'clouds': self.clouds}))
 
     def created(self, **spec: str) -> dict[str, Any]:
-        """Return what Rally stores, as it reads it again."""
+        """Return the stored data of Rally as Rally reads them again."""
         platform_class = platform.Platform.get('hvstack@openstack')
         self.assertIs(platforms.NamedCloud, platform_class)
         jsonschema.validate(spec, platform_class.CONFIG_SCHEMA)

@@ -136,7 +136,7 @@ class DatabaseTest(_Clouds):
     def failure(
         self, error_class: type[Exception], output: str, at: str
     ) -> str:
-        """Return what is said when Rally prints this at one command."""
+        """Return the message if Rally prints this at one command."""
         directory = Path(self.useFixture(fixtures.TempDir()).path)
         (directory / 'output').write_text(output)
         program = directory / 'rally'
@@ -174,7 +174,7 @@ class DatabaseTest(_Clouds):
             '(sqlite3.DatabaseError) file is not a database\n',
             'db ensure',
         )
-        self.assertIn('move it away', message)
+        self.assertIn('Move it to another directory', message)
 
     def test_anything_else_is_as_rally_says(self) -> None:
         message = self.failure(errors.CommandError, 'no idea\n', 'db ensure')

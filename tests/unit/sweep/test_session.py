@@ -296,7 +296,7 @@ class SessionTest(testtools.TestCase):
         cluster = self.acquire_hosts()
         self.done()
         self.baseline_context(keep=True).cleanup()
-        # There is no connection here, as Nova has no hosts then.
+        # A connection does not exist, as Nova has no hosts then.
         self.baseline_context(sweep='other', skip=True, before='i1').setup()
         self.assertEqual('', self.state.skip_reason)
         self.assertIs(cluster, self.state.cluster)
@@ -410,7 +410,7 @@ class SessionTest(testtools.TestCase):
                             f'hvstack.rally_plugins.{name}', value
                         )
                     )
-                # Rally's runner goes on with the next iteration and workload.
+                # Rally's runner starts the next iteration and workload.
                 for iteration, _ in enumerate(
                     self.state.steps(parse_args(config)), 1
                 ):

@@ -442,7 +442,7 @@ class StrategyTest(testtools.TestCase):
         )
 
     def test_killed_anywhere_the_runs_are_the_same(self) -> None:
-        """Played asks anew after each run, so each run ends a process."""
+        """Played asks again after each run, so each run ends a process."""
         for name in strategies.STRATEGIES:
             strategy = strategies.create_strategy(
                 name, explored('instances=1,2,4', 'cpu_ratio=1,2'), 3

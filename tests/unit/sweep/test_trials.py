@@ -217,7 +217,7 @@ class TrialsTest(testtools.TestCase):
         self.max_runs = 100
         trials.run_trials(trials.load_trials(trial_series.id), Progress())
         self.assertEqual('x\nx\n', log.read_text())
-        # What ended the sitting is the news, not that this failed too.
+        # The message is about the first failure, not about this one.
         broken = trials.create_trials(
             *(('i1', 'i1'), 1, 2, SIZE, ('', 'exit 3'), 'exit 4')
         )

@@ -28,7 +28,7 @@ def parse(text: str) -> list[fsck.HDFSFile]:
 
 
 def find_error(text: str, hosts: dict[str, str] | None = None) -> str:
-    """Return what the check says about an output."""
+    """Return the problems that the check reports for an output."""
     return '; '.join(
         datacheck.find_problems(
             parse(text),

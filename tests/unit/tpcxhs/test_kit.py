@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """TPC's kit: what we ask of it, and what we read from its log.
 
-The kit may not be handed on. The one here is a stand-in that this test makes:
+The kit may not be handed on. This test makes a substitute:
 its program prints lines of the same form, with figures that are none.
 """
 
@@ -52,7 +52,7 @@ def run_log(run_number: int, seconds: int, failed: str = '') -> str:
 
 
 class KitNode(Hadoop):
-    """A controller with a kit that writes a log of ours."""
+    """A controller with a kit that writes a log of the test."""
 
     log_text = run_log(1, 2000) + run_log(2, 1900)
     job_count = 3
@@ -210,7 +210,7 @@ class KitTest(testtools.TestCase):
 
 
 class InstallTest(testtools.TestCase):
-    """On this machine, by a shell, with the stand-in's program."""
+    """On this machine, by a shell, with the program of the substitute."""
 
     def test_runs_with_our_parameters(self) -> None:
         top = Path(self.useFixture(fixtures.TempDir()).path)

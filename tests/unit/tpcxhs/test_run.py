@@ -247,7 +247,7 @@ class RunTest(testtools.TestCase):
         """From the probe to the end of the last phase, and in each phase."""
         directory = Path(self.useFixture(fixtures.TempDir()).path)
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.cloud.journal.FOLDER', directory)
+            fixtures.MonkeyPatch('hvstack.cloud.journal.DIRECTORY', directory)
         )
         lab = self.useFixture(LabTree(1, 'hv-host1'))
         weights: dict[str, str] = {}
@@ -653,7 +653,7 @@ class RunTest(testtools.TestCase):
         self.assertIn(PURGED, ' '.join(self.gateway.commands))
 
     def test_warm_up_reaches_every_worker(self) -> None:
-        # Blocks of 1 MiB and more would be too few for so many.
+        # Blocks of 1 MiB and more would be too few for 12 workers.
         self.workload = Workload(BYTES, 2, 12, 12)
         self.cluster = Some(self.gateway, count=12)
         self.warm_up()

@@ -12,10 +12,10 @@ PREFIX = 'hv-fake'
 
 
 class FakeMechanismDriver(api.MechanismDriver):
-    """Binds what is on a fake host, and leaves the rest to others."""
+    """Binds the ports of fake hosts, and leaves others to other drivers."""
 
     def initialize(self):
-        """Do nothing: there is no state."""
+        """Do nothing: the driver has no state."""
 
     def bind_port(self, context):
         """Take the first segment of a port on a fake host."""

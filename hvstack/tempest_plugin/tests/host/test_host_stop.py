@@ -33,12 +33,12 @@ class HostStopTest(OwnClusterTest):
             )
         if not options.hadoop or options.replication < 2:
             raise cls.skipException(
-                'not checked: there is no Hadoop with two replicas'
+                'not checked: no cluster stores two replicas'
             )
 
     @classmethod
     def setup_clients(cls) -> None:
-        """Add what tells on which host a server is."""
+        """Add a client that reports the host of a server."""
         super().setup_clients()
         cls.admin_servers = cls.os_admin.servers_client
 

@@ -48,8 +48,8 @@ class PinsTest(HostTest):
     def test_pins(self) -> None:
         """CPUs, memory and threads are where they were promised.
 
-        Of the guests that run; of new ones where there are none: so many as
-        fill a host of one flavor, and one of each other flavor.
+        The test inspects the running guests. Without any, it starts guests:
+        one flavor fills a host, each other flavor gets one guest.
         """
         first, _ = self.worker('dedicated')
         unseen = []

@@ -29,7 +29,7 @@ class FullClusterTest(Providers, OwnClusterTest):
 
     @classmethod
     def setup_clients(cls) -> None:
-        """Add what tells on which host a server is, and what it takes."""
+        """Add clients that report the host and resources of a server."""
         super().setup_clients()
         cls.admin_servers = cls.os_admin.servers_client
         cls.providers_client = cls.os_admin.resource_providers_client

@@ -114,7 +114,7 @@ class FullHostTest(OperatorTest):
             total = self.inventories(uuid)[resource_class]['total']
             cells = 1
             if resource_class == 'PCPU':
-                # One cell alone would not have so many.
+                # A single cell would not have enough CPUs.
                 cells = len(profile.cells)
                 specs['hw:numa_nodes'] = str(cells)
             count = flavor_checks.vcpus_above_half(total, cells)
@@ -141,7 +141,7 @@ class FullHostTest(OperatorTest):
             self.check_dedicated_cpus(entry, guests)
             if not guests:
                 unseen.append(entry.flavor.name)
-        self.skip_if_unchecked('there is no room for a guest of', unseen)
+        self.skip_if_unchecked('no host has room for a guest of', unseen)
 
     def check_dedicated_cpus(
         self, entry: CatalogueEntry, guests: Sequence[Mapping[str, Any]]

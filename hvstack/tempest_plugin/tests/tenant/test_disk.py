@@ -37,8 +37,8 @@ _BOOTED = """
 command -v cloud-init >/dev/null && cloud-init status --wait >/dev/null
 ! pgrep -f '/usr/lib/hvstack/[b]oot' >/dev/null
 """
-#: Tells one boot from another: the kernel's own number, which guests with a
-#: kernel of their own have, and when PID 1 was started, for containers.
+#: Identifies a boot: the boot ID of the kernel, for guests that have their own
+#: kernel, and the start time of PID 1, for containers.
 _BOOT = """
 cat /proc/sys/kernel/random/boot_id
 sed 's/.*) //' /proc/1/stat | cut -d ' ' -f 20

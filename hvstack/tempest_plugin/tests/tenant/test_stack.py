@@ -34,7 +34,7 @@ class StackTest(ClusterVolumesTest):
     def hadoop(self) -> str:
         """Return why Hadoop is not whole; nothing where it is.
 
-        Waits once for all tests; each ends here where there is no Hadoop.
+        Waits once for all tests; each test ends here without Hadoop.
         """
         if not CONF.hvstack.hadoop:
             self.skip_unchecked('no Hadoop runs here ([hvstack] hadoop)')
@@ -59,7 +59,7 @@ class StackTest(ClusterVolumesTest):
 
     @decorators.idempotent_id('4e5f6071-8293-4a4b-b5c6-d7e8f90a1bba')
     def test_outputs(self) -> None:
-        """What every cluster tells has a value."""
+        """Every output of a cluster has a value."""
         outputs = self.outputs(self.stack)
         self.assert_results(
             [
@@ -75,7 +75,7 @@ class StackTest(ClusterVolumesTest):
 
     @decorators.idempotent_id('5f607182-93a4-4b5c-86d7-e8f90a1b2ccb')
     def test_nodes_per_host(self) -> None:
-        """So many workers on a host as promised, controllers apart."""
+        """A host has the promised number of workers, controllers apart."""
         self.assert_results(self.check_placement(self.stack))
 
     @decorators.idempotent_id('9c4d1f0e-27b8-4a63-8d5e-b1f7c0a2e394')
