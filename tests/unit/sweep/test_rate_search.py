@@ -324,7 +324,7 @@ class RateSearchTest(testtools.TestCase):
         self.assertGreater(len(firsts), 1)
 
     def test_cheaper_configuration_is_selected(self) -> None:
-        """It is a little slower, by less than what a search tells apart."""
+        """It is a little slower, by less than a search can distinguish."""
         configurations = list_configurations(
             'instances=1,2,4', 'cpu_ratio=1,2'
         )
