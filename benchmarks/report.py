@@ -20,7 +20,8 @@ from typing import Any
 from hvstack import paths, processutils
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.target import BARE_METAL, parse_target
-from hvstack.results import record, record_data, run_store, telemetry
+from hvstack.results import record, record_data, telemetry
+from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.run_id import RunId
 
 RUNS = 1000
@@ -138,7 +139,7 @@ def make(patterns: list[record_data.RunRecord], directory: Path) -> None:
         record_id = str(uuid.UUID(int=index, version=4))
         if not counts[name]:
             observations['telemetry'] = telemetry.save(
-                node_telemetry, directory, record_id
+                node_telemetry, FileRunStore(directory), record_id
             )
         run_record = record_data.create(
             RunId('benchmark', parse_target(name), counts[name]),
@@ -166,7 +167,7 @@ def schedule(directory: Path) -> bool:
     """
     for title in ('without an index', 'with the index'):
         begin = time.monotonic()
-        store = run_store.FileRunStore(directory)
+        store = FileRunStore(directory)
         runs = store.list_runs('benchmark')
         took = time.monotonic() - begin
         print(

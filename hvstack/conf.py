@@ -198,6 +198,16 @@ _TELEMETRY = (
 
 
 _RECORDS = (
+    cfg.StrOpt(
+        'connection',
+        secret=True,
+        help='URL of the database with the run records, as SQLAlchemy reads '
+        'it: sqlite:////var/lib/hvstack/records.sqlite for a file, or '
+        'postgresql+psycopg://USER@HOST/NAME for a PostgreSQL server that a '
+        'team shares. The file ~/.pgpass can contain the password. Requires '
+        'the extra sql. By default, the records are files in the directory '
+        'records of the state directory.',
+    ),
     cfg.BoolOpt(
         'unsigned',
         default=False,
@@ -291,7 +301,8 @@ class _File(iniparser.BaseParser):
             )
         reason = _refusal(options_by_name[name], text)
         if reason:
-            raise self._error(f"option '{key}' is '{text[:60]}', {reason}")
+            printed = '***' if options_by_name[name].secret else text[:60]
+            raise self._error(f"option '{key}' is '{printed}', {reason}")
         self.options[name] = (self.lineno, text)
 
     def parse_exc(  # type: ignore[override]

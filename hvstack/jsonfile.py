@@ -40,15 +40,18 @@ def load(path: Path, max_bytes: int = textfile.MAX_BYTES) -> Document:
     return parse(textfile.read(path, max_bytes), path)
 
 
-def load_if_whole(path: Path) -> dict[str, Any]:
+def load_if_whole(
+    path: Path, max_bytes: int = textfile.MAX_BYTES
+) -> dict[str, Any]:
     """Return the mapping in a file that hvstack can write again.
 
     :param path: a file of hvstack without which it does its work again.
+    :param max_bytes: size limit of the file.
     :returns: an empty mapping if the file does not exist, cannot be read or
         is not strict JSON.
     """
     try:
-        data = load(path).data
+        data = load(path, max_bytes).data
     except errors.InputError:
         return {}
     return data if isinstance(data, dict) else {}
@@ -60,7 +63,17 @@ def load_texts(path: Path) -> dict[str, str]:
     :raises hvstack.textfile.MissingFileError: the file does not exist.
     :raises hvstack.errors.InputError: it is not such a file.
     """
-    document = load(path)
+    return parse_texts(textfile.read(path), path)
+
+
+def parse_texts(text: str, path: Path) -> dict[str, str]:
+    """Return the mapping of texts in a JSON text.
+
+    :param text: the text.
+    :param path: the file that it was read from.
+    :raises hvstack.errors.InputError: it is not such a file.
+    """
+    document = parse(text, path)
     if not isinstance(document.data, dict):
         raise errors.InputError(
             f'{path}:1: the content is not a mapping. Correct or restore the '

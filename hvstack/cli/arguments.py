@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of command-line arguments: numbers in ASCII digits, and paths."""
+"""Types of command-line arguments: numbers in ASCII digits, and paths.
+
+Options that several commands have are here, too.
+"""
 
 import argparse
 import re
 from pathlib import Path
+from urllib import parse
 
 from hvstack import host_profiles
+from hvstack.results import stores
 
 #: More of anything is a mistake.
 MAX_COUNT = 1_000_000_000
@@ -59,6 +64,51 @@ def path(text: str) -> Path:
             'the path is empty. Name a file or a directory'
         )
     return Path(text)
+
+
+def records(text: str) -> Path | str:
+    """Return the directory of run records, or the URL of their database.
+
+    :raises argparse.ArgumentTypeError: the text is empty, or the URL contains
+        a password, which every user of this machine could see.
+    """
+    if '://' not in text:
+        return path(text)
+    if _has_password(text):
+        raise argparse.ArgumentTypeError(
+            'the URL contains a password, which other users of this machine '
+            'can see. Set [records] connection in hvstack.conf, or write the '
+            'password to ~/.pgpass'
+        )
+    return text
+
+
+def _has_password(url: str) -> bool:
+    """Return whether the URL of a database contains a password."""
+    try:
+        parts = parse.urlsplit(url)
+    except ValueError:
+        # Such as an address with a bracket that is not closed.
+        return '@' in url
+    options = parse.parse_qs(parts.query)
+    return parts.password is not None or 'password' in options
+
+
+def add_records(
+    parser: argparse.ArgumentParser, subject: str = 'the run records'
+) -> None:
+    """Add the option that names the store of run records.
+
+    :param subject: the records, for the help.
+    """
+    parser.add_argument(
+        '--records',
+        type=records,
+        metavar='STORE',
+        help=f'Directory or URL of the database of {subject} (default: '
+        '[records] connection of hvstack.conf, otherwise '
+        f'{stores.RECORDS_DIR}).',
+    )
 
 
 def catalogue(text: str) -> Path:

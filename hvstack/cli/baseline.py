@@ -4,14 +4,13 @@
 import argparse
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from cliff.command import Command
 from cliff.lister import Lister
 from cliff.show import ShowOne
 
-from hvstack import conf, errors, paths
+from hvstack import conf, errors
 from hvstack.cli import arguments, baseline_release, hadoop_options
 from hvstack.cli.options import add_cloud
 from hvstack.cli.report import add_unsigned
@@ -30,15 +29,15 @@ from hvstack.hadoop.sizing import size_node
 from hvstack.model.target import BareMetal
 from hvstack.progress import Progress
 from hvstack.results import record, record_data, signing, telemetry
+from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.run_id import RunId
+from hvstack.results.run_store import RunStore
 from hvstack.sweep import recovery, sweep_store
 from hvstack.tpcxhs import kit, run
 from hvstack.tpcxhs.result import RunSpec
 from hvstack.tpcxhs.task_counts import count_slots, count_tasks
 from hvstack.tpcxhs.workload import Workload
 
-#: Where runs leave their records.
-RECORDS = paths.STATE / 'records'
 _COLUMNS = (
     'ID',
     'Started',
@@ -81,22 +80,17 @@ def _tasks(
     )
 
 
-def baselines(
-    directory: Path, unsigned: bool | None = None
-) -> list[record_data.RunRecord]:
+def baselines(store: RunStore) -> list[record_data.RunRecord]:
     """Return the usable baseline records, by start time.
 
-    Files that are not usable are named on standard error.
+    Records that are not usable are named on standard error.
 
-    :param directory: directory of the run records.
-    :param unsigned: as in :func:`hvstack.results.record.load`.
+    :param store: store of the run records.
     """
-    records, invalid_records = record.load_usable(directory, unsigned)
+    records, invalid_records = store.read_baselines()
     for invalid in invalid_records:
         Progress().say(f'left out: {invalid.reason}')
-    return [
-        run_record for run_record in records if run_record.kind == 'baseline'
-    ]
+    return records
 
 
 def row(run_record: record_data.RunRecord) -> tuple[Any, ...]:
@@ -113,16 +107,6 @@ def row(run_record: record_data.RunRecord) -> tuple[Any, ...]:
     )
 
 
-def _add_records(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        '--records',
-        type=arguments.path,
-        default=RECORDS,
-        metavar='DIRECTORY',
-        help=f'Directory of the run records (default: {RECORDS}).',
-    )
-
-
 class Run(Lister):
     """Run the benchmark on bare metal: Hadoop on the hosts, without Nova.
 
@@ -134,7 +118,7 @@ class Run(Lister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        _add_records(parser)
+        arguments.add_records(parser)
         which = parser.add_mutually_exclusive_group()
         which.add_argument(
             '--hosts',
@@ -233,9 +217,8 @@ class Run(Lister):
             'baseline-%Y%m%dT%H%M%SZ'
         )
         source, run_workload = self._source(parsed_args, progress)
-        first = len(
-            [o for o in baselines(parsed_args.records) if o.sweep == sweep]
-        )
+        store = sweep_store.open_store(parsed_args.records)
+        first = len([o for o in baselines(store) if o.sweep == sweep])
         run_records: list[record_data.RunRecord] = []
         with sweep_store.lock_measurements(), source as cluster:
             progress.say('run a warm-up job')
@@ -250,7 +233,7 @@ class Run(Lister):
                     RunSpec(
                         run_id,
                         run_workload,
-                        parsed_args.records,
+                        store,
                         parsed_args.kit,
                     ),
                     progress,
@@ -366,7 +349,7 @@ class Import(Command):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        _add_records(parser)
+        arguments.add_records(parser)
         add_unsigned(parser)
         parser.add_argument(
             'file',
@@ -389,14 +372,16 @@ class Import(Command):
                 raise errors.InputError(
                     f'{path}: is no valid baseline run (kind {run_.kind})'
                 )
-        existing = baselines(parsed_args.records, policy.unsigned)
-        ids = {run_.id for run_ in existing}
+        store = sweep_store.open_store(
+            parsed_args.records, parsed_args.unsigned
+        )
+        ids = {run_.id for run_ in baselines(store)}
         for path, run_ in imported:
             if run_.id in ids:
                 progress.say(f'{run_.id}: imported before')
                 continue
-            telemetry.copy(run_, path.parent, parsed_args.records)
-            record.store(run_, parsed_args.records)
+            source = FileRunStore(path.parent)
+            store.add([run_], telemetry.read_if_stored(run_, source))
             ids.add(run_.id)
             progress.say(f'{run_.id}: {_signer(run_, policy)}')
 
@@ -414,7 +399,7 @@ class List(Lister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        _add_records(parser)
+        arguments.add_records(parser)
         add_unsigned(parser)
         parser.add_argument(
             '--sweep', metavar='ID', help='List the runs of this sweep only.'
@@ -425,7 +410,9 @@ class List(Lister):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """Return a row per run, by start time."""
-        run_records = baselines(parsed_args.records, parsed_args.unsigned)
+        run_records = baselines(
+            sweep_store.open_store(parsed_args.records, parsed_args.unsigned)
+        )
         if parsed_args.sweep:
             run_records = [
                 run_record
@@ -440,7 +427,7 @@ class Show(ShowOne):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        _add_records(parser)
+        arguments.add_records(parser)
         add_unsigned(parser)
         parser.add_argument('id', help='ID of the run, or its beginning.')
         return parser
@@ -452,7 +439,9 @@ class Show(ShowOne):
         matching_records = [
             run_record
             for run_record in baselines(
-                parsed_args.records, parsed_args.unsigned
+                sweep_store.open_store(
+                    parsed_args.records, parsed_args.unsigned
+                )
             )
             if run_record.id.startswith(parsed_args.id)
         ]

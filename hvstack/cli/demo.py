@@ -19,8 +19,8 @@ from hvstack.lab.settings import LabSettings
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.flavor import derive_flavor
 from hvstack.progress import Progress
-from hvstack.results.record import load_usable
 from hvstack.results.record_data import RunRecord
+from hvstack.results.run_store import StoredSweeps
 from hvstack.sweep import rallyenv, rallytask, recovery, sweep_store
 from hvstack.sweep.sweep_store import Sweep
 
@@ -95,7 +95,7 @@ class Demo(Command):
             _sweep(sweep, again, progress)
         with progress.stage('the answer'):
             records = sweep_store.load_records(sweep.id)
-            stored_records, _ = load_usable(sweep_store.RECORDS_DIR)
+            stored_records = StoredSweeps(sweep_store.open_store())
             page = _answer(records, stored_records)
         for title, seconds in progress.took:
             progress.say(f'{seconds:6.0f} s  {title}')
@@ -200,10 +200,10 @@ def _repeatable(sweep: Sweep) -> bool:
     return False
 
 
-def _answer(records: list[RunRecord], stored_records: list[RunRecord]) -> Path:
-    """Write results.json and results.html into the current directory.
+def _answer(records: list[RunRecord], stored_records: StoredSweeps) -> Path:
+    """Write results.json and results.html into the current folder.
 
-    :param stored_records: records of all sweeps, for the variance.
+    :param stored_records: records of all sweeps by sweep, for the variance.
     :returns: the page.
     """
     for form in ('json', 'html'):

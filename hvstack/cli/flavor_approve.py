@@ -7,15 +7,12 @@ from cliff.command import Command
 
 from hvstack import host_profiles, paths, yamlfile
 from hvstack.cli import arguments, sweep_summary
-from hvstack.cli.report import (
-    RECORDS,
-    add_baseline,
-    add_unsigned,
-    last_sweep,
-)
+from hvstack.cli.report import add_baseline, add_unsigned, find_last_sweep
 from hvstack.progress import Progress
 from hvstack.report import approval
 from hvstack.results import baselines, record
+from hvstack.results.run_store import StoredSweeps
+from hvstack.sweep import sweep_store
 
 
 class Approve(Command):
@@ -46,13 +43,7 @@ class Approve(Command):
             metavar='ID',
             help='Sweep with the measurements (default: the last sweep).',
         )
-        parser.add_argument(
-            '--records',
-            type=arguments.path,
-            default=RECORDS,
-            metavar='DIRECTORY',
-            help=f'Directory of the run records (default: {RECORDS}).',
-        )
+        arguments.add_records(parser)
         add_baseline(parser)
         add_unsigned(parser)
         parser.add_argument(
@@ -75,29 +66,18 @@ class Approve(Command):
         path = parsed_args.catalogue
         catalogue, profile = host_profiles.read_catalogue(path)
         unsigned = parsed_args.unsigned
-        stored_records, invalid_records = record.load_usable(
-            parsed_args.records, unsigned
+        store = sweep_store.open_store(parsed_args.records, unsigned)
+        sweep = parsed_args.sweep or find_last_sweep(
+            store, parsed_args.baseline
         )
-        sweep = parsed_args.sweep or last_sweep(
-            stored_records, parsed_args.baseline
-        )
+        records, invalid_records = store.read_sweep(sweep)
         record.require_usable(invalid_records, [sweep])
-        records = [
-            run_record
-            for run_record in stored_records
-            if run_record.sweep == sweep
-        ]
         if parsed_args.baseline:
             records = baselines.replace_baseline(
-                parsed_args.baseline,
-                records,
-                parsed_args.records,
-                stored_records,
-                unsigned=unsigned,
+                parsed_args.baseline, records, store, unsigned=unsigned
             )
-            record.require_usable(
-                invalid_records, {run_record.sweep for run_record in records}
-            )
+            for name in {run_record.sweep for run_record in records}:
+                record.require_usable(store.read_sweep(name)[1], [name])
         unverified = [
             run_record for run_record in records if run_record.unverified
         ]
@@ -112,8 +92,8 @@ class Approve(Command):
             profile,
             records,
             parsed_args.min_percent,
-            stored_records,
-            sweep_summary.of(records, parsed_args.records).decision,
+            StoredSweeps(store),
+            sweep_summary.of(records, store).decision,
         )
         changes = {
             f'flavors.{approved_flavor.index}': {

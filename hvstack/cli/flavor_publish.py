@@ -15,7 +15,7 @@ from openstack.connection import Connection
 from hvstack import errors, host_profiles
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
-from hvstack.cli.report import RECORDS, add_unsigned
+from hvstack.cli.report import add_unsigned
 from hvstack.cloud import catalogue_publisher, connection, nova_flavors
 from hvstack.cloud.catalogue_publisher import FlavorChange, Job
 from hvstack.cloud.connection import refused
@@ -23,6 +23,7 @@ from hvstack.model import lint
 from hvstack.model.catalogue import MIN_PERCENT, Catalogue, CatalogueEntry
 from hvstack.progress import Progress
 from hvstack.results import evidence, record, record_data, signing
+from hvstack.sweep import sweep_store
 
 _COLUMNS = ('Flavor', 'Action', 'Field', 'Before', 'After')
 
@@ -68,13 +69,8 @@ class _Publishing(Lister):
             action='store_true',
             help='Include candidates, which are not approved.',
         )
-        parser.add_argument(
-            '--records',
-            type=arguments.path,
-            default=RECORDS,
-            metavar='DIRECTORY',
-            help='Directory of the run records that the evidence refers '
-            f'to (default: {RECORDS}).',
+        arguments.add_records(
+            parser, 'the run records that the evidence refers to'
         )
         add_unsigned(parser)
         parser.add_argument(
@@ -339,20 +335,18 @@ def _earned(
     parsed_args: argparse.Namespace,
 ) -> None:
     """Refuse candidates, and evidence that does not hold."""
-    records: list[record_data.RunRecord] = []
-    invalid_records: list[record.InvalidRecord] = []
     policy = signing.policy(parsed_args.unsigned)
-    if any(entry.status == 'approved' for entry in chosen):
-        records, invalid_records = record.load_usable(
-            parsed_args.records, policy.unsigned
-        )
+    store = sweep_store.open_store(parsed_args.records, parsed_args.unsigned)
     for entry in chosen:
         if entry.status == 'approved':
             earned = entry.evidence or {}
             sweeps = {earned.get('sweep'), earned.get('baseline')}
-            record.require_usable(
-                invalid_records, {str(name) for name in sweeps if name}
-            )
+            records: list[record_data.RunRecord] = []
+            for name in {str(name) for name in sweeps if name}:
+                sweep_records, invalid_records = store.read_sweep(name)
+                record.require_usable(invalid_records, [name])
+                records += sweep_records
+            records.sort(key=lambda item: (item.started, item.index))
             reason = evidence.verify_evidence(entry, records, policy)
             if reason:
                 Progress().say(

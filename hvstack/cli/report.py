@@ -3,7 +3,7 @@
 
 import argparse
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,10 +13,10 @@ from hvstack import errors, paths, report
 from hvstack.cli import arguments, sweep_summary
 from hvstack.progress import Progress
 from hvstack.report import csv_junit, sweep_report
-from hvstack.results import baselines, record, record_data, run_id, timeline
+from hvstack.results import baselines, record_data, run_id, timeline
+from hvstack.results.run_store import RunStore, StoredSweeps
+from hvstack.sweep import sweep_store
 
-#: Where runs leave their records.
-RECORDS = paths.STATE / 'records'
 #: Forms for other programs.
 EXCHANGE = {'csv': csv_junit.format_csv, 'junit': csv_junit.format_junit}
 FORMS = ('table', 'json', 'html', *EXCHANGE)
@@ -27,10 +27,10 @@ def render(
     form: str,
     unusable: Sequence[str] = (),
     allow: Collection[str] = (),
-    directory: Path | None = None,
+    store: RunStore | None = None,
     *,
     details: bool = False,
-    history_records: Sequence[record_data.RunRecord] = (),
+    history_records: Iterable[Sequence[record_data.RunRecord]] = (),
 ) -> str:
     """Return the answer in one of the forms of :data:`FORMS`.
 
@@ -39,18 +39,20 @@ def render(
     :param allow: facts that may differ between runs.
     :param details: whether a table comes with everything that fits a
         terminal.
-    :param directory: of the records, where their telemetry is, if it is
-        another one than :data:`RECORDS`.
-    :param history_records: records of earlier sweeps, for the variance.
+    :param store: store of the records and of their telemetry; None uses the
+        store of hvstack.conf.
+    :param history_records: records of earlier sweeps by sweep, for the
+        variance.
     """
+    store = store or sweep_store.open_store()
     if form == 'json':
-        summary = sweep_summary.of(records, directory)
+        summary = sweep_summary.of(records, store)
         data = report.build_results(
             *(records, unusable, allow, history_records, summary.decision)
         )
         data |= asdict(summary)
         return json.dumps(data, indent=1) + '\n'
-    summary = sweep_summary.of(records, directory)
+    summary = sweep_summary.of(records, store)
     if form == 'table' and details:
         return report.format_details(
             *(records, unusable, allow, summary.lines(), history_records),
@@ -70,7 +72,7 @@ def render(
         )
         return EXCHANGE[form](built, skipped)
     return report.build_page(
-        *(records, unusable, allow, directory or RECORDS, skipped),
+        *(records, unusable, allow, store, skipped),
         history_records=history_records,
         decision=summary.decision,
     )
@@ -138,13 +140,7 @@ class Report(Command):
             metavar='FILE',
             help='File to write (default: standard output).',
         )
-        parser.add_argument(
-            '--records',
-            type=arguments.path,
-            default=RECORDS,
-            metavar='DIRECTORY',
-            help=f'Directory of the run records (default: {RECORDS}).',
-        )
+        arguments.add_records(parser)
         parser.add_argument(
             '--allow',
             action='append',
@@ -172,23 +168,23 @@ class Report(Command):
             raise errors.InputError(
                 '--changed says what differs between two sweeps: give two'
             )
-        records, invalid_records = record.load_usable(
+        store = sweep_store.open_store(
             parsed_args.records, parsed_args.unsigned
         )
-        if not sweeps:
-            sweeps = [last_sweep(records, parsed_args.baseline)]
+        sweeps = sweeps or [find_last_sweep(store, parsed_args.baseline)]
         if parsed_args.timeline:
-            text = _format_timeline(sweeps, records, form)
+            text = _format_timeline(sweeps, store, form)
             if output is None:
                 self.app.stdout.write(text)
             else:
                 paths.write_output(output, text)
             return
-        selections = [_of(sweep, records, invalid_records) for sweep in sweeps]
+        selections = [_read_sweep(store, sweep) for sweep in sweeps]
         selections = [
-            (_add_baseline(parsed_args, run_records, records), reasons)
-            for run_records, reasons in selections
+            (_add_baseline(parsed_args, records, store), reasons)
+            for records, reasons in selections
         ]
+        stored_records = StoredSweeps(store)
         if len(selections) == 2 and form in EXCHANGE:
             raise errors.InputError(
                 f'-f {form}: two sweeps are compared as table, json or html'
@@ -201,7 +197,7 @@ class Report(Command):
         if len(selections) == 2:
             before, after = (
                 sweep_report.build_report(
-                    *selection, parsed_args.allow, records
+                    *selection, parsed_args.allow, stored_records
                 )
                 for selection in selections
             )
@@ -211,9 +207,9 @@ class Report(Command):
         else:
             text = render(
                 *(selections[0][0], form, selections[0][1], parsed_args.allow),
-                directory=parsed_args.records,
+                store=store,
                 details=parsed_args.details,
-                history_records=records,
+                history_records=stored_records,
             )
         if output is None:
             stream = self.app.stdout
@@ -227,13 +223,13 @@ class Report(Command):
 
 def _format_timeline(
     sweeps: Sequence[str],
-    records: Sequence[record_data.RunRecord],
+    store: RunStore,
     form: str,
 ) -> str:
     """Return where the time of a sweep went, as text or JSON.
 
     :param sweeps: names of the sweeps; one.
-    :param records: all records.
+    :param store: store of the run records.
     :param form: ``table`` or ``json``.
     :raises hvstack.errors.InputError: two sweeps or another form, or the
         sweep has no timeline.
@@ -251,9 +247,7 @@ def _format_timeline(
             f'({timeline.TIMELINES_DIR}): it has none, because an older '
             'release or another machine measured the sweep. Measure it again.'
         )
-    summary = timeline.summarize(
-        spans, [run for run in records if run.sweep == sweep]
-    )
+    summary = timeline.summarize(spans, store.read_sweep(sweep)[0])
     if form == 'json':
         return json.dumps(summary.to_mapping(), indent=1) + '\n'
     return '\n'.join(summary.format_lines()) + '\n'
@@ -262,7 +256,7 @@ def _format_timeline(
 def _add_baseline(
     parsed_args: argparse.Namespace,
     sweep_records: list[record_data.RunRecord],
-    records: list[record_data.RunRecord],
+    store: RunStore,
 ) -> list[record_data.RunRecord]:
     """Return the records of a sweep with those of its baseline.
 
@@ -270,7 +264,7 @@ def _add_baseline(
     sweep compared. If it cannot be used any more, the report has none.
 
     :param sweep_records: records of the sweep.
-    :param records: all records.
+    :param store: store of the run records.
     :raises hvstack.errors.HVStackError: the baseline of ``--baseline`` cannot
         be used.
     """
@@ -281,8 +275,7 @@ def _add_baseline(
         return baselines.replace_baseline(
             name,
             sweep_records,
-            parsed_args.records,
-            records,
+            store,
             parsed_args.allow,
             parsed_args.unsigned,
         )
@@ -316,17 +309,15 @@ def where_the_rest_is(
     return f'{text}.\n'
 
 
-def last_sweep(
-    records: Sequence[record_data.RunRecord], baseline: str | None
-) -> str:
-    """Return the last sweep; none if there is none.
+def find_last_sweep(store: RunStore, baseline: str | None) -> str:
+    """Return the last sweep; empty without any.
 
+    :param store: store of the run records.
     :param baseline: where it is given, one with configurations is meant.
     """
-    for run_record in reversed(records):
-        if baseline is None or run_record.kind == 'configuration':
-            return run_id.parse_sweep_id(run_record.sweep)
-    return ''
+    return run_id.parse_sweep_id(
+        store.find_last_sweep(is_configured=baseline is not None)
+    )
 
 
 def add_unsigned(parser: argparse.ArgumentParser) -> None:
@@ -356,25 +347,16 @@ def add_baseline(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _of(
-    sweep: str,
-    records: list[record_data.RunRecord],
-    invalid_records: list[record.InvalidRecord],
+def _read_sweep(
+    store: RunStore, sweep: str
 ) -> tuple[list[record_data.RunRecord], list[str]]:
     """Return the usable and the invalid records of a sweep.
 
     Until the confirmation begins, these are the runs of its search.
     """
-    search = run_id.format_search_name(sweep)
-    if not any(run_record.sweep == sweep for run_record in records) and any(
-        run_record.sweep == search for run_record in records
-    ):
-        sweep = search
-    return (
-        [run_record for run_record in records if run_record.sweep == sweep],
-        [
-            run_record.reason
-            for run_record in invalid_records
-            if run_record.sweep in ('', sweep)
-        ],
-    )
+    records, invalid_records = store.read_sweep(sweep)
+    if not records:
+        search = store.read_sweep(run_id.format_search_name(sweep))
+        if search[0]:
+            records, invalid_records = search
+    return records, [invalid.reason for invalid in invalid_records]

@@ -17,7 +17,7 @@ from hvstack.cloud import connection
 from hvstack.cluster import baseline_hosts
 from hvstack.model import compute_backends
 from hvstack.report.sweep_report import format_size
-from hvstack.results import record
+from hvstack.results.run_store import iter_records
 from hvstack.study import (
     definition,
     study_page,
@@ -298,11 +298,15 @@ def _build_plan(started: StartedStudy) -> dict[str, Any]:
     """Return the plan of a study as plain data."""
     study = started.study
     variants = []
-    records = record.load_usable(sweep_store.RECORDS_DIR)[0]
+    store = sweep_store.open_store()
+    times_by_size = {
+        size: run_times.compute_median_times(iter_records(store), size)
+        for size in set(map(study.get_size, study.variants))
+    }
     seconds: float | None = 0.0
     for variant in study.variants:
         size = study.get_size(variant)
-        run, setup = run_times.compute_median_times(records, size)
+        run, setup = times_by_size[size]
         is_measured = variant.name not in started.skipped
         if is_measured:
             seconds = (

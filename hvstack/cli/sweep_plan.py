@@ -11,21 +11,22 @@ from typing import Any
 from cliff.command import Command
 from openstack.connection import Connection
 
-from hvstack import conf, errors, host_profiles, paths
+from hvstack import conf, errors, host_profiles
 from hvstack.cli import arguments, hadoop_options, search_plan
 from hvstack.cli.options import add_cloud
 from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
 from hvstack.cluster import baseline_hosts, disk_check
 from hvstack.model import compute_backends
-from hvstack.results import record
 from hvstack.results.history import collect_recent
+from hvstack.results.run_store import StoredSweeps, iter_records
 from hvstack.sweep import (
     capabilities,
     forecast,
     run_times,
     search_space,
     strategies,
+    sweep_store,
 )
 from hvstack.sweep.budget import parse_budget
 from hvstack.sweep.cluster_needs import ClusterNeeds, Hosts, compute_needs
@@ -33,8 +34,6 @@ from hvstack.sweep.rate_search import MAX_RUNS, SearchSettings
 from hvstack.sweep.search_space import CAPABILITIES, Space
 from hvstack.sweep.strategies import STRATEGIES, ModelBased, Strategy
 from hvstack.tpcxhs.deadlines import Limits
-
-RECORDS = paths.STATE / 'records'
 
 
 class Plan(Command):
@@ -85,13 +84,7 @@ class Plan(Command):
             help='Expected time to create and delete a cluster, in '
             'seconds (default: that of recorded runs).',
         )
-        parser.add_argument(
-            '--records',
-            type=arguments.path,
-            default=RECORDS,
-            metavar='DIRECTORY',
-            help=f'Directory of the run records (default: {RECORDS}).',
-        )
+        arguments.add_records(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -109,7 +102,8 @@ class Plan(Command):
                 )
         if run is None or setup is None:
             median_times = run_times.compute_median_times(
-                record.load_usable(parsed_args.records)[0], parsed_args.size
+                iter_records(sweep_store.open_store(parsed_args.records)),
+                parsed_args.size,
             )
             run = median_times[0] if run is None else run
             setup = median_times[1] if setup is None else setup
@@ -189,13 +183,13 @@ def _create_strategy(
     )
     budget.check(confirmation_runs)
     max_runs = budget.count_clusters(confirmation_runs, 1, seconds)
-    records, _ = record.load_usable(parsed_args.records)
+    sweeps = StoredSweeps(sweep_store.open_store(parsed_args.records))
     return strategies.create_strategy(
         name,
         area,
         runs,
         SearchSettings(
-            scatter=collect_recent(records, parsed_args.size).guests,
+            scatter=collect_recent(sweeps, parsed_args.size).guests,
             max_runs=MAX_RUNS if max_runs is None else max_runs,
         ),
     )

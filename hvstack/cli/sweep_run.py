@@ -26,11 +26,11 @@ from hvstack.report import sweep_report
 from hvstack.results import (
     baselines,
     comparability,
-    record,
     run_id,
     stopping,
 )
 from hvstack.results.record_data import RunRecord
+from hvstack.results.run_store import iter_records
 from hvstack.sweep import executor, recovery, sweep_store
 from hvstack.sweep.executor import SweepStatus
 from hvstack.sweep.sweep_store import Sweep, SweepSpec
@@ -165,9 +165,8 @@ def compared_with(
     """
     if not baseline or not any(run_record.valid for run_record in records):
         return list(records)
-    stored_records, _ = record.load_usable(sweep_store.RECORDS_DIR)
     return baselines.replace_baseline(
-        baseline, records, sweep_store.RECORDS_DIR, stored_records, allow
+        baseline, records, sweep_store.open_store(), allow
     )
 
 
@@ -308,13 +307,10 @@ def check_compared(parsed_args: argparse.Namespace) -> None:
 
     :raises hvstack.errors.InputError: no such baseline, or no such fact.
     """
+    store = sweep_store.open_store()
     if parsed_args.baseline:
-        baselines.list_candidates(
-            parsed_args.baseline, sweep_store.RECORDS_DIR
-        )
-    comparability.check_fact_names(
-        parsed_args.allow, record.load_usable(sweep_store.RECORDS_DIR)[0]
-    )
+        baselines.list_candidates(parsed_args.baseline, store)
+    comparability.check_fact_names(parsed_args.allow, iter_records(store))
 
 
 class Show(ShowOne):

@@ -3,7 +3,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from hvstack import errors
 from hvstack.model.configuration import parse
@@ -11,6 +10,7 @@ from hvstack.report import improvements, sweep_report
 from hvstack.results import run_id, skipped
 from hvstack.results.decision import SearchDecision
 from hvstack.results.record_data import RunRecord
+from hvstack.results.run_store import RunStore
 from hvstack.sweep import executor, sweep_store
 from hvstack.sweep.executor import SweepStatus
 from hvstack.sweep.search_space import Skipped
@@ -45,7 +45,7 @@ class SweepSummary:
 
 
 def of(
-    records: Sequence[RunRecord], directory: Path | None = None
+    records: Sequence[RunRecord], store: RunStore | None = None
 ) -> SweepSummary:
     """Return how the sweep of some records went.
 
@@ -53,7 +53,7 @@ def of(
     hosts are gone, takes only this part of it away. Without one, a task of
     Rally's has written down what it skipped.
 
-    :param directory: of the records, if it is another one.
+    :param store: store of the records; None uses the store of hvstack.conf.
     """
     # Its baseline may be of another one.
     sweeps = {
@@ -71,7 +71,7 @@ def of(
     try:
         for sweep in stored_sweeps:
             if sweeps == {sweep.id} and sweep.spec is not None:
-                status = executor.load_status(sweep, directory)
+                status = executor.load_status(sweep, store)
                 return SweepSummary(
                     tuple(way(status)),
                     status.strategy.space.skipped,
@@ -87,7 +87,7 @@ def of(
                 Skipped(name, reason)
                 for sweep_id in sorted(sweeps)
                 for name, reason in skipped.load_skips(
-                    directory or sweep_store.RECORDS_DIR, sweep_id
+                    store or sweep_store.open_store(), sweep_id
                 ).items()
                 if name not in measured
             ),

@@ -42,7 +42,7 @@ from hvstack.rally_plugins.workload_args import (
     WorkloadArgs,
     parse_args,
 )
-from hvstack.results import record, record_data
+from hvstack.results import record_data
 from hvstack.sweep import capabilities, search_space, sweep_store
 from hvstack.tpcxhs import run as tpcxhs
 
@@ -220,7 +220,8 @@ class RatiosContext(_Context):
         after = allocation_ratios.merge_equal(
             allocation_ratios.current(task.admin, task.plan.hosts.providers)
         )
-        for records_dir, run_record in task.saved_records:
+        store = sweep_store.open_store()
+        for run_record in task.saved_records:
             during = run_record.observations.facts.get('allocation_ratio')
             ratios = {'after': after}
             if isinstance(during, dict):
@@ -228,7 +229,7 @@ class RatiosContext(_Context):
             changed = record_data.add_observations(
                 run_record, {'allocation_ratio': ratios}
             )
-            record.save(changed, records_dir)
+            store.append(changed)
         task.saved_records.clear()
 
 

@@ -4,7 +4,7 @@
 The SLAs read their values from these charts.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from rally.task.scenario import Scenario
 
@@ -15,8 +15,8 @@ from hvstack.rally_plugins import slas
 from hvstack.report.sweep_report import Row, SweepReport, build_report
 from hvstack.report.text import format_percent
 from hvstack.results import telemetry
-from hvstack.results.record import load_usable
 from hvstack.results.record_data import RunRecord
+from hvstack.results.run_store import StoredSweeps
 from hvstack.results.stats import Percent
 from hvstack.sweep import sweep_store
 
@@ -24,13 +24,14 @@ from hvstack.sweep import sweep_store
 def build_interim_report(
     records: Sequence[RunRecord],
     allow: Collection[str] = (),
-    history_records: Sequence[RunRecord] = (),
+    history_records: Iterable[Sequence[RunRecord]] = (),
 ) -> SweepReport | None:
     """Return the report of all runs so far; None without a baseline run.
 
     :param records: records of the sweep.
     :param allow: facts that may differ.
-    :param history_records: records of earlier sweeps, for the variance.
+    :param history_records: records of earlier sweeps by sweep, for the
+        variance.
     """
     if not any(
         record.kind == 'baseline' and record.valid for record in records
@@ -87,8 +88,9 @@ def add_run(
             }
         )
     try:
-        stored_records, _ = load_usable(sweep_store.RECORDS_DIR)
-        report = build_interim_report(runs, allow, stored_records)
+        report = build_interim_report(
+            runs, allow, StoredSweeps(sweep_store.open_store())
+        )
     except errors.NotComparableError as exc:
         progress.say(str(exc))
         return

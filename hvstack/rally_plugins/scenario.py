@@ -177,7 +177,7 @@ def _run_iteration(
     if args.baseline and record.valid:
         runs = [run for run in runs if run.kind == 'configuration']
         runs += baselines.choose_runs(
-            args.baseline, record, sweep_store.RECORDS_DIR, args.allow
+            args.baseline, record, sweep_store.open_store(), args.allow
         )
     output.add_run(tpcx_hs, task.progress, record, runs, args.allow)
     if not record.valid:
@@ -201,9 +201,7 @@ def _measure(task: TaskState, args: WorkloadArgs, step: Step) -> RunRecord:
         raise
     for record in records:
         task.report_record(record)
-    task.saved_records += [
-        (sweep_store.RECORDS_DIR, record) for record in records
-    ]
+    task.saved_records += records
     return next(record for record in records if record.index == step.index)
 
 
@@ -230,7 +228,7 @@ def _measure_runs(
         RunSpec(
             replace(step, index=first).run_id(sweep),
             workload,
-            sweep_store.RECORDS_DIR,
+            sweep_store.open_store(),
             args.kit,
             run_numbers,
             args.phase_timeout,
@@ -246,5 +244,5 @@ def _report_skipped(
     """Add a skipped configuration with its reason to both reports."""
     if isinstance(args.target, Configuration):
         label, _, reason = task.skip_reason.partition(': ')
-        skipped.save_skip(sweep_store.RECORDS_DIR, sweep, label, reason)
+        skipped.save_skip(sweep_store.open_store(), sweep, label, reason)
     output.add_skipped(tpcx_hs, task.skip_reason)

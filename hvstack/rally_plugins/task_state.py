@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from openstack.connection import Connection
@@ -34,7 +33,7 @@ from hvstack.rally_plugins.workload_args import (
     SweepShape,
     WorkloadArgs,
 )
-from hvstack.results import baselines, record, record_data
+from hvstack.results import baselines, record_data
 from hvstack.results.timeline import Timeline
 from hvstack.sweep import (
     capabilities,
@@ -111,9 +110,7 @@ class TaskState:
     #: Why the configuration of the workload cannot exist.
     skip_reason: str = ''
     known_kills: set[str] = field(default_factory=set)
-    saved_records: list[tuple[Path, record_data.RunRecord]] = field(
-        default_factory=list
-    )
+    saved_records: list[record_data.RunRecord] = field(default_factory=list)
     #: Whether Ctrl-C interrupted an iteration. Rally's runner ignores it,
     #: because it returns from a "finally" block.
     interrupted: bool = False
@@ -296,9 +293,8 @@ class TaskState:
         :raises hvstack.errors.InputError: no run has the same size,
             replication and programs.
         """
-        usable_records, _ = record.load_usable(sweep_store.RECORDS_DIR)
         candidates = baselines.list_candidates(
-            args.baseline, sweep_store.RECORDS_DIR, usable_records
+            args.baseline, sweep_store.open_store()
         )
         expected = {
             'size_bytes': args.sizes[0],
@@ -354,7 +350,7 @@ class TaskState:
         run_result.reason = ' '.join(reason.split())[:2000]
         run_result.add_kills(sorted(self.read_kills() - self.known_kills))
         run_record = run_result.to_record(step.run_id(self.sweep_id(args)))
-        record.save(run_record, sweep_store.RECORDS_DIR)
+        sweep_store.open_store().append(run_record)
         self.report_record(run_record)
         self.progress.say(f'{step.label} failed: {run_result.reason[:300]}')
 

@@ -2,27 +2,28 @@
 """Reports of a sweep or of two sweeps: plain data, text and HTML."""
 
 import json
-from collections.abc import Collection, Sequence
-from pathlib import Path
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from hvstack.report import comparison, sweep_report, text
 from hvstack.results.decision import SearchDecision
 from hvstack.results.record_data import RunRecord
+from hvstack.results.run_store import TextStore
 
 
 def build_results(
     records: Sequence[RunRecord],
     invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
-    history_records: Sequence[RunRecord] = (),
+    history_records: Iterable[Sequence[RunRecord]] = (),
     decision: SearchDecision | None = None,
 ) -> dict[str, Any]:
     """Return the report as plain data, for ``results.json``.
 
     :param invalid_records: reasons why further records could not be used.
     :param allow: facts that may differ between runs.
-    :param history_records: records of earlier sweeps, for the variance.
+    :param history_records: records of earlier sweeps by sweep, for the
+        variance.
     :param decision: answer of the search of the sweep; None without a search.
     :raises hvstack.errors.InputError: no records are given.
     :raises hvstack.errors.NotComparableError: runs on bare metal disagree.
@@ -39,7 +40,7 @@ def format_table(
     invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
     skipped: int = 0,
-    history_records: Sequence[RunRecord] = (),
+    history_records: Iterable[Sequence[RunRecord]] = (),
     decision: SearchDecision | None = None,
 ) -> str:
     """Return the short form of the report for a terminal.
@@ -47,7 +48,8 @@ def format_table(
     :param invalid_records: reasons why further records could not be used.
     :param allow: facts that may differ between runs.
     :param skipped: number of configurations that are not possible.
-    :param history_records: records of earlier sweeps, for the variance.
+    :param history_records: records of earlier sweeps by sweep, for the
+        variance.
     :param decision: answer of the search of the sweep; None without a search.
     :raises hvstack.errors.InputError: no records are given.
     :raises hvstack.errors.NotComparableError: runs on bare metal disagree.
@@ -65,7 +67,7 @@ def format_details(
     invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
     remarks: Sequence[str] = (),
-    history_records: Sequence[RunRecord] = (),
+    history_records: Iterable[Sequence[RunRecord]] = (),
     decision: SearchDecision | None = None,
 ) -> str:
     """Return the detailed form of the report for a terminal.
@@ -73,7 +75,8 @@ def format_details(
     :param invalid_records: reasons why further records could not be used.
     :param allow: facts that may differ between runs.
     :param remarks: lines about the course of the sweep.
-    :param history_records: records of earlier sweeps, for the variance.
+    :param history_records: records of earlier sweeps by sweep, for the
+        variance.
     :param decision: answer of the search of the sweep; None without a search.
     :raises hvstack.errors.InputError: no records are given.
     :raises hvstack.errors.NotComparableError: runs on bare metal disagree.
@@ -90,19 +93,20 @@ def build_page(
     records: Sequence[RunRecord],
     invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
-    records_dir: Path | None = None,
+    store: TextStore | None = None,
     skipped: Sequence[tuple[str, str]] = (),
-    history_records: Sequence[RunRecord] = (),
+    history_records: Iterable[Sequence[RunRecord]] = (),
     decision: SearchDecision | None = None,
 ) -> str:
     """Return the report as a self-contained HTML page.
 
     :param invalid_records: reasons why further records could not be used.
     :param allow: facts that may differ between runs.
-    :param records_dir: directory with the records and their telemetry.
+    :param store: store of the records and their telemetry.
     :param skipped: name and reason of each configuration that is not
         possible.
-    :param history_records: records of earlier sweeps, for the variance.
+    :param history_records: records of earlier sweeps by sweep, for the
+        variance.
     :param decision: answer of the search of the sweep; None without a search.
     :raises hvstack.errors.InputError: no records are given.
     :raises hvstack.errors.NotComparableError: runs on bare metal disagree.
@@ -113,7 +117,7 @@ def build_page(
     built = sweep_report.build_report(
         records, invalid_records, allow, history_records, decision
     )
-    return html.build_page(built, records_dir, skipped)
+    return html.build_page(built, store, skipped)
 
 
 def format_comparison(

@@ -6,7 +6,7 @@ returns the reason why a flavor is not approved, with the remedy, or None.
 """
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,7 +95,7 @@ def approve(
     profile: HostProfile,
     records: Sequence[RunRecord],
     min_percent: float | None = None,
-    history_records: Sequence[RunRecord] = (),
+    history_records: Iterable[Sequence[RunRecord]] = (),
     decision: SearchDecision | None = None,
 ) -> list[Approval]:
     """Return the approvals of all named flavors.
@@ -107,7 +107,8 @@ def approve(
     :param records: records of one sweep with its baseline.
     :param min_percent: required percent of bare metal; None uses the value in
         the catalogue.
-    :param history_records: records of earlier sweeps, for the variance.
+    :param history_records: records of earlier sweeps by sweep, for the
+        variance.
     :param decision: answer of the search of the sweep; None without a search.
     :raises hvstack.errors.InputError: a flavor does not meet a condition; no
         flavor is approved.

@@ -14,7 +14,6 @@ import tarfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -44,6 +43,7 @@ from hvstack.report.text import (
 )
 from hvstack.results import telemetry as files
 from hvstack.results.record_data import RunRecord
+from hvstack.results.run_store import TextStore
 
 #: Layout of all charts; the colors are fixed so that charts can be printed.
 _LAYOUT: dict[str, Any] = {
@@ -67,18 +67,18 @@ _AXIS = {'gridcolor': '#ddd', 'linecolor': '#888', 'automargin': True}
 
 def build_page(
     report: SweepReport,
-    records_dir: Path | None = None,
+    store: TextStore | None = None,
     skipped: Sequence[tuple[str, str]] = (),
 ) -> str:
     """Return the page of one sweep.
 
     :param report: report of the sweep.
-    :param records_dir: directory with the records and their telemetry.
+    :param store: store of the records and their telemetry.
     :param skipped: name and reason of each configuration that is not
         possible.
     """
-    runs, missing = telemetry_charts.select_runs(report, records_dir)
-    telemetry_files = _read_telemetry_files(runs, records_dir)
+    runs, missing = telemetry_charts.select_runs(report, store)
+    telemetry_files = _read_telemetry_files(runs, store)
     return render_template(
         'page.html.j2',
         [
@@ -221,15 +221,15 @@ def _compress(data: bytes) -> bytes:
 
 
 def _read_telemetry_files(
-    runs: Sequence[PlottedRun], records_dir: Path | None
+    runs: Sequence[PlottedRun], store: TextStore | None
 ) -> dict[str, str]:
     """Return the telemetry files of plotted runs within the size limit."""
     telemetry_files: dict[str, str] = {}
     remaining_bytes = _MAX_PACKED_BYTES
-    if records_dir is None:
+    if store is None:
         return telemetry_files
     for run in runs:
-        text = files.read(run.record, records_dir)
+        text = files.read(run.record, store)
         remaining_bytes -= len(_compress(text.encode()))
         if remaining_bytes < 0:
             break

@@ -584,7 +584,7 @@ def build_report(
     records: Sequence[RunRecord],
     invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
-    history_records: Iterable[RunRecord] = (),
+    history_records: Iterable[Sequence[RunRecord]] = (),
     decision: SearchDecision | None = None,
 ) -> SweepReport:
     """Build the report of a sweep.

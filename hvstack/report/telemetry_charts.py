@@ -6,7 +6,6 @@ The charts over time are those of vsphere6, figures 3 to 5.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from hvstack import errors
@@ -25,6 +24,7 @@ from hvstack.results.observations import (
     TelemetrySummary,
 )
 from hvstack.results.record_data import RunRecord
+from hvstack.results.run_store import TextStore
 from hvstack.results.telemetry import Telemetry
 
 #: Rows that are drawn: bare metal and the best ones, as vsphere6 draws three.
@@ -104,13 +104,13 @@ _CHART_KINDS = (
 
 
 def select_runs(
-    report: SweepReport, records_dir: Path | None
+    report: SweepReport, store: TextStore | None
 ) -> tuple[list[PlottedRun], list[str]]:
     """Return runs to draw, and why others are not.
 
     Of each row the last valid run with a whole file.
 
-    :param records_dir: of the records.
+    :param store: store of the records.
     """
     first = [row for row in [report.bare_metal, *report.ranked] if row]
     rows = [*first, *(x for x in report.rows if x.valid and x not in first)]
@@ -125,10 +125,10 @@ def select_runs(
             break
         reason = 'no valid run has telemetry'
         for record in reversed(row.valid):
-            if not record.observations.telemetry or records_dir is None:
+            if not record.observations.telemetry or store is None:
                 continue
             try:
-                run_telemetry = telemetry.load(record, records_dir)
+                run_telemetry = telemetry.load(record, store)
             except errors.InputError as exc:
                 reason = str(exc)
                 continue

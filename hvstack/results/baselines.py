@@ -7,6 +7,7 @@ from pathlib import Path
 from hvstack import errors, textfile
 from hvstack.results import comparability, record
 from hvstack.results.record_data import RunRecord
+from hvstack.results.run_store import RunStore
 
 #: Name of the newest comparable runs.
 AUTO = 'auto'
@@ -40,16 +41,14 @@ def find_name(records: Iterable[RunRecord]) -> str:
 
 def list_candidates(
     baseline_name: str,
-    records_dir: Path,
-    loaded_records: Iterable[RunRecord] | None = None,
+    store: RunStore,
     unsigned: bool | None = None,
 ) -> list[RunRecord]:
     """Return the valid runs on bare metal with a name, the newest last.
 
     :param baseline_name: :data:`AUTO`, a record's file, or the id of a record
         or a sweep.
-    :param records_dir: directory of the run records.
-    :param loaded_records: all records in the directory; None reads them.
+    :param store: store of the run records.
     :param unsigned: as in :func:`hvstack.results.record.load`.
     :raises hvstack.errors.InputError: there is none.
     """
@@ -57,15 +56,9 @@ def list_candidates(
     if path.suffix == '.json' or textfile.is_regular(path):
         baseline_records = [record.load(path, unsigned)]
     else:
-        baseline_records = [
-            run_record
-            for run_record in (
-                record.load_usable(records_dir, unsigned)[0]
-                if loaded_records is None
-                else loaded_records
-            )
-            if baseline_name in (AUTO, run_record.id, run_record.sweep)
-        ]
+        baseline_records, _ = store.read_baselines(
+            None if baseline_name == AUTO else baseline_name
+        )
     baseline_records = [
         run_record
         for run_record in baseline_records
@@ -73,18 +66,16 @@ def list_candidates(
     ]
     if not baseline_records:
         raise errors.InputError(
-            f"baseline '{baseline_name}': {records_dir} has no such valid run "
-            "on bare metal, make one with 'hvstack baseline run'"
-            + _explain_invalid(baseline_name, records_dir, unsigned)
+            f"baseline '{baseline_name}': {store.describe()} has no such "
+            "valid run on bare metal, make one with 'hvstack baseline run'"
+            + _explain_invalid(baseline_name, store)
         )
     return baseline_records
 
 
-def _explain_invalid(
-    name: str, records_dir: Path, unsigned: bool | None
-) -> str:
+def _explain_invalid(name: str, store: RunStore) -> str:
     """Return the reason why a record with a name is not valid."""
-    _, invalid_records = record.load_usable(records_dir, unsigned)
+    _, invalid_records = store.read_baselines()
     for invalid in invalid_records:
         if name in (AUTO, invalid.sweep) or name in invalid.reason:
             return f'; left out: {invalid.reason}'
@@ -94,7 +85,7 @@ def _explain_invalid(
 def choose_runs(
     baseline_name: str,
     run: RunRecord,
-    records_dir: Path,
+    store: RunStore,
     allow: Collection[str] = (),
 ) -> list[RunRecord]:
     """Return the runs on bare metal for the comparison with a run.
@@ -108,15 +99,14 @@ def choose_runs(
         differs from the newest.
     """
     return _select_comparable(
-        list_candidates(baseline_name, records_dir), run, allow
+        list_candidates(baseline_name, store), run, allow
     )
 
 
 def replace_baseline(
     baseline_name: str,
     records: Sequence[RunRecord],
-    records_dir: Path,
-    loaded_records: Iterable[RunRecord] | None = None,
+    store: RunStore,
     allow: Collection[str] = (),
     unsigned: bool | None = None,
 ) -> list[RunRecord]:
@@ -124,9 +114,9 @@ def replace_baseline(
 
     The first run with comparable baseline runs determines the baseline.
 
-    :param baseline_name: as in :func:`list_candidates`, as is
-        ``loaded_records``.
+    :param baseline_name: as in :func:`list_candidates`.
     :param records: of the sweep.
+    :param store: store of the run records.
     :param allow: facts that may differ.
     :param unsigned: as in :func:`hvstack.results.record.load`.
     :raises hvstack.errors.InputError: there is none, or no valid run that
@@ -134,9 +124,7 @@ def replace_baseline(
     :raises hvstack.errors.NotComparableError: none is comparable, with what
         differs from the newest.
     """
-    baseline_records = list_candidates(
-        baseline_name, records_dir, loaded_records, unsigned
-    )
+    baseline_records = list_candidates(baseline_name, store, unsigned)
     configured = [
         run_record
         for run_record in records

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comparability: two measurements may differ in the sweep parameters alone."""
 
+import hashlib
+import json
 import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -235,19 +237,39 @@ def require_comparable(
         raise errors.NotComparableError(lines)
 
 
+def compute_system_digest(record: RunRecord) -> str:
+    """Return a digest of all facts that decide whether runs are comparable.
+
+    It covers the kind, the workload, the system under test and the version of
+    hvstack.
+    """
+    facts = [
+        record.kind,
+        [getattr(record, name) for name in WORKLOAD],
+        dict(record.sut.facts),
+        record.observations.hvstack,
+    ]
+    text = json.dumps(facts, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def check_fact_names(
     allow: Iterable[str], records: Iterable[RunRecord]
 ) -> list[str]:
     """Return unique names of facts that may differ.
 
     :param allow: names of facts.
-    :param records: records whose facts are valid names.
+    :param records: records whose facts are valid names; they are read until
+        each name is that of a fact.
     :raises hvstack.errors.InputError: a name is not that of a fact.
     """
     fact_names = {*WORKLOAD, *WITH_BASELINE, *WITHIN_KIND}
-    for record in records:
-        fact_names |= set(record.sut.facts)
     names = list(dict.fromkeys(allow))
+    if not fact_names.issuperset(names):
+        for record in records:
+            fact_names |= set(record.sut.facts)
+            if fact_names.issuperset(names):
+                break
     for name in names:
         if name not in fact_names:
             raise errors.InputError(

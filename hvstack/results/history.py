@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scatter of earlier sweeps of the same workload on the same hosts."""
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from hvstack.model.target import BARE_METAL
 from hvstack.results import comparability, estimator, percentages, run_id
 from hvstack.results.estimator import History
 from hvstack.results.passes import get_location
 from hvstack.results.record_data import RunRecord
+from hvstack.results.run_store import StoredSweeps
 
 
 def collect_history(
-    records: Iterable[RunRecord], own_records: Sequence[RunRecord]
+    sweeps: Iterable[Sequence[RunRecord]],
+    own_records: Sequence[RunRecord],
+    ended_by: str = '',
 ) -> History:
     """Return the residuals of earlier sweeps, the newest first.
 
@@ -25,71 +26,109 @@ def collect_history(
     pass is not used. A search repeats the configurations that had high rates,
     so its records are not used either.
 
-    :param records: records of any sweeps.
+    No more sweeps are read than the history needs, and only one at a time.
+
+    :param sweeps: records of any sweeps by sweep, the sweep with the run that
+        started last first.
     :param own_records: records of the sweep, with its baseline.
+    :param ended_by: time by which a run must have ended; empty for any time.
     """
     own_sweeps = {record.sweep for record in own_records}
     own_ids = {record.id for record in own_records}
     own_clusters = {record.observations.cluster for record in own_records}
     references = _list_references(own_records)
-    sweeps: dict[str, list[RunRecord]] = {}
-    is_comparable: dict[str, bool] = {}
-    for record in records:
-        if (
-            not record.valid
-            or record.sweep in own_sweeps
-            or run_id.is_search(record.sweep)
-            or record.id in own_ids
-            or get_location(record) is None
-            or record.observations.cluster in own_clusters
-        ):
-            continue
-        key = _build_key(record)
-        if key not in is_comparable:
-            is_comparable[key] = any(
+    results: dict[str, bool] = {}
+
+    def is_comparable(record: RunRecord) -> bool:
+        key = comparability.compute_system_digest(record)
+        if key not in results:
+            results[key] = any(
                 _agrees(record, reference) for reference in references
             )
-        if is_comparable[key]:
-            sweeps.setdefault(record.sweep, []).append(record)
+        return results[key]
+
+    def select(records: Iterable[RunRecord]) -> Iterator[RunRecord]:
+        for record in records:
+            if (
+                not record.valid
+                or (ended_by and record.ended > ended_by)
+                or record.sweep in own_sweeps
+                or run_id.is_search(record.sweep)
+                or record.id in own_ids
+                or get_location(record) is None
+                or record.observations.cluster in own_clusters
+            ):
+                continue
+            if is_comparable(record):
+                yield record
+
+    if isinstance(sweeps, StoredSweeps):
+        sweeps = sweeps.store.iter_sweeps(is_comparable)
+
     history = History()
-    newest_first = sorted(
-        sweeps.values(),
-        key=lambda runs: max(run.started for run in runs),
-        reverse=True,
-    )
-    for runs in newest_first:
+    for scatter in _sort_scatters(sweeps, select):
         if history.total.degrees >= estimator.MAX_HISTORY_DEGREES:
             break
-        history += compute_scatter(runs)
+        history += scatter
     return history
 
 
-def collect_recent(records: Sequence[RunRecord], size_bytes: int) -> History:
+def collect_recent(
+    sweeps: Iterable[Sequence[RunRecord]], size_bytes: int
+) -> History:
     """Return the residuals of sweeps on the system of the newest run.
 
-    :param records: records of any sweeps, sorted by start time.
+    :param sweeps: as in :func:`collect_history`; it is read twice.
     :param size_bytes: size of the data in bytes.
     """
-    for record in reversed(records):
-        if (
-            record.valid
-            and record.kind == 'configuration'
-            and record.size_bytes == size_bytes
-        ):
-            # The sweep of the run itself counts.
-            run = replace(record.run, sweep='new')
-            return collect_history(
-                records,
-                [
-                    replace(
-                        record,
-                        run=run,
-                        id='',
-                        observations=replace(record.observations, cluster=''),
-                    )
-                ],
-            )
-    return History()
+    newest: RunRecord | None = None
+    for records in sweeps:
+        if newest and max(run.started for run in records) < newest.started:
+            break
+        for record in records:
+            if (
+                record.valid
+                and record.kind == 'configuration'
+                and record.size_bytes == size_bytes
+                and (newest is None or record.started >= newest.started)
+            ):
+                newest = record
+    if newest is None:
+        return History()
+    # The sweep of the run itself counts.
+    own_record = replace(
+        newest,
+        run=replace(newest.run, sweep='new'),
+        id='',
+        observations=replace(newest.observations, cluster=''),
+    )
+    return collect_history(sweeps, [own_record])
+
+
+def _sort_scatters(
+    sweeps: Iterable[Sequence[RunRecord]],
+    select: Callable[[Iterable[RunRecord]], Iterable[RunRecord]],
+) -> Iterator[History]:
+    """Return the scatter of selected runs by sweep, the newest run's first.
+
+    The order of the selected runs can differ from the order of all runs: a
+    sweep waits until no other sweep can have a newer run.
+
+    :param sweeps: as in :func:`collect_history`.
+    :param select: returns the comparable records of a sweep.
+    """
+    waiting: list[tuple[str, History]] = []
+    for records in sweeps:
+        newest = max((record.started for record in records), default='')
+        while waiting and waiting[0][0] >= newest:
+            yield waiting.pop(0)[1]
+        runs = list(select(records))
+        if runs:
+            started = max(run.started for run in runs)
+            waiting.append((started, compute_scatter(runs)))
+            waiting.sort(key=lambda item: item[0], reverse=True)
+    for _, scatter in waiting:
+        yield scatter
 
 
 def compute_scatter(records: Sequence[RunRecord]) -> History:
@@ -107,20 +146,11 @@ def compute_scatter(records: Sequence[RunRecord]) -> History:
 def _list_references(records: Iterable[RunRecord]) -> list[RunRecord]:
     """Return a record of each different system under test."""
     references = {
-        _build_key(record): record for record in records if record.valid
+        comparability.compute_system_digest(record): record
+        for record in records
+        if record.valid
     }
     return list(references.values())
-
-
-def _build_key(record: RunRecord) -> str:
-    """Return the facts of a run that decide whether it is comparable."""
-    facts: list[Any] = [
-        record.kind,
-        [getattr(record, name) for name in comparability.WORKLOAD],
-        dict(record.sut.facts),
-        record.observations.hvstack,
-    ]
-    return json.dumps(facts, sort_keys=True)
 
 
 def _agrees(record: RunRecord, reference: RunRecord) -> bool:

@@ -105,7 +105,7 @@ def add_location(new_record: RunRecord, store: RunStore) -> RunRecord:
     :param store: store of the run records.
     """
     location = locate_run(
-        store.load_usable(new_record.sweep),
+        store.read_sweep(new_record.sweep)[0],
         new_record.configuration,
         new_record.size_bytes,
         new_record.observations.cluster,

@@ -46,17 +46,26 @@ def store(record: RunRecord, records_dir: Path) -> Path:
     :returns: its file.
     :raises hvstack.errors.MissingPrerequisiteError: no room, no rights.
     """
-    started = record.started.replace(':', '').replace('-', '')
-    path = records_dir / f'{started}-{record.configuration}-{record.id}.json'
-    text = json.dumps(record.document, indent=1, sort_keys=True) + '\n'
+    path = records_dir / build_file_name(record)
     try:
-        paths.write_whole(path, text)
+        paths.write_whole(path, format_document(record))
     except OSError as exc:
         raise errors.MissingPrerequisiteError(
             f'{path}: the run record cannot be written ({exc.strerror}): make '
             'room there, then continue; the run is done again'
         ) from exc
     return path
+
+
+def build_file_name(run: ScheduledRun) -> str:
+    """Return the name of the file of a record."""
+    started = run.started.replace(':', '').replace('-', '')
+    return f'{started}-{run.configuration}-{run.id}.json'
+
+
+def format_document(record: RunRecord) -> str:
+    """Return the text of a record, as it is stored."""
+    return json.dumps(record.document, indent=1, sort_keys=True) + '\n'
 
 
 def load(path: Path, unsigned: bool | None = None) -> RunRecord:
@@ -67,7 +76,7 @@ def load(path: Path, unsigned: bool | None = None) -> RunRecord:
     :raises hvstack.errors.InputError: half-written, edited, not signed by a
         trusted key, contradicting itself, of a newer release, or no record.
     """
-    return _verify_record(_read(path), str(path), signing.policy(unsigned))
+    return verify_record(_read(path), str(path), signing.policy(unsigned))
 
 
 def load_all(
@@ -142,7 +151,7 @@ def read_usable(
         name = data.get('sweep') if isinstance(data, dict) else None
         if isinstance(name, str) and is_sweep(name):
             sweep = name
-        record = _verify_record(data, str(path), policy)
+        record = verify_record(data, str(path), policy)
         if not f'-{path.name}'.endswith(f'-{record.id}.json'):
             raise errors.InputError(
                 f"Cannot use the record ({path}): the file's name does not "
@@ -196,11 +205,14 @@ def _read(path: Path) -> Json:
     return data
 
 
-def _verify_record(
+def verify_record(
     data: Json, source: str, policy: signing.Policy
 ) -> RunRecord:
     """Return the record that plain data make, if it can be believed.
 
+    :param data: content of the record.
+    :param source: file or row of the record, for messages.
+    :param policy: signatures that count.
     :raises hvstack.errors.InputError: it cannot, with the reason.
     """
     try:

@@ -1,31 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Store of run records, with an index for scheduling.
+"""Stores of run records: what scheduling, reports and commands need.
 
-The index contains which runs exist, whether they are valid, and their time.
-Whatever is reported, approved or exported is read from the records, and their
-digests and signatures are checked.
+A store has an index for scheduling. The index contains which runs exist,
+whether they are valid, and their time. Whatever is reported, approved or
+exported is read from the records, and their digests and signatures are
+checked.
 """
 
-import contextlib
-import hashlib
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from hvstack import errors, jsonfile, paths
+from hvstack import errors
 from hvstack.model.target import parse_target
-from hvstack.results import record, record_data, signing
+from hvstack.results import comparability
 from hvstack.results.record import InvalidRecord
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_id import RunId
-from hvstack.results.typed_json import FieldTypeError, Json, read
-
-#: Format of the index: an index of another format is built again.
-FORMAT = 1
-#: File of the index, in the directory of the records.
-INDEX = 'index/runs.json'
 
 
 @dataclass(frozen=True)
@@ -43,6 +34,7 @@ class IndexedRun:
     :param rate: rate in TB per hour; 0 if the run is not valid.
     :param seconds: elapsed time of the run in seconds.
     :param is_killed: whether a process was killed in the run.
+    :param system: digest of the facts that decide whether runs are comparable.
     :param unverified: why the record counts only on request.
     """
 
@@ -57,6 +49,7 @@ class IndexedRun:
     rate: float
     seconds: float
     is_killed: bool
+    system: str
     unverified: str = ''
 
     @property
@@ -65,25 +58,65 @@ class IndexedRun:
         return RunId(self.sweep, parse_target(self.configuration), self.index)
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """Entry of the index with the identity of its file.
+class TextStore(Protocol):
+    """Store of the text files that belong to run records."""
 
-    :param identity: inode, size, and times of the last changes in ns.
-    """
+    def read_text(self, name: str, max_bytes: int) -> str:
+        """Return the text of a file, such as telemetry.
 
-    identity: tuple[int, ...]
-    run: IndexedRun
+        :param name: path of the file, relative to the records.
+        :param max_bytes: maximum size of the file.
+        :raises hvstack.textfile.MissingFileError: the file does not exist.
+        :raises hvstack.errors.InputError: the file is not a text.
+        """
+
+    def has_text(self, name: str) -> bool:
+        """Return whether a file exists."""
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a file whole.
+
+        :raises OSError: no room, no rights.
+        :raises hvstack.errors.MissingPrerequisiteError: no connection to the
+            database.
+        """
+
+    def describe(self, name: str = '') -> str:
+        """Return the location of the store, or of a file, for messages."""
 
 
-class RunStore(Protocol):
+class RunStore(TextStore, Protocol):
     """Store of run records."""
 
     def append(self, run_record: RunRecord) -> RunRecord:
-        """Sign and store the record of a run that has ended."""
+        """Sign and store the record of a run that has ended.
+
+        A record that the store already has under this id is replaced.
+        """
+
+    def add(
+        self, records: Sequence[RunRecord], texts: Mapping[str, str]
+    ) -> int:
+        """Store records as they are, with the text files of these records.
+
+        :param records: records, each with its digest and signature.
+        :param texts: texts by name of the file.
+        :returns: number of records that the store did not have.
+        :raises hvstack.errors.InputError: the store has another record under
+            the id of one of them.
+        """
+
+    def delete(self, record_id: str) -> None:
+        """Delete a record with its telemetry.
+
+        :raises hvstack.errors.InputError: the store does not have it.
+        """
 
     def list_runs(self, sweep: str) -> list[IndexedRun]:
         """Return the runs of a sweep by start time, for scheduling alone."""
+
+    def list_all_runs(self) -> list[IndexedRun]:
+        """Return the runs of all usable records by start time."""
 
     def load_run(self, run: IndexedRun) -> RunRecord:
         """Read a record, and check its digest and signature."""
@@ -91,206 +124,93 @@ class RunStore(Protocol):
     def load_records(self, sweep: str) -> list[RunRecord]:
         """Read and check all records of a sweep, sorted by start time."""
 
-    def load_usable(self, sweep: str | None = None) -> list[RunRecord]:
-        """Read and check records, and leave out those that are not usable."""
+    def read_sweep(
+        self, sweep: str
+    ) -> tuple[list[RunRecord], list[InvalidRecord]]:
+        """Read and check the records of a sweep, sorted by start time.
+
+        :returns: usable records, and what may be further records of the sweep.
+        """
+
+    def read_baselines(
+        self, name: str | None = None
+    ) -> tuple[list[RunRecord], list[InvalidRecord]]:
+        """Read and check records of bare metal, sorted by start time.
+
+        :param name: id of a record or name of a sweep; None reads all.
+        :returns: usable records, and why further records are not usable.
+        """
+
+    def list_sweeps(self) -> list[str]:
+        """Return the names of all sweeps, the last started run's first."""
+
+    def iter_sweeps(
+        self, is_selected: Callable[[RunRecord], bool] | None = None
+    ) -> Iterator[list[RunRecord]]:
+        """Read the usable records of sweeps, one sweep after the other.
+
+        The sweep with the run that started last comes first. The records of
+        a sweep are sorted by start time.
+
+        :param is_selected: function that decides by a record of a system
+            under test whether sweeps on this system are read; None reads all.
+        """
+
+    def find_last_sweep(self, *, is_configured: bool = False) -> str:
+        """Return the sweep of the last usable run; empty without any.
+
+        :param is_configured: ignore runs on bare metal.
+        """
 
 
-class FileRunStore:
-    """Records in a directory, a file for each run.
+@dataclass(frozen=True)
+class StoredSweeps:
+    """Usable records of a store, by sweep, which are read when they are used.
 
-    A file that the index does not contain, or that has another identity than
-    in the index, is read again. An index that is missing, damaged, of another
-    format or of other keys is built again.
-
-    :param records_dir: directory of the records.
-    :param keep_index: whether to write the index; False for a directory that
-        the user only wants to read.
+    :param store: store of the run records.
     """
 
-    def __init__(self, records_dir: Path, *, keep_index: bool = True) -> None:
-        self.records_dir = records_dir
-        self.keep_index = keep_index
-        #: Number of records that were read.
-        self.read_count = 0
-        self._checked: dict[Path, tuple[tuple[int, ...], RunRecord]] = {}
+    store: RunStore
 
-    @property
-    def index_path(self) -> Path:
-        """File of the index."""
-        return self.records_dir / INDEX
-
-    def append(self, run_record: RunRecord) -> RunRecord:
-        """Sign and store the record of a run that has ended.
-
-        :raises hvstack.errors.MissingPrerequisiteError: no room, no rights, or
-            no key to sign with.
-        """
-        signed = record_data.sign(run_record)
-        record.store(signed, self.records_dir)
-        # The record is stored; the next reader reports what is not valid.
-        with contextlib.suppress(errors.InputError):
-            self._update_index()
-        return signed
-
-    def list_runs(self, sweep: str) -> list[IndexedRun]:
-        """Return the runs of a sweep by start time, for scheduling alone.
-
-        :raises hvstack.errors.InputError: a record of the sweep is not
-            usable.
-        """
-        runs = [entry.run for entry in self._list_entries(sweep).values()]
-        return sorted(runs, key=lambda run: (run.started, run.index))
-
-    def list_all_runs(self) -> list[IndexedRun]:
-        """Return the runs of all usable records by start time."""
-        entries, _ = self._update_index()
-        runs = [entry.run for entry in entries.values()]
-        return sorted(runs, key=lambda run: (run.started, run.index))
-
-    def load_run(self, run: IndexedRun) -> RunRecord:
-        """Read a record, and check its digest and signature.
-
-        :raises hvstack.errors.InputError: the record is not usable.
-        """
-        for path, entry in self._list_entries(run.sweep).items():
-            if entry.run == run:
-                return self._load(path, entry.identity)
-        raise errors.InputError(
-            f'Cannot read the record of {run.run_id} ({self.records_dir}): it '
-            'is not there any more. Run the command again.'
-        )
-
-    def load_records(self, sweep: str) -> list[RunRecord]:
-        """Read and check all records of a sweep, sorted by start time.
-
-        A record that this object has checked before is read again only if
-        its file has changed.
-
-        :raises hvstack.errors.InputError: a record of the sweep is not
-            usable.
-        """
-        records = [
-            self._load(path, entry.identity)
-            for path, entry in self._list_entries(sweep).items()
-        ]
-        return sorted(records, key=lambda item: (item.started, item.index))
-
-    def load_usable(self, sweep: str | None = None) -> list[RunRecord]:
-        """Read and check records, sorted by start time.
-
-        A record that is not usable is left out. One that this object has
-        checked before is read again only if its file has changed.
-
-        :param sweep: name of the sweep; None uses all sweeps.
-        :raises hvstack.errors.InputError: a list of keys or ``hvstack.conf``
-            is not valid.
-        """
-        entries, _ = self._update_index()
-        records = []
-        for path, entry in entries.items():
-            if sweep in (None, entry.run.sweep):
-                with contextlib.suppress(errors.InputError):
-                    records.append(self._load(path, entry.identity))
-        return sorted(records, key=lambda item: (item.started, item.index))
-
-    def _load(self, path: Path, identity: tuple[int, ...]) -> RunRecord:
-        checked = self._checked.get(path)
-        if checked and checked[0] == identity == _identify(path):
-            return checked[1]
-        usable = self._read(path, identity, signing.policy())
-        if isinstance(usable, InvalidRecord):
-            raise errors.InputError(usable.reason)
-        return usable
-
-    def _read(
-        self, path: Path, identity: tuple[int, ...], policy: signing.Policy
-    ) -> RunRecord | InvalidRecord:
-        usable = record.read_usable(path, policy)
-        self.read_count += 1
-        if isinstance(usable, RunRecord):
-            self._checked[path] = identity, usable
-        return usable
-
-    def _list_entries(self, sweep: str) -> dict[Path, _Entry]:
-        entries, invalid_records = self._update_index()
-        record.require_usable(invalid_records, [sweep])
-        return {
-            path: entry
-            for path, entry in entries.items()
-            if entry.run.sweep == sweep
-        }
-
-    def _update_index(
-        self,
-    ) -> tuple[dict[Path, _Entry], list[InvalidRecord]]:
-        """Return the entries of usable records, and the other records."""
-        policy = signing.policy()
-        stored = self._read_index(policy)
-        entries: dict[Path, _Entry] = {}
-        invalid_records = []
-        for path in record.list_files(self.records_dir):
-            identity = _identify(path)
-            entry = stored.get(path.name)
-            if entry is None or entry.identity != identity:
-                usable = self._read(path, identity, policy)
-                if isinstance(usable, InvalidRecord):
-                    invalid_records.append(usable)
-                    continue
-                entry = _Entry(identity, _index_run(usable))
-            entries[path] = entry
-        by_name = {path.name: entry for path, entry in entries.items()}
-        if self.keep_index and by_name != stored:
-            self._write_index(policy, by_name)
-        runs = {path: entry.run for path, entry in entries.items()}
-        for path, reason in record.find_conflicts(runs).items():
-            sweep = entries.pop(path).run.sweep
-            invalid_records.append(InvalidRecord(f'{path}: {reason}', sweep))
-        return entries, invalid_records
-
-    def _read_index(self, policy: signing.Policy) -> dict[str, _Entry]:
-        content: dict[str, Json] = jsonfile.load_if_whole(self.index_path)
-        entries = content.get('entries')
-        if content.get('policy') != _describe_policy(policy):
-            return {}
-        try:
-            return {
-                name: read(_Entry, entry)
-                for name, entry in (
-                    entries.items() if isinstance(entries, dict) else ()
-                )
-            }
-        except FieldTypeError:
-            return {}
-
-    def _write_index(
-        self, policy: signing.Policy, entries: Mapping[str, _Entry]
-    ) -> None:
-        content = {
-            'policy': _describe_policy(policy),
-            'entries': {
-                name: asdict(entry) for name, entry in entries.items()
-            },
-        }
-        # Without an index, the next start reads the records again.
-        with contextlib.suppress(OSError):
-            paths.write_whole(self.index_path, json.dumps(content) + '\n')
+    def __iter__(self) -> Iterator[list[RunRecord]]:
+        """Read one sweep after the other."""
+        return self.store.iter_sweeps()
 
 
-def _identify(path: Path) -> tuple[int, ...]:
-    """Return the identity of a file; empty if it cannot be examined."""
-    try:
-        status = path.stat()
-    except OSError:
-        return ()
-    return (
-        status.st_ino,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
+def iter_records(store: RunStore) -> Iterator[RunRecord]:
+    """Read all usable records, one sweep after the other."""
+    for records in store.iter_sweeps():
+        yield from records
+
+
+def list_newest_first(runs: Iterable[IndexedRun]) -> list[str]:
+    """Return the names of sweeps, the last started run's first."""
+    last: dict[str, str] = {}
+    for run in runs:
+        last[run.sweep] = max(run.started, last.get(run.sweep, ''))
+    return sorted(last, key=lambda sweep: (last[sweep], sweep), reverse=True)
+
+
+def build_conflict(run_record: RunRecord, source: str) -> errors.InputError:
+    """Return the error for another record under the id of a record."""
+    return errors.InputError(
+        f'Cannot store record {run_record.id} of sweep '
+        f"'{run_record.sweep}' ({source}): another record is stored under "
+        f"this ID. Delete the wrong record with 'hvstack record delete "
+        f"{run_record.id}'."
     )
 
 
-def _index_run(run_record: RunRecord) -> IndexedRun:
+def build_missing(record_id: str, source: str) -> errors.InputError:
+    """Return the error for a record that does not exist."""
+    return errors.InputError(
+        f'Cannot find record {record_id} ({source}): no record has this ID. '
+        'Use the whole ID, such as a report in JSON shows it.'
+    )
+
+
+def index_run(run_record: RunRecord) -> IndexedRun:
+    """Return the entry of the index for a record."""
     return IndexedRun(
         sweep=run_record.sweep,
         configuration=run_record.configuration,
@@ -303,18 +223,6 @@ def _index_run(run_record: RunRecord) -> IndexedRun:
         rate=run_record.rate,
         seconds=run_record.total_seconds,
         is_killed=run_record.is_killed,
+        system=comparability.compute_system_digest(run_record),
         unverified=run_record.unverified,
     )
-
-
-def _describe_policy(policy: signing.Policy) -> str:
-    """Return a digest of the format and of the keys that count."""
-    text = json.dumps(
-        [
-            FORMAT,
-            sorted(policy.trusted),
-            sorted(policy.revoked),
-            policy.unsigned,
-        ]
-    )
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -4,46 +4,51 @@
 import json
 from pathlib import Path
 
-from hvstack import errors, jsonfile, paths, textfile
+from hvstack import errors, jsonfile, textfile
+from hvstack.results.run_store import TextStore
 
 #: In the directory of the run records.
 DIRECTORY = 'skipped'
 
 
-def save_skip(records: Path, sweep: str, name: str, reason: str) -> None:
+def save_skip(store: TextStore, sweep: str, name: str, reason: str) -> None:
     """Write down that a configuration was skipped.
 
-    :param records: directory of the run records.
-    :param name: name of the configuration in messages.
+    :param store: store of the run records.
+    :param name: of the configuration, for a person.
     :raises hvstack.errors.InputError: what is there is not an hvstack file.
     :raises hvstack.errors.MissingPrerequisiteError: no room, no rights.
     """
     # A reason may quote what a program or a service printed.
     reason = textfile.printable(reason)
-    reasons = load_skips(records, sweep)
+    reasons = load_skips(store, sweep)
     if reasons.get(name) == reason:
         return
-    path = _build_path(records, sweep)
+    file_name = build_name(sweep)
     text = json.dumps(reasons | {name: reason}, indent=1) + '\n'
     try:
-        paths.write_whole(path, text)
+        store.write_text(file_name, text)
     except OSError as exc:
         raise errors.MissingPrerequisiteError(
-            f'{path}: cannot be written ({exc.strerror}), make room there'
+            f'{store.describe(file_name)}: cannot be written '
+            f'({exc.strerror}), make room there'
         ) from exc
 
 
-def load_skips(records: Path, sweep: str) -> dict[str, str]:
+def load_skips(store: TextStore, sweep: str) -> dict[str, str]:
     """Return the reasons by configuration.
 
+    :param store: store of the run records.
     :raises hvstack.errors.InputError: what is there is not an hvstack file.
     """
-    path = _build_path(records, sweep)
+    name = build_name(sweep)
     try:
-        return jsonfile.load_texts(path)
+        text = store.read_text(name, textfile.MAX_BYTES)
     except textfile.MissingFileError:
         return {}
+    return jsonfile.parse_texts(text, Path(store.describe(name)))
 
 
-def _build_path(records: Path, sweep: str) -> Path:
-    return records / DIRECTORY / f'{sweep}.json'
+def build_name(sweep: str) -> str:
+    """Return the name of a sweep's file in the store."""
+    return f'{DIRECTORY}/{sweep}.json'

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from hvstack import errors, jsonfile, paths, textfile
+from hvstack import errors, jsonfile
 from hvstack.model.strict_mapping import to_dataclass
 from hvstack.results.observations import Phase
 from hvstack.results.record_data import RunRecord, number_phase_names
+from hvstack.results.run_store import TextStore
 from hvstack.results.typed_json import JsonObject
 
 #: Below the directory of the records.
@@ -439,15 +440,17 @@ def _sum_known(values: Iterable[float | None]) -> float | None:
     )
 
 
-def save(telemetry: Telemetry, records_dir: Path, run_id: str) -> JsonObject:
-    """Write a run's telemetry, and return the summary for its record.
+def save(telemetry: Telemetry, store: TextStore, run_id: str) -> JsonObject:
+    """Write a run's telemetry, and return what its record keeps.
 
-    :param records_dir: of the records.
+    :param store: store of the records.
     :raises OSError: no room, no rights.
+    :raises hvstack.errors.MissingPrerequisiteError: no connection to the
+        database.
     """
     text = json.dumps(asdict(telemetry), separators=(',', ':')) + '\n'
     name = f'{DIRECTORY}/{run_id}.json'
-    paths.write_whole(records_dir / name, text)
+    store.write_text(name, text)
     return {
         'file': name,
         'sha256': hashlib.sha256(text.encode()).hexdigest(),
@@ -456,29 +459,37 @@ def save(telemetry: Telemetry, records_dir: Path, run_id: str) -> JsonObject:
 
 
 def save_or_add_gap(
-    telemetry: Telemetry, records_dir: Path, run_id: str
+    telemetry: Telemetry, store: TextStore, run_id: str
 ) -> JsonObject:
     """Do as :func:`save`; a file that cannot be written is a gap."""
     try:
-        return save(telemetry, records_dir, run_id)
+        return save(telemetry, store, run_id)
     except OSError as exc:
-        summary = summarize(telemetry)
-        summary['gaps'] = [*telemetry.gaps, f'its file: {exc.strerror}']
-        return summary
+        reason = str(exc.strerror)
+    except errors.MissingPrerequisiteError as exc:
+        reason = str(exc)
+    summary = summarize(telemetry)
+    summary['gaps'] = [*telemetry.gaps, f'its file: {reason}']
+    return summary
 
 
-def copy(record: RunRecord, source: Path, target: Path) -> None:
-    """Copy a run's file between directories of records, if there is one.
+def build_name(record: RunRecord) -> str:
+    """Return the name of a run's file in the store."""
+    return f'{DIRECTORY}/{record.id}.json'
+
+
+def read_if_stored(record: RunRecord, store: TextStore) -> dict[str, str]:
+    """Return a run's file by its name in the store, empty without a file.
 
     :raises hvstack.errors.InputError: it was edited.
-    :raises OSError: no room, no rights.
     """
-    if (source / DIRECTORY / f'{record.id}.json').exists():
-        text = read(record, source)
-        paths.write_whole(target / DIRECTORY / f'{record.id}.json', text)
+    name = build_name(record)
+    if not store.has_text(name):
+        return {}
+    return {name: read(record, store)}
 
 
-def read(record: RunRecord, records_dir: Path) -> str:
+def read(record: RunRecord, store: TextStore) -> str:
     """Return the file that a record names, proved to be the one it was.
 
     :raises hvstack.errors.InputError: there is none, or it was edited.
@@ -486,9 +497,10 @@ def read(record: RunRecord, records_dir: Path) -> str:
     summary = record.observations.telemetry
     if summary is None or not summary.sha256:
         raise errors.InputError('the record has no telemetry')
-    path = records_dir / DIRECTORY / f'{record.id}.json'
+    name = build_name(record)
+    path = store.describe(name)
     try:
-        text = textfile.read(path, _MAX_FILE_BYTES)
+        text = store.read_text(name, _MAX_FILE_BYTES)
     except errors.InputError as exc:
         raise errors.InputError(
             f'{path}: cannot be read, restore it: {exc}'
@@ -501,14 +513,14 @@ def read(record: RunRecord, records_dir: Path) -> str:
     return text
 
 
-def load(record: RunRecord, records_dir: Path) -> Telemetry:
+def load(record: RunRecord, store: TextStore) -> Telemetry:
     """Return a run's telemetry.
 
     :raises hvstack.errors.InputError: there is none, it was edited, or a
         newer release wrote it.
     """
-    path = records_dir / DIRECTORY / f'{record.id}.json'
-    document = jsonfile.parse(read(record, records_dir), path)
+    path = Path(store.describe(build_name(record)))
+    document = jsonfile.parse(read(record, store), path)
     data = document.data
     schema = data.get('schema') if isinstance(data, dict) else None
     if isinstance(schema, int) and schema > SCHEMA:

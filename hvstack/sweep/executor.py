@@ -14,7 +14,7 @@ from hvstack.results import percentages, run_id, stats, stopping
 from hvstack.results.decision import SearchDecision
 from hvstack.results.history import collect_history
 from hvstack.results.record_data import RunRecord
-from hvstack.results.run_store import RunStore
+from hvstack.results.run_store import RunStore, StoredSweeps
 from hvstack.sweep import (
     rallytask,
     schedule,
@@ -50,7 +50,7 @@ class SweepStatus:
     :param workloads: the next workloads; none when it is finished.
     :param corrected_rates: rates of all valid runs, as the report has them.
     :param choice: the best configuration so far and what is tied with it.
-    :param stored_records: records of all sweeps, for the variance.
+    :param stored_records: records of all sweeps by sweep, for the variance.
     :param search_records: records of the search of ``model-based``.
     :param search: status of this search; None with other strategies.
     """
@@ -61,7 +61,7 @@ class SweepStatus:
     workloads: list[list[Step]]
     corrected_rates: stats.CorrectedRates
     choice: stats.Choice | None
-    stored_records: list[RunRecord] = field(default_factory=list)
+    stored_records: Iterable[Sequence[RunRecord]] = ()
     search_records: list[RunRecord] = field(default_factory=list)
     search: SearchStatus | None = None
 
@@ -220,7 +220,7 @@ def _build_settings(
     sweep: Sweep,
     spec: SweepSpec,
     area: Space,
-    stored_records: Iterable[RunRecord],
+    stored_records: Iterable[Sequence[RunRecord]],
     search_records: Sequence[RunRecord],
 ) -> SearchSettings:
     """Return the settings of the search of a sweep.
@@ -231,23 +231,22 @@ def _build_settings(
     :param sweep: sweep with a strategy.
     :param spec: specification of the sweep.
     :param area: search space with its possible configurations.
-    :param stored_records: records of all sweeps.
+    :param stored_records: records of all sweeps by sweep.
     :param search_records: records of the search.
     """
-    earlier = [
-        run_record
-        for run_record in stored_records
-        if run_record.ended <= sweep.started
-        and run_id.parse_sweep_id(run_record.sweep) != sweep.id
-    ]
-    run, setup = (
-        own if own is not None else other
-        for own, other in zip(
-            compute_median_times(search_records, sweep.size_bytes),
-            compute_median_times(earlier, sweep.size_bytes),
-            strict=True,
+    run, setup = compute_median_times(search_records, sweep.size_bytes)
+    if run is None or setup is None:
+        earlier_run, earlier_setup = compute_median_times(
+            (
+                run_record
+                for records in stored_records
+                for run_record in records
+                if run_record.ended <= sweep.started
+            ),
+            sweep.size_bytes,
         )
-    )
+        run = earlier_run if run is None else run
+        setup = earlier_setup if setup is None else setup
     max_runs = parse_budget(spec.budget).count_clusters(
         count_confirmation_runs(
             len(area.possible),
@@ -259,7 +258,7 @@ def _build_settings(
     )
     return SearchSettings(
         sweep.id,
-        collect_history(earlier, search_records).guests,
+        collect_history(stored_records, search_records, sweep.started).guests,
         MAX_RUNS if max_runs is None else min(MAX_RUNS, max_runs),
     )
 
@@ -285,12 +284,10 @@ def build_space(spec: SweepSpec, tuning: str) -> Space:
 
 def load_status(
     sweep: Sweep,
-    records_dir: Path | None = None,
     store: RunStore | None = None,
 ) -> SweepStatus:
     """Return the status of a sweep from its records.
 
-    :param records_dir: of the run records, if it is another one.
     :param store: store of the run records; None opens it.
     :raises hvstack.errors.InputError: it has no strategy, or its host profile
         cannot be read.
@@ -307,8 +304,8 @@ def load_status(
             f"Cannot read the search space of sweep '{sweep.id}' (host "
             f"profile '{sweep.spec.host}'): {exc}"
         ) from exc
-    store = store or sweep_store.open_store(records_dir)
-    stored_records = store.load_usable()
+    store = store or sweep_store.open_store()
+    stored_records = StoredSweeps(store)
     records = store.load_records(sweep.id)
     measured = schedule.collect_rates(records, sweep.size_bytes)
     valid: dict[str, list[RunRecord]] = {}

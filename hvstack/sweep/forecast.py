@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hvstack.model.configuration import Configuration
 from hvstack.model.target import BareMetal
-from hvstack.results import record
+from hvstack.results.run_store import iter_records
 from hvstack.sweep import executor, search_forecast, sweep_store
 from hvstack.sweep.run_order import count_baselines
 from hvstack.sweep.run_times import compute_median_times
@@ -223,7 +223,7 @@ def _find_times(sweep: Sweep) -> tuple[float | None, float | None]:
         sweep_store.load_all_records(sweep.id), sweep.size_bytes
     )
     every = compute_median_times(
-        record.load_usable(sweep_store.RECORDS_DIR)[0], sweep.size_bytes
+        iter_records(sweep_store.open_store()), sweep.size_bytes
     )
     run, setup = (
         first if first is not None else other

@@ -63,7 +63,7 @@ def run_task(
     log = paths.STATE / 'logs' / f'{sweep}.log'
     paths.make_directory(log.parent)
     progress.say(f"Rally's own output: {log}")
-    before = _count_records()
+    before = _count_records(sweep)
     last_lines: collections.deque[str] = collections.deque(
         maxlen=_MAX_CHECKED_LINES
     )
@@ -98,14 +98,16 @@ def run_task(
                 progress.say(f'  {event.text}')
             saved_count += isinstance(event, task_events.SavedRecord)
     # The pipe may have been lost.
-    if not saved_count and _count_records() == before:
+    if not saved_count and _count_records(sweep) == before:
         rallyenv.check_database('\n'.join(last_lines))
         message = processutils.tail('\n'.join(last_lines), 8)
         progress.say(f'Rally ended without a run ({log}): {message}')
 
 
-def _count_records() -> int:
-    return len(list(sweep_store.RECORDS_DIR.glob('*.json')))
+def _count_records(sweep: str) -> int:
+    """Return the number of records of a sweep, usable or not."""
+    records, invalid_records = sweep_store.open_store().read_sweep(sweep)
+    return len(records) + len(invalid_records)
 
 
 @contextlib.contextmanager

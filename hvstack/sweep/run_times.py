@@ -2,31 +2,30 @@
 """Times of runs and of clusters from records."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from hvstack.results import record
 from hvstack.results.record_data import RunRecord
 
 
 def compute_median_times(
-    records: Sequence[RunRecord], size_bytes: int
+    records: Iterable[RunRecord], size_bytes: int
 ) -> tuple[float | None, float | None]:
     """Return median seconds of a run and of a change of the cluster.
 
-    :param records: records of any sweeps, sorted by start time.
+    :param records: records of any sweeps, those of a sweep sorted by start
+        time.
     :param size_bytes: size of the data in bytes; runs of other sizes are
         ignored.
     :returns: seconds of a run, and seconds between the last run on a cluster
         and the first run on the next; None without records.
     """
-    runs = [
-        run_record.total_seconds
-        for run_record in records
-        if run_record.valid and run_record.size_bytes == size_bytes
-    ]
+    runs = []
     gaps = []
     by_sweep: dict[str, RunRecord] = {}
     for run_record in records:
+        if run_record.valid and run_record.size_bytes == size_bytes:
+            runs.append(run_record.total_seconds)
         last = by_sweep.get(run_record.sweep)
         if last is not None and _is_other_cluster(last, run_record):
             gaps.append(

@@ -20,9 +20,9 @@ from hvstack.hadoop import os_profiles, sizing
 from hvstack.model import compute_backends
 from hvstack.model.configuration import Configuration
 from hvstack.model.strict_mapping import Fields, to_dataclass
-from hvstack.results import run_id
+from hvstack.results import run_id, stores
 from hvstack.results.record_data import RunRecord
-from hvstack.results.run_store import FileRunStore, IndexedRun
+from hvstack.results.run_store import IndexedRun, RunStore
 from hvstack.sweep import search_space
 from hvstack.sweep.budget import parse_budget
 from hvstack.sweep.run_order import Step, build_quick_workloads
@@ -355,42 +355,47 @@ def resume_or_begin(
     )
 
 
-def open_store(records_dir: Path | None = None) -> FileRunStore:
+def open_store(
+    location: Path | str | None = None, unsigned: bool | None = None
+) -> RunStore:
     """Return the store of run records.
 
-    :param records_dir: directory of the run records; None uses the default.
+    :param location: directory, or URL of a database; None uses the store of
+        hvstack.conf.
+    :param unsigned: accept records that are not signed by a trusted key;
+        None uses ``[records] unsigned`` of hvstack.conf.
+    :raises hvstack.errors.InputError: the URL is not valid.
+    :raises hvstack.errors.MissingPrerequisiteError: the extra ``sql`` is not
+        installed.
     """
-    directory = records_dir or RECORDS_DIR
-    return FileRunStore(directory, keep_index=directory == RECORDS_DIR)
+    return stores.open_store(location, unsigned, RECORDS_DIR)
 
 
-def load_records(
-    sweep: str, records_dir: Path | None = None
-) -> list[RunRecord]:
+def load_records(sweep: str) -> list[RunRecord]:
     """Return the records of a sweep, sorted by start time.
 
     :param sweep: name of the sweep.
-    :param records_dir: directory of the run records; None uses the default.
     :raises hvstack.errors.InputError: a record of this sweep was edited, is
         incomplete, contradicts itself, or is not signed by a trusted key.
     """
-    return open_store(records_dir).load_records(sweep)
+    return open_store().load_records(sweep)
 
 
-def load_all_records(
-    sweep: str, records_dir: Path | None = None
-) -> list[RunRecord]:
+def load_all_records(sweep: str) -> list[RunRecord]:
     """Return the records of a sweep and of its search, as load_records."""
-    return load_records(
-        run_id.format_search_name(sweep), records_dir
-    ) + load_records(sweep, records_dir)
+    search = run_id.format_search_name(sweep)
+    return load_records(search) + load_records(sweep)
 
 
 def find_records(
-    sweep: str, step: Step, records_dir: Path | None = None
+    sweep: str, step: Step, store: RunStore | None = None
 ) -> tuple[RunRecord | None, RunRecord | None]:
-    """Return the valid record of a step and its last invalid record."""
-    store = open_store(records_dir)
+    """Return the valid record of a step and its last invalid record.
+
+    :param store: store of the run records; None uses the store of
+        hvstack.conf.
+    """
+    store = store or open_store()
     valid = invalid = None
     for run in store.list_runs(sweep):
         if _is_run_of(run, step):
@@ -413,12 +418,15 @@ def _is_run_of(run: IndexedRun, step: Step) -> bool:
 
 
 def list_pending(
-    sweep: str, steps: Iterable[Step], records_dir: Path | None = None
+    sweep: str, steps: Iterable[Step], store: RunStore | None = None
 ) -> list[Step]:
-    """Return the steps without a valid record."""
-    runs = [
-        run for run in open_store(records_dir).list_runs(sweep) if run.valid
-    ]
+    """Return the steps without a valid record.
+
+    :param store: store of the run records; None uses the store of
+        hvstack.conf.
+    """
+    store = store or open_store()
+    runs = [run for run in store.list_runs(sweep) if run.valid]
     return [
         step
         for step in steps

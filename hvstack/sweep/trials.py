@@ -9,12 +9,12 @@ invocation continues the previous one.
 """
 
 import hashlib
+import itertools
 import json
 import re
 import statistics
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
 from hvstack import errors, jsonfile, paths, processutils, textfile
 from hvstack.model.configuration import Configuration
@@ -24,11 +24,11 @@ from hvstack.progress import Progress
 from hvstack.results import (
     comparability,
     percentages,
-    record,
     stats,
 )
 from hvstack.results.percentages import MAX_TRIES
 from hvstack.results.record_data import RunRecord
+from hvstack.results.run_store import RunStore, iter_records
 from hvstack.results.stats import Percent
 from hvstack.sweep import rallytask, sweep_store
 from hvstack.sweep.run_order import Step, build_workload
@@ -293,26 +293,30 @@ def _list_pending(trials: Trials, trial_number: int, side: str) -> list[Step]:
 def gather_trials(
     trials: Trials,
     allow: Collection[str] = (),
-    records_dir: Path | None = None,
+    store: RunStore | None = None,
 ) -> list[Trial]:
     """Return the results of all trials so far.
 
     :param trials: trials to evaluate.
     :param allow: names of facts that may differ, such as ``caps``.
-    :param records_dir: directory of the run records; None uses the default.
+    :param store: store of the run records; None uses the default.
     :raises hvstack.errors.InputError: a record of a trial is not usable.
     :raises hvstack.errors.NotComparableError: other facts differ.
     """
-    records, invalid_records = record.load_usable(
-        records_dir or sweep_store.RECORDS_DIR
-    )
+    store = store or sweep_store.open_store()
     sweeps = [
         trials.format_sweep_name(trial_number, side)
         for trial_number in range(1, trials.trials + 1)
         for side in SIDES
     ]
-    record.require_usable(invalid_records, sweeps)
-    allow = comparability.check_fact_names(allow, records)
+    records = [
+        run_record
+        for sweep in sweeps
+        for run_record in store.load_records(sweep)
+    ]
+    allow = comparability.check_fact_names(
+        allow, itertools.chain(records, iter_records(store))
+    )
     return [
         _build_trial(
             trial_number,

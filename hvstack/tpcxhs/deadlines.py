@@ -104,7 +104,7 @@ def load_limits(spec: RunSpec, store: RunStore) -> Limits:
         options.stall_timeout,
         find_longest(
             run_record.phase_seconds()
-            for run_record in store.load_usable(spec.run_id.sweep)
+            for run_record in store.read_sweep(spec.run_id.sweep)[0]
             if run_record.valid
             and run_record.size_bytes == workload.size_bytes
             and run_record.replication == workload.replication

@@ -22,7 +22,6 @@ from hvstack.cluster.base import Cluster, Node
 from hvstack.progress import Progress
 from hvstack.results import passes, record_data, signing, telemetry
 from hvstack.results.benchmark import KIT_SIZES
-from hvstack.results.run_store import FileRunStore
 from hvstack.tpcxhs import datacheck, kit_evidence, run
 from hvstack.tpcxhs.deadlines import (
     Limits,
@@ -257,7 +256,7 @@ def _measure_pair(
     signing.own_key()
     if progress:
         progress.say("TPC's kit: both runs ...")
-    store = FileRunStore(spec.records_dir)
+    store = spec.store
     limits = load_limits(spec, store)
     watch = StallWatch(
         cluster.manager, limits.stall_timeout, lambda: _say_late(progress)
@@ -298,9 +297,7 @@ def _measure_pair(
         samples = kit_evidence.cut_telemetry(whole, run_result, [_NETWORK])
         new_record = run_result.to_record(run_id, derived=False)
         if samples:
-            summary = telemetry.save_or_add_gap(
-                samples, spec.records_dir, new_record.id
-            )
+            summary = telemetry.save_or_add_gap(samples, store, new_record.id)
             new_record = record_data.add_observations(
                 new_record, {'telemetry': summary}
             )

@@ -9,6 +9,7 @@ from typing import Any
 
 from hvstack.results import record_data
 from hvstack.results.run_id import RunId
+from hvstack.results.run_store import RunStore
 from hvstack.results.telemetry import Telemetry
 from hvstack.tpcxhs.workload import Workload
 
@@ -19,7 +20,7 @@ class RunSpec:
 
     :param run_id: identity of the run, or of the first run of the pair.
     :param workload: workload of each run.
-    :param records_dir: directory of the run records.
+    :param store: store of the run records.
     :param kit: directory of the kit; None runs the substitute workload.
     :param run_numbers: numbers of the runs of the pair to record; a run that
         already has a valid record is not recorded again.
@@ -31,7 +32,7 @@ class RunSpec:
 
     run_id: RunId
     workload: Workload
-    records_dir: Path
+    store: RunStore
     kit: Path | None = None
     run_numbers: tuple[int, ...] = (1, 2)
     phase_timeout: float | None = None

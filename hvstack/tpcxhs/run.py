@@ -28,7 +28,6 @@ from hvstack.results import (
     signing,
     telemetry,
 )
-from hvstack.results.run_store import FileRunStore
 from hvstack.tpcxhs import preparation
 from hvstack.tpcxhs.deadlines import DEFAULT_LIMITS, Limits, load_limits
 from hvstack.tpcxhs.phases import PhaseRunner
@@ -209,7 +208,7 @@ def measure(
     """
     # Without a key the record could not be written after the run.
     signing.own_key()
-    store = FileRunStore(spec.records_dir)
+    store = spec.store
     run_result = run(
         cluster,
         spec.workload,
@@ -222,7 +221,7 @@ def measure(
     run_record = run_result.to_record(spec.run_id)
     if run_result.telemetry:
         summary = telemetry.save_or_add_gap(
-            run_result.telemetry, spec.records_dir, run_record.id
+            run_result.telemetry, store, run_record.id
         )
         run_record = record_data.add_observations(
             run_record, {'telemetry': summary}

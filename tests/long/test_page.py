@@ -13,6 +13,7 @@ from hvstack import processutils, report
 from hvstack.lab import packages
 from hvstack.report import sweep_report
 from hvstack.results import telemetry
+from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.record_data import RunRecord
 from tests.unit.report.test_findings import tasked
 from tests.unit.report.test_page import EVIL, Page, counted
@@ -112,11 +113,13 @@ class BrowserTest(testtools.TestCase):
         for index, run_record in enumerate(records):
             if run_record.valid:
                 summary = telemetry.save(
-                    build_telemetry(), self.directory, run_record.id
+                    build_telemetry(),
+                    FileRunStore(self.directory),
+                    run_record.id,
                 )
                 records[index] = factory.tell(run_record, telemetry=summary)
         self.assert_drawn(
-            report.build_page(records, records_dir=self.directory), 10
+            report.build_page(records, store=FileRunStore(self.directory)), 10
         )
 
     def test_script_in_a_name(self) -> None:

@@ -14,6 +14,7 @@ import testtools
 from hvstack import report
 from hvstack.report import telemetry_charts as telemetry_charts
 from hvstack.results import record, record_data, telemetry
+from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.record_data import RunRecord
 from hvstack.results.telemetry import NodeTelemetry, Telemetry
 from tests.unit.report.test_findings import tasked
@@ -66,7 +67,7 @@ class PageTest(testtools.TestCase):
         for index, record_ in enumerate(self.records):
             if record_.valid:
                 summary = telemetry.save(
-                    run_telemetry, self.directory, record_.id
+                    run_telemetry, FileRunStore(self.directory), record_.id
                 )
                 record_ = factory.tell(record_, telemetry=summary)
             path = factory.save(record_, self.directory)
@@ -77,7 +78,7 @@ class PageTest(testtools.TestCase):
     def page(self, records: list[RunRecord] | None = None) -> Page:
         return Page(
             report.build_page(
-                records or self.records, records_dir=self.directory
+                records or self.records, store=FileRunStore(self.directory)
             )
         )
 
@@ -91,7 +92,9 @@ class PageTest(testtools.TestCase):
         first = page.charts['cpu']['data'][0]
         self.assertEqual([2.0, 1.0], first['y'][:2])
         self.assertEqual([2.5, 7.5], first['x'][:2])
-        text = report.build_page(self.records, records_dir=self.directory)
+        text = report.build_page(
+            self.records, store=FileRunStore(self.directory)
+        )
         for name in ('cpu', 'disk', 'network', 'nodes'):
             section = re.search(
                 f'<section id="{name}">.*?</section>', text, re.S
@@ -160,7 +163,9 @@ class PageTest(testtools.TestCase):
         ]
         self.assertEqual(3, len(again))
         for record_ in again:
-            self.assertEqual(build_telemetry(), telemetry.load(record_, out))
+            self.assertEqual(
+                build_telemetry(), telemetry.load(record_, FileRunStore(out))
+            )
 
     def test_locality_of_single_tasks(self) -> None:
         for index, record_ in enumerate(self.records):

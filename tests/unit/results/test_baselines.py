@@ -10,6 +10,7 @@ import testtools
 from hvstack import errors
 from hvstack.model.target import BARE_METAL
 from hvstack.results import baselines, record
+from hvstack.results.file_run_store import FileRunStore
 from tests.unit.results import factory
 
 
@@ -45,14 +46,18 @@ class ReferenceTest(testtools.TestCase):
         self.save_baseline('new', 3)
         self.save_baseline('other-machine', 4, cpu_model='EPYC')
         self.save_baseline('failed', 5, reason='killed')
-        runs = baselines.choose_runs(baselines.AUTO, self.run_, self.directory)
+        runs = baselines.choose_runs(
+            baselines.AUTO, self.run_, FileRunStore(self.directory)
+        )
         self.assertEqual(['new', 'new'], [record_.sweep for record_ in runs])
 
     def test_named(self) -> None:
         path = self.save_baseline('old', 1)
         self.save_baseline('new', 2)
         for name in (str(path), 'old', record.load(path).id):
-            runs = baselines.choose_runs(name, self.run_, self.directory)
+            runs = baselines.choose_runs(
+                name, self.run_, FileRunStore(self.directory)
+            )
             self.assertEqual(['old'], [record_.sweep for record_ in runs])
 
     def test_what_a_configuration_changes_may_differ(self) -> None:
@@ -64,20 +69,25 @@ class ReferenceTest(testtools.TestCase):
                 [
                     record_.sweep
                     for record_ in baselines.choose_runs(
-                        'auto', run_, self.directory
+                        'auto', run_, FileRunStore(self.directory)
                     )
                 ],
             )
         local = factory.run('i1', 0, 60, data_disks='5')
         self.assertRaises(
             errors.NotComparableError,
-            *(baselines.choose_runs, 'auto', local, self.directory),
+            *(
+                baselines.choose_runs,
+                'auto',
+                local,
+                FileRunStore(self.directory),
+            ),
         )
         self.assertEqual(
             1,
             len(
                 baselines.choose_runs(
-                    'auto', local, self.directory, ['data_disks']
+                    'auto', local, FileRunStore(self.directory), ['data_disks']
                 )
             ),
         )
@@ -90,7 +100,7 @@ class ReferenceTest(testtools.TestCase):
         killed = factory.run('i2', 0, 60, reason='killed')
         runs = [odd, killed, self.run_, own]
         replaced = baselines.replace_baseline(
-            'elsewhere', runs, self.directory
+            'elsewhere', runs, FileRunStore(self.directory)
         )
         self.assertEqual([odd, killed, self.run_], replaced[:3])
         self.assertEqual(
@@ -102,7 +112,7 @@ class ReferenceTest(testtools.TestCase):
                 baselines.replace_baseline,
                 'elsewhere',
                 [odd, own],
-                self.directory,
+                FileRunStore(self.directory),
             ),
         )
         self.assertIn('jre', str(error))
@@ -112,7 +122,7 @@ class ReferenceTest(testtools.TestCase):
                 baselines.replace_baseline,
                 'elsewhere',
                 [killed, own],
-                self.directory,
+                FileRunStore(self.directory),
             ),
         )
         self.assertIn('no valid run of a configuration', str(error))
@@ -122,7 +132,7 @@ class ReferenceTest(testtools.TestCase):
             errors.InputError,
             baselines.list_candidates,
             'auto',
-            self.directory,
+            FileRunStore(self.directory),
         )
         self.assertIn('baseline run', str(error))
 
@@ -135,13 +145,16 @@ class ReferenceTest(testtools.TestCase):
                 errors.InputError,
                 baselines.list_candidates,
                 name,
-                self.directory,
+                FileRunStore(self.directory),
             )
             self.assertIn(
                 f'left out: Cannot use the record ({path})', str(error)
             )
         error = self.assertRaises(
-            errors.InputError, baselines.list_candidates, 'new', self.directory
+            errors.InputError,
+            baselines.list_candidates,
+            'new',
+            FileRunStore(self.directory),
         )
         self.assertNotIn('left out', str(error))
 
@@ -152,6 +165,6 @@ class ReferenceTest(testtools.TestCase):
             baselines.choose_runs,
             'auto',
             self.run_,
-            self.directory,
+            FileRunStore(self.directory),
         )
         self.assertIn('size_bytes', str(error))

@@ -93,7 +93,7 @@ class RecordsTest(testtools.TestCase):
             rows.setdefault(record.configuration, []).append(record)
         base = rows.pop(BARE_METAL)
         (percent,) = percentages.compute_percents(
-            rows, base, collect_history([*own, *earlier], own)
+            rows, base, collect_history([own, earlier], own)
         ).rows.values()
         assert percent.low is not None and percent.high is not None
         return percent.low <= 80 <= percent.high

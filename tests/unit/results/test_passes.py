@@ -136,31 +136,30 @@ class HistoryTest(testtools.TestCase):
 
     def count_degrees(self, *others: list[RunRecord]) -> int:
         own = self.build_sweep('own')
-        records = [*own, *(record for other in others for record in other)]
-        return collect_history(records, own).total.degrees
+        return collect_history([own, *others], own).total.degrees
 
     def test_its_own_records_are_not_its_history(self) -> None:
         own = self.build_sweep('own')
-        self.assertEqual(History(), collect_history(own, own))
+        self.assertEqual(History(), collect_history([own], own))
         # Neither under another name, nor as another record of a cluster.
         copies = self.build_sweep('copied')
         for index, run in enumerate(own):
             copies[index] = factory.edit(
                 copies[index], 'seen/cluster', run.observations.cluster
             )
-        self.assertEqual(History(), collect_history(copies, own))
+        self.assertEqual(History(), collect_history([copies], own))
 
     def test_each_sweep_counts_once(self) -> None:
         self.assertEqual(4, self.count_degrees(self.build_sweep('first')))
         history = collect_history(
-            [*self.build_sweep('first'), *self.build_sweep('second')],
+            [self.build_sweep('first'), self.build_sweep('second')],
             self.build_sweep('own'),
         )
         self.assertEqual(8, history.total.degrees)
         self.assertEqual(4, history.guests.degrees)
         first, second = (
             collect_history(
-                self.build_sweep(name), self.build_sweep('own')
+                [self.build_sweep(name)], self.build_sweep('own')
             ).total.squares
             for name in ('first', 'second')
         )
@@ -174,8 +173,8 @@ class HistoryTest(testtools.TestCase):
     def test_recent_sweeps_before_a_new_one(self) -> None:
         first = self.build_sweep('first')
         # Two configurations in three passes: (2 - 1) x (3 - 1).
-        self.assertEqual(2, collect_recent(first, 10**9).guests.degrees)
-        self.assertEqual(History(), collect_recent(first, 10**8))
+        self.assertEqual(2, collect_recent([first], 10**9).guests.degrees)
+        self.assertEqual(History(), collect_recent([first], 10**8))
         self.assertEqual(History(), collect_recent([], 10**9))
 
     def test_another_workload_does_not_count(self) -> None:
@@ -215,4 +214,4 @@ class HistoryTest(testtools.TestCase):
             run for run in self.build_sweep('first') if run.kind == 'baseline'
         ]
         own = self.build_sweep('own')
-        self.assertEqual(0, collect_history(other, own).guests.degrees)
+        self.assertEqual(0, collect_history([other], own).guests.degrees)

@@ -10,8 +10,9 @@ import testtools
 from hvstack import errors
 from hvstack.model.target import BARE_METAL
 from hvstack.results import record, signing
+from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.record_data import RunRecord
-from hvstack.results.run_store import FileRunStore, IndexedRun, RunStore
+from hvstack.results.run_store import IndexedRun, RunStore, iter_records
 from tests.unit.results import factory
 
 
@@ -114,14 +115,14 @@ class StoreTest(testtools.TestCase):
     def test_usable_records_are_read_once(self) -> None:
         first, second = self.append(0), self.append(1)
         store = self.store
-        self.assertEqual([first, second], store.load_usable())
+        self.assertEqual([first, second], list(iter_records(store)))
         count = store.read_count
-        self.assertEqual([first, second], store.load_usable('quick'))
-        self.assertEqual([], store.load_usable('other'))
+        self.assertEqual([first, second], store.read_sweep('quick')[0])
+        self.assertEqual([], store.read_sweep('other')[0])
         self.assertEqual(count, store.read_count)
         path = self.path(second)
         path.write_text(path.read_text().replace('"maps": 6', '"maps": 7'))
-        self.assertEqual([first], store.load_usable())
+        self.assertEqual([first], list(iter_records(store)))
 
     def test_repeated_run_is_refused(self) -> None:
         self.append(0)
@@ -186,3 +187,19 @@ class StoreTest(testtools.TestCase):
             (run,) = store.list_runs('quick')
             self.assertEqual(run_record.run, run.run_id)
         self.assertFalse(self.store.index_path.exists())
+
+    def test_index_of_many_records(self) -> None:
+        self.append(0)
+        index = self.store.index_path
+        # As large as the index of 40,000 records.
+        index.write_text(index.read_text() + ' ' * (17 * 1024 * 1024))
+        self.assertEqual(1, len(self.list_runs()))
+        self.assertEqual([], self.reads)
+
+    def test_deletion_takes_a_whole_id(self) -> None:
+        first, second = self.append(0), self.append(1)
+        for record_id in (first.id[-4:], '', f'../{first.id}'):
+            self.assertRaises(errors.InputError, self.store.delete, record_id)
+        self.store.delete(first.id)
+        self.assertEqual([second], self.store.load_records('quick'))
+        self.assertEqual([second.run], [r.run_id for r in self.list_runs()])

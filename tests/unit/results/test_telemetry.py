@@ -9,6 +9,7 @@ import testtools
 
 from hvstack import errors
 from hvstack.results import observations, record, telemetry
+from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.telemetry import NodeTelemetry, Telemetry
 from tests.unit.results import factory
 from tests.unit.results.factory import run
@@ -181,7 +182,9 @@ class File(testtools.TestCase):
         self.save_telemetry(self.telemetry)
 
     def save_telemetry(self, run_telemetry: Telemetry) -> None:
-        summary = telemetry.save(run_telemetry, self.directory, self.record.id)
+        summary = telemetry.save(
+            run_telemetry, FileRunStore(self.directory), self.record.id
+        )
         self.record = factory.tell(self.record, telemetry=summary)
 
     @property
@@ -192,7 +195,9 @@ class File(testtools.TestCase):
     def test_round_trip(self) -> None:
         record.save(self.record, self.directory)
         (again,) = record.load_all(self.directory)
-        self.assertEqual(self.telemetry, telemetry.load(again, self.directory))
+        self.assertEqual(
+            self.telemetry, telemetry.load(again, FileRunStore(self.directory))
+        )
         assert again.observations.telemetry
         self.assertEqual(
             ('w1: no samples',), again.observations.telemetry.gaps
@@ -202,7 +207,10 @@ class File(testtools.TestCase):
         path = self.path
         path.write_text(path.read_text().replace('0.5', '0.6'))
         failure = self.assertRaises(
-            errors.InputError, telemetry.load, self.record, self.directory
+            errors.InputError,
+            telemetry.load,
+            self.record,
+            FileRunStore(self.directory),
         )
         self.assertIn('edited', str(failure))
 
@@ -211,20 +219,22 @@ class File(testtools.TestCase):
             errors.InputError,
             telemetry.load,
             self.record,
-            self.directory / 'elsewhere',
+            FileRunStore(self.directory / 'elsewhere'),
         )
         self.assertIn('cannot be read', str(failure))
 
     def test_copied(self) -> None:
         other = self.directory / 'other'
-        telemetry.copy(self.record, self.directory, other)
-        self.assertEqual(self.telemetry, telemetry.load(self.record, other))
-        telemetry.copy(run('i1', 1, 9), self.directory, other)
+        source, target = FileRunStore(self.directory), FileRunStore(other)
+        texts = telemetry.read_if_stored(self.record, source)
+        target.add([self.record], texts)
+        self.assertEqual(self.telemetry, telemetry.load(self.record, target))
+        self.assertEqual({}, telemetry.read_if_stored(run('i1', 1, 9), source))
 
     def test_a_file_that_cannot_be_written_is_a_gap(self) -> None:
         (self.directory / 'file').touch()
         summary = telemetry.save_or_add_gap(
-            self.telemetry, self.directory / 'file', 'x'
+            self.telemetry, FileRunStore(self.directory / 'file'), 'x'
         )
         self.assertNotIn('sha256', summary)
         self.assertIn('its file: Not a directory', summary['gaps'])
@@ -234,6 +244,9 @@ class File(testtools.TestCase):
         newer = replace(self.telemetry, schema=telemetry.SCHEMA + 1)
         self.save_telemetry(newer)
         failure = self.assertRaises(
-            errors.InputError, telemetry.load, self.record, self.directory
+            errors.InputError,
+            telemetry.load,
+            self.record,
+            FileRunStore(self.directory),
         )
         self.assertIn('newer release', str(failure))

@@ -45,6 +45,7 @@ from hvstack.rally_plugins.workload_args import (
     parse_args,
 )
 from hvstack.results import record, skipped
+from hvstack.results.file_run_store import FileRunStore
 from hvstack.sweep import sweep_store
 from hvstack.sweep.run_order import Step
 from hvstack.tpcxhs.result import RunSpec
@@ -445,24 +446,27 @@ class SessionTest(testtools.TestCase):
         # A report of its runs says so, wherever their directory is.
         reasons = {'i1-ceph': 'this cloud has no Ceph'}
         self.assertEqual(
-            reasons, skipped.load_skips(sweep_store.RECORDS_DIR, 's')
+            reasons, skipped.load_skips(sweep_store.open_store(), 's')
         )
         other = sweep_store.RECORDS_DIR.rename(
             sweep_store.RECORDS_DIR.parent / 'moved'
         )
         runs = [factory.run('i1', 0, 50, sweep='s')]
         self.assertEqual((), sweep_summary.of(runs).skipped)
-        summary = sweep_summary.of(runs, other)
+        summary = sweep_summary.of(runs, FileRunStore(other))
         self.assertEqual(
             ['skipped: i1-ceph: this cloud has no Ceph'], summary.lines()
         )
         for form in ('csv', 'junit', 'html', 'json'):
             self.assertIn(
-                'has no Ceph', report.render(runs, form, directory=other)
+                'has no Ceph',
+                report.render(runs, form, store=FileRunStore(other)),
             )
         # Once it was measured, it is no longer said.
         runs.append(factory.run('i1-ceph', 0, 50, sweep='s'))
-        self.assertEqual((), sweep_summary.of(runs, other).skipped)
+        self.assertEqual(
+            (), sweep_summary.of(runs, FileRunStore(other)).skipped
+        )
 
     def test_emulated_runs_have_no_percentage(self) -> None:
         runs = [

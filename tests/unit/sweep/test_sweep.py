@@ -18,6 +18,7 @@ from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL, BareMetal, parse_target
 from hvstack.rally_plugins import contexts, output, scenario
 from hvstack.rally_plugins.workload_args import WORKLOAD_SCHEMA
+from hvstack.results.file_run_store import FileRunStore
 from hvstack.sweep import run_order, sweep_store
 from tests.unit.results import factory
 
@@ -260,12 +261,11 @@ class StateTest(testtools.TestCase):
         )
         factory.save(factory.run('i2', 1, 60, size=2000), self.records)
         factory.save(factory.run(BARE_METAL, 1, 60, size=1000), self.records)
+        store = FileRunStore(self.records)
         self.assertEqual(
-            steps[1:], sweep_store.list_pending('quick', steps, self.records)
+            steps[1:], sweep_store.list_pending('quick', steps, store)
         )
-        valid, failed = sweep_store.find_records(
-            'quick', steps[1], self.records
-        )
+        valid, failed = sweep_store.find_records('quick', steps[1], store)
         self.assertIsNone(valid)
         self.assertEqual('killed', failed.reason)
 

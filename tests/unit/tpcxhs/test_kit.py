@@ -17,6 +17,7 @@ from hvstack import errors, processutils
 from hvstack.cluster.command_node import CommandNode
 from hvstack.model.target import BareMetal
 from hvstack.results import record, record_data
+from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.run_id import RunId
 from hvstack.tpcxhs import kit
 from hvstack.tpcxhs.deadlines import StallWatch
@@ -105,7 +106,7 @@ class KitTest(testtools.TestCase):
         spec = RunSpec(
             RunId('mine', BareMetal(), 4),
             self.workload,
-            self.top / 'records',
+            FileRunStore(self.top / 'records'),
             self.path,
             **options,
         )

@@ -21,6 +21,7 @@ from hvstack.model.target import BareMetal
 from hvstack.progress import Progress
 from hvstack.results import comparability, record
 from hvstack.results.benchmark import PHASES
+from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.run_id import RunId
 from hvstack.tpcxhs import run
 from hvstack.tpcxhs.deadlines import Limits
@@ -614,7 +615,12 @@ class RunTest(testtools.TestCase):
             run_id = RunId('s', BareMetal(), index)
             run.measure(
                 self.cluster,
-                RunSpec(run_id, self.workload, directory, baseline='auto'),
+                RunSpec(
+                    run_id,
+                    self.workload,
+                    FileRunStore(directory),
+                    baseline='auto',
+                ),
             )
         records = sorted(
             record.load_all(directory), key=lambda record_: record_.index

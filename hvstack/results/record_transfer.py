@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transfer of run records between two stores."""
+
+import itertools
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+from hvstack import errors
+from hvstack.results import skipped, telemetry
+from hvstack.results.record_data import RunRecord
+from hvstack.results.run_store import RunStore
+
+#: Number of records that are stored at once, with their telemetry.
+_CHUNK = 100
+
+
+@dataclass
+class Transfer:
+    """Result of a transfer.
+
+    :param stored: number of records that were stored.
+    :param existing: number of records that the other store had.
+    :param invalid: number of records that are not usable.
+    """
+
+    stored: int = 0
+    existing: int = 0
+    invalid: int = 0
+
+
+def transfer_records(
+    source: RunStore,
+    target: RunStore,
+    sweeps: Collection[str],
+    say: Callable[[str], None],
+) -> Transfer:
+    """Copy records as they are, with telemetry and skipped configurations.
+
+    What the target has already is not copied again: an interrupted transfer
+    is continued by another one.
+
+    :param source: store to read from.
+    :param target: store to write to.
+    :param sweeps: names of the sweeps; empty for all.
+    :param say: receives a line about each record that is not usable.
+    :raises hvstack.errors.InputError: a sweep does not exist, or the target
+        has another record under the id of a record.
+    :raises hvstack.errors.MissingPrerequisiteError: a store cannot be used.
+    """
+    existing_sweeps = source.list_sweeps()
+    for sweep in sweeps:
+        if sweep not in existing_sweeps:
+            raise errors.InputError(
+                f"Cannot find sweep '{sweep}' ({source.describe()}): it has "
+                'no usable run record. Correct the name.'
+            )
+    result = Transfer()
+    reasons = set()
+    for sweep in sweeps or existing_sweeps:
+        records, invalid_records = source.read_sweep(sweep)
+        for invalid in invalid_records:
+            if invalid.reason not in reasons:
+                say(f'left out: {invalid.reason}')
+            reasons.add(invalid.reason)
+        for chunk in _split(records):
+            count = target.add(chunk, _read_texts(chunk, source, target, say))
+            result.stored += count
+            result.existing += len(chunk) - count
+        for name, reason in skipped.load_skips(source, sweep).items():
+            skipped.save_skip(target, sweep, name, reason)
+    result.invalid = len(reasons)
+    return result
+
+
+def _split(records: list[RunRecord]) -> Iterator[list[RunRecord]]:
+    iterator = iter(records)
+    while chunk := list(itertools.islice(iterator, _CHUNK)):
+        yield chunk
+
+
+def _read_texts(
+    records: list[RunRecord],
+    source: RunStore,
+    target: RunStore,
+    say: Callable[[str], None],
+) -> dict[str, str]:
+    """Return the telemetry that the target does not have yet."""
+    texts: dict[str, str] = {}
+    for run_record in records:
+        summary = run_record.observations.telemetry
+        if (
+            summary is None
+            or not summary.sha256
+            or target.has_text(telemetry.build_name(run_record))
+        ):
+            continue
+        try:
+            texts |= telemetry.read_if_stored(run_record, source)
+        except errors.InputError as exc:
+            say(f'left out: {exc}')
+    return texts

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``hvstack record``, and the commands that read records from a database."""
+
+import io
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack.cli.app import main
+from hvstack.model.target import BARE_METAL
+from hvstack.results.file_run_store import FileRunStore
+from hvstack.results.record_data import RunRecord
+from tests.unit.results import factory
+
+
+class RecordTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.url = f'sqlite:///{self.directory}/records.sqlite'
+        self.records_dir = self.directory / 'records'
+        for name in ('SWEEPS_DIR', 'RECORDS_DIR'):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'hvstack.sweep.sweep_store.{name}',
+                    self.directory / name.removesuffix('_DIR').lower(),
+                )
+            )
+
+    def save(self) -> list[RunRecord]:
+        """Save a sweep with a run of each kind in the directory."""
+        store = FileRunStore(self.records_dir)
+        return [
+            store.append(
+                factory.run(
+                    *(name, 0, 100),
+                    started=f'2026-11-21T0{hour}:00:00Z',
+                )
+            )
+            for hour, name in enumerate((BARE_METAL, 'i1'))
+        ]
+
+    def run_command(self, *argv: str) -> tuple[int, str, str]:
+        stdout, stderr = io.StringIO(), io.StringIO()
+        with redirect_stdout(stdout), redirect_stderr(stderr):
+            try:
+                status = main(list(argv))
+            except SystemExit as exc:
+                status = int(str(exc.code))
+        return status, stdout.getvalue(), stderr.getvalue()
+
+    def test_records_travel(self) -> None:
+        first, second = self.save()
+        for count in (2, 0):
+            status, text, _ = self.run_command(
+                *('record', 'import', '--records', self.url),
+                str(self.records_dir),
+            )
+            self.assertEqual(0, status)
+            self.assertIn(f'{count} records copied, {2 - count} ', text)
+        other = self.directory / 'other'
+        status, _, _ = self.run_command(
+            'record', 'export', '--records', self.url, str(other)
+        )
+        self.assertEqual(0, status)
+        self.assertEqual(
+            [first, second], FileRunStore(other).load_records('quick')
+        )
+        status, _, _ = self.run_command(
+            'record', 'delete', '--records', self.url, first.id
+        )
+        self.assertEqual(0, status)
+        status, _, text = self.run_command(
+            'record', 'delete', '--records', self.url, first.id
+        )
+        self.assertEqual(2, status)
+        self.assertIn(first.id, text)
+
+    def test_commands_show_the_same(self) -> None:
+        self.save()
+        self.run_command(
+            'record', 'import', '--records', self.url, str(self.records_dir)
+        )
+        for command in (
+            ('report', '--details'),
+            ('report', 'quick', '-f', 'json'),
+            ('report', '-f', 'html'),
+            ('baseline', 'list'),
+        ):
+            expected = self.run_command(*command)
+            self.assertEqual(0, expected[0], expected)
+            self.assertEqual(
+                expected, self.run_command(*command, '--records', self.url)
+            )
+        expected = self.run_command('sweep', 'list')
+        self.assertIn('quick', expected[1])
+        self.useFixture(
+            fixtures.EnvironmentVariable('OS_RECORDS__CONNECTION', self.url)
+        )
+        FileRunStore(self.records_dir).delete(
+            FileRunStore(self.records_dir).load_records('quick')[1].id
+        )
+        self.assertEqual(expected, self.run_command('sweep', 'list'))
+
+    def test_record_that_is_not_usable(self) -> None:
+        self.save()
+        for path in self.records_dir.glob('*i1-*.json'):
+            path.write_text(path.read_text().replace('"maps": 6', '"maps": 7'))
+        status, text, message = self.run_command(
+            'record', 'import', '--records', self.url, str(self.records_dir)
+        )
+        self.assertEqual(6, status)
+        self.assertIn('1 records copied', text)
+        self.assertIn('left out', message)
+
+    def test_source_that_does_not_exist(self) -> None:
+        status, _, text = self.run_command(
+            'record', 'import', str(self.directory / 'absent')
+        )
+        self.assertEqual(2, status)
+        self.assertIn('absent', text)
+
+    def test_password_on_the_command_line(self) -> None:
+        for url in (
+            'postgresql://user:the-secret@host/name',
+            'postgresql://host/name?password=the-secret',
+        ):
+            status, _, text = self.run_command('report', '--records', url)
+            self.assertEqual(2, status)
+            self.assertIn('.pgpass', text)
+            self.assertNotIn('the-secret', text)
