@@ -201,7 +201,7 @@ def _repeatable(sweep: Sweep) -> bool:
 
 
 def _answer(records: list[RunRecord], stored_records: StoredSweeps) -> Path:
-    """Write results.json and results.html into the current folder.
+    """Write results.json and results.html into the current directory.
 
     :param stored_records: records of all sweeps by sweep, for the variance.
     :returns: the page.

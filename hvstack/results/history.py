@@ -33,7 +33,9 @@ def collect_history(
     :param own_records: records of the sweep, with its baseline.
     :param ended_by: time by which a run must have ended; empty for any time.
     """
-    own_sweeps = {record.sweep for record in own_records}
+    own_sweeps = {
+        run_id.parse_sweep_id(record.sweep) for record in own_records
+    }
     own_ids = {record.id for record in own_records}
     own_clusters = {record.observations.cluster for record in own_records}
     references = _list_references(own_records)
@@ -52,7 +54,7 @@ def collect_history(
             if (
                 not record.valid
                 or (ended_by and record.ended > ended_by)
-                or record.sweep in own_sweeps
+                or run_id.parse_sweep_id(record.sweep) in own_sweeps
                 or run_id.is_search(record.sweep)
                 or record.id in own_ids
                 or get_location(record) is None

@@ -210,8 +210,13 @@ def _build_paper_chart(report: StudyReport) -> Chart:
         name='paper',
         title=f'Rates in percent of {base}'
         + (f', with {table.paper}, {table.source}' if table else ''),
-        caption='Hollow diamonds: the paper, not measured here. Filled '
-        'points: measured, with intervals that hold together with 95 %. '
+        caption=(
+            'Hollow diamonds: the paper, not measured here. '
+            if published
+            else ''
+        )
+        + 'Filled points: measured, with intervals that hold together with '
+        '95 %. '
         f'{base} is 100 %.',
         traces=traces,
         layout=build_rows_layout(f'% of {base}', len(points)),

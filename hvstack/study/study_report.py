@@ -165,8 +165,8 @@ class StudyReport:
     def headline(self) -> str:
         """Summary of the verdicts in one sentence."""
         counts = [
-            f'{count} {verdict}'
-            for verdict in verdicts.VERDICTS
+            f'{count} {verbs[count > 1]}'
+            for verdict, verbs in verdicts.VERDICTS.items()
             if (count := [r.verdict for r in self.claims].count(verdict))
         ]
         state = (
@@ -176,7 +176,7 @@ class StudyReport:
         )
         number = len(self.claims)
         return (
-            f'Of {number} claim{"s" if number > 1 else ""}: '
+            f'Of {number} claim{"s" if number > 1 else ""}, '
             f'{", ".join(counts)}.{state}'
         )
 

@@ -16,8 +16,14 @@ HOLDS = 'holds'
 FAILS = 'does not hold'
 UNDECIDED = 'not decided'
 NOT_TESTABLE = 'cannot be tested here'
-#: All verdicts, in the order in which a summary counts them.
-VERDICTS = (HOLDS, FAILS, UNDECIDED, NOT_TESTABLE)
+#: All verdicts, in the order in which a summary counts them, with the verbs
+#: for one claim and for several claims.
+VERDICTS = {
+    HOLDS: ('holds', 'hold'),
+    FAILS: ('does not hold', 'do not hold'),
+    UNDECIDED: ('is not decided', 'are not decided'),
+    NOT_TESTABLE: ('cannot be tested here', 'cannot be tested here'),
+}
 
 #: Maximum of a limit in percent: a hundredfold rate.
 _MAX_PERCENT = 10_000.0

@@ -242,6 +242,7 @@ def _build_settings(
                 for records in stored_records
                 for run_record in records
                 if run_record.ended <= sweep.started
+                and run_id.parse_sweep_id(run_record.sweep) != sweep.id
             ),
             sweep.size_bytes,
         )

@@ -8,6 +8,7 @@ cat /proc/uptime
 pids=
 for _ in $(seq "$1"); do
     # shellcheck disable=SC3045 # dash, bash and BusyBox have this limit.
+    # shellcheck disable=SC3045 # dash and busybox have it.
     (ulimit -t $(($2 + 5)) && exec sha256sum /dev/zero) &
     pids="$pids $!"
 done

@@ -155,7 +155,7 @@ class StudyTest(testtools.TestCase):
         self.assertEqual(verdicts.HOLDS, result.verdict)
         assert result.percent is not None
         self.assertTrue(123 < result.percent.percent < 127)
-        self.assertEqual('Of 1 claim: 1 holds.', report.headline)
+        self.assertEqual('Of 1 claim, 1 holds.', report.headline)
         text = study_page.format_text(report)
         self.assertIn('HOLDS: A late start is faster.', text)
         self.assertIn('Replication is 2', text)
@@ -305,7 +305,7 @@ class StudyTest(testtools.TestCase):
         self.run_study()
         status, text = self.call('study', 'report')
         self.assertEqual(0, status, text)
-        self.assertIn('Of 1 claim: 1 holds.', text)
+        self.assertIn('Of 1 claim, 1 holds.', text)
         status, text = self.call('study', 'list', '--started')
         self.assertIn(self.started.id, text)
         status, text = self.call('study', 'show', 'amd-spills')
