@@ -15,7 +15,7 @@ def save_skip(store: TextStore, sweep: str, name: str, reason: str) -> None:
     """Write down that a configuration was skipped.
 
     :param store: store of the run records.
-    :param name: of the configuration, for a person.
+    :param name: of the configuration, as human-readable text.
     :raises hvstack.errors.InputError: what is there is not an hvstack file.
     :raises hvstack.errors.MissingPrerequisiteError: no room, no rights.
     """

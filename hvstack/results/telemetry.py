@@ -441,7 +441,7 @@ def _sum_known(values: Iterable[float | None]) -> float | None:
 
 
 def save(telemetry: Telemetry, store: TextStore, run_id: str) -> JsonObject:
-    """Write a run's telemetry, and return what its record keeps.
+    """Write the telemetry of a run, and return the part for its record.
 
     :param store: store of the records.
     :raises OSError: no room, no rights.

@@ -9,6 +9,7 @@ about 11 s of CPU time.
 import io
 import multiprocessing
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -57,7 +58,9 @@ class PostgreSQLTest(testtools.TestCase):
             )
         self.programs = programs
         # The server refuses to run as root, and needs a short socket path.
-        self.user = 'nobody' if os.geteuid() == 0 else ''
+        # Not an account of the server, which refuses to run as root.
+        unprivileged = pwd.getpwuid(65534).pw_name
+        self.user = unprivileged if os.geteuid() == 0 else ''
         self.directory = Path(
             tempfile.mkdtemp(prefix='hvpg-', dir=Path('/tmp'))
         )

@@ -254,7 +254,7 @@ class CourseTest(testtools.TestCase):
     def test_percentage_of_the_confirmation_alone(self) -> None:
         sweep = self.begin_search()
         status = executor.run_sweep(sweep, Progress())
-        stored = record.load_usable(sweep_store.RECORDS_DIR)[0]
+        stored = list(sweep_store.open_store().iter_sweeps())
         decision = status.decision
         reports = [
             sweep_report.build_report(
