@@ -15,6 +15,7 @@ import struct
 import subprocess
 import tarfile
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -737,6 +738,17 @@ class AfterTest(DisksTest):
         self.start_node()
         self.assertIn(str(self.root), self.on_host('cat /proc/mounts'))
         path = self.directory / 'hosts.yaml'
+        # Both hosts of the inventory are this one: they are released one
+        # after the other, and either clears the disk.
+        data = yaml.safe_load(path.read_text())
+        data['hosts'][0]['after'] = 'clear'
+        path.write_text(yaml.safe_dump(data))
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.cluster.acquired_hosts.ThreadPoolExecutor',
+                lambda max_workers: ThreadPoolExecutor(1),
+            )
+        )
         # Neither the journal nor the measuring process exists any more.
         self.assertFalse((self.directory / 'taken').exists())
         status = app.main(['baseline', 'release', '--hosts', str(path)])
