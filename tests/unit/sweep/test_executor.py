@@ -408,21 +408,33 @@ class CourseTest(testtools.TestCase):
         failed = [o for o in status.search_records if not o.valid]
         self.assertEqual(2, len(failed))
 
+    def save_sweep(self, name: str, started: str) -> None:
+        """Save a sweep of two configurations that scatter much."""
+        for index in range(12):
+            run_record = factory.run(
+                *(f'i{1 + index % 2}', index // 2, 50 + index * index),
+                sweep=name,
+                size=SIZE,
+                started=started,
+            )
+            factory.save(run_record, sweep_store.RECORDS_DIR)
+
     def test_decision_does_not_change_with_its_confirmation(self) -> None:
         """Neither the confirmation nor later sweeps count in the search."""
-        sweep = self.begin_search()
+        sweep = replace(self.begin_search(), started='2026-11-21T05:00:00Z')
         status = executor.run_sweep(sweep, Progress())
         assert status.search
         self.assertIsNone(status.search.next_configuration)
-        for index in range(12):
-            later = factory.run(
-                *(f'i{1 + index % 2}', index // 2, 50 + index * index),
-                sweep='later',
-                size=SIZE,
-                started='2036-11-21T05:00:00Z',
-            )
-            factory.save(later, sweep_store.RECORDS_DIR)
+        self.assertEqual(0, status.strategy.settings.scatter.degrees)
+        self.save_sweep('later', '2026-11-21T06:00:00Z')
         self.assertEqual(status.decision, executor.load_status(sweep).decision)
+        # The confirmation does not count if the clock was set back.
+        for started, degrees in (
+            ('2026-11-21T05:59:00Z', 0),
+            ('2026-11-22T05:00:00Z', 5),
+        ):
+            again = executor.load_status(replace(sweep, started=started))
+            self.assertEqual(degrees, again.strategy.settings.scatter.degrees)
 
     def test_pairs_of_the_kit_are_one_cluster_of_the_search(self) -> None:
         sweep = self.begin_search()
