@@ -36,7 +36,7 @@ CLOUD = ('--os-cloud', 'hvstack-lab')
 
 
 class StudyTest(testtools.TestCase):
-    """Takes about 350 s."""
+    """Takes about 400 s."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -88,7 +88,7 @@ class StudyTest(testtools.TestCase):
                 for line in process.stderr:
                     if '(1 of 2 runs remain)' in line:
                         # Rally starts to prepare the next cluster.
-                        time.sleep(20)
+                        time.sleep(2)
                         break
             finally:
                 with contextlib.suppress(ProcessLookupError):
