@@ -128,9 +128,8 @@ class Recover(Command):
             self.app.stdout.write(f'restored: {line}\n')
         for entry in journal.entries():
             owner = entry.owner or f'process {entry.pid}'
-            self.app.stdout.write(
-                f'kept: {entry.kind} {entry.data["name"]} of {owner}\n'
-            )
+            name = entry.data.get('name', 'of lab hosts')
+            self.app.stdout.write(f'kept: {entry.kind} {name} of {owner}\n')
 
 
 def add_size(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hvstack import errors, jsonfile, paths
 from hvstack.cloud import journal, keypairs
-from hvstack.cluster import acquired_hosts
+from hvstack.cluster import acquired_hosts, cpu_weights
 from hvstack.lab import constants, settings
 
 #: What the journal stores for a host of the lab.
@@ -33,6 +33,8 @@ def check_records() -> None:
             f'directory (no valid {paths.STAMP}). Delete the records '
             'yourself, and run the command without --records.'
         )
+    # A process that was killed has left the weights of lab hosts.
+    cpu_weights.recover()
     others = [
         entry for entry in journal.entries() if not _is_of_lab(entry.scope)
     ]

@@ -10,6 +10,7 @@ import testtools
 
 from hvstack import errors, paths
 from hvstack.cloud import journal
+from hvstack.cluster import cpu_weights
 from hvstack.lab import constants, lifecycle, remains, settings
 from hvstack.lab.settings import LabSettings
 
@@ -37,6 +38,20 @@ class StateTest(testtools.TestCase):
             ('lab.settings._SETTINGS', lab / 'settings.json'),
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', path))
+
+
+class WeightsTest(StateTest):
+    def test_weights_of_a_killed_run_do_not_keep_the_state(self) -> None:
+        settings.save(LabSettings())
+        entry = journal.note(
+            cpu_weights.KIND, {'boot': 'other', 'weights': {}, 'inodes': {}}
+        )
+        # The process of the entry still runs.
+        self.assertRaises(errors.InputError, remains.check_records)
+        data = json.loads(entry.path.read_text('utf-8'))
+        entry.path.write_text(json.dumps({**data, 'start': 1}), 'utf-8')
+        remains.check_records()
+        self.assertEqual([], journal.entries())
 
 
 class DirectoryTest(StateTest):
