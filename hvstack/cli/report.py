@@ -240,14 +240,13 @@ def _format_timeline(
             'json. Name one sweep, and use -f table or -f json.'
         )
     (sweep,) = sweeps
-    spans = timeline.read_spans(sweep)
-    if not spans:
+    summary = timeline.read_summary(sweep, store)
+    if summary is None:
         raise errors.InputError(
             f"Cannot show the timeline of sweep '{sweep}' "
             f'({timeline.TIMELINES_DIR}): it has none, because an older '
             'release or another machine measured the sweep. Measure it again.'
         )
-    summary = timeline.summarize(spans, store.read_sweep(sweep)[0])
     if form == 'json':
         return json.dumps(summary.to_mapping(), indent=1) + '\n'
     return '\n'.join(summary.format_lines()) + '\n'

@@ -8,7 +8,7 @@ from typing import Any
 from hvstack.report import comparison, sweep_report, text
 from hvstack.results.decision import SearchDecision
 from hvstack.results.record_data import RunRecord
-from hvstack.results.run_store import TextStore
+from hvstack.results.run_store import RunStore
 
 
 def build_results(
@@ -93,7 +93,7 @@ def build_page(
     records: Sequence[RunRecord],
     invalid_records: Sequence[str] = (),
     allow: Collection[str] = (),
-    store: TextStore | None = None,
+    store: RunStore | None = None,
     skipped: Sequence[tuple[str, str]] = (),
     history_records: Iterable[Sequence[RunRecord]] = (),
     decision: SearchDecision | None = None,

@@ -43,7 +43,7 @@ from hvstack.report.text import (
 )
 from hvstack.results import telemetry as files
 from hvstack.results.record_data import RunRecord
-from hvstack.results.run_store import TextStore
+from hvstack.results.run_store import RunStore, TextStore
 
 #: Layout of all charts; the colors are fixed so that charts can be printed.
 _LAYOUT: dict[str, Any] = {
@@ -67,7 +67,7 @@ _AXIS = {'gridcolor': '#ddd', 'linecolor': '#888', 'automargin': True}
 
 def build_page(
     report: SweepReport,
-    store: TextStore | None = None,
+    store: RunStore | None = None,
     skipped: Sequence[tuple[str, str]] = (),
 ) -> str:
     """Return the page of one sweep.
@@ -84,7 +84,7 @@ def build_page(
         [
             *charts.build_charts(report),
             *telemetry_charts.build_charts(report, runs, missing),
-            *_keep_content(timeline_chart.build_chart(report)),
+            *timeline_chart.build_charts(report, store),
         ],
         report=report,
         skipped=skipped,
@@ -99,11 +99,6 @@ def build_page(
         runs=runs,
         with_telemetry=len(telemetry_files),
     )
-
-
-def _keep_content(chart: Chart) -> list[Chart]:
-    """Return a list with the chart; an empty list if it has no content."""
-    return [chart] if chart.has_content else []
 
 
 def build_comparison_page(comparison: Comparison) -> str:

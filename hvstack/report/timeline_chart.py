@@ -3,24 +3,27 @@
 
 from hvstack.report.chart_base import AXES, COLOURS, Chart, escape_text
 from hvstack.report.sweep_report import SweepReport
-from hvstack.results import timeline
+from hvstack.results import run_id, timeline
+from hvstack.results.run_store import RunStore
+from hvstack.results.timeline import TimelineSummary
 
 _ROW = 26
 
 
-def build_chart(report: SweepReport) -> Chart:
-    """Return the chart of the timeline of a sweep.
+def build_charts(report: SweepReport, store: RunStore | None) -> list[Chart]:
+    """Return the chart of the timeline of a sweep, if there is a timeline.
 
-    The chart has no content if another machine measured the sweep.
+    :param report: report of the sweep; its baseline can be that of another.
+    :param store: store of the run records; None without any.
+    :returns: a list with the chart; an empty list if another machine measured
+        the sweep.
     """
-    spans = [
-        span
-        for sweep in dict.fromkeys(record.sweep for record in report.records)
-        for span in timeline.read_spans(sweep)
-    ]
-    if not spans:
-        return Chart(name='timeline', title='Where the time went', caption='')
-    summary = timeline.summarize(spans, report.records)
+    sweep = run_id.parse_sweep_id(report.sweep)
+    summary = store and timeline.read_summary(sweep, store)
+    return [_build_chart(summary)] if summary else []
+
+
+def _build_chart(summary: TimelineSummary) -> Chart:
     total = summary.total_seconds
     groups = {
         'Phases of the benchmark': True,

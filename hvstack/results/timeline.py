@@ -16,7 +16,9 @@ from dataclasses import asdict, dataclass, field
 
 from hvstack import errors, paths
 from hvstack.model.strict_mapping import to_dataclass
+from hvstack.results import run_id
 from hvstack.results.record_data import RunRecord
+from hvstack.results.run_store import RunStore
 
 TIMELINES_DIR = paths.STATE / 'timelines'
 #: Span of a Rally process, from its start to its end.
@@ -161,6 +163,23 @@ class TimelineSummary:
             f'{100 * self.outside_share:.1f} % of {total:.0f} s are outside '
             'of the phases of the benchmark.',
         ]
+
+
+def read_summary(sweep: str, store: RunStore) -> TimelineSummary | None:
+    """Return where the time of a sweep and of its search went.
+
+    :param sweep: name of the sweep.
+    :param store: store of the run records.
+    :returns: None if another machine or an older release measured the sweep.
+    """
+    # The search of a sweep has a name of its own in the records.
+    names = sweep, run_id.format_search_name(sweep)
+    spans = [span for name in names for span in read_spans(name)]
+    if not spans:
+        return None
+    return summarize(
+        spans, [run for name in names for run in store.read_sweep(name)[0]]
+    )
 
 
 def summarize(

@@ -16,6 +16,8 @@ from hvstack.cluster.plan import CONTROLLERS
 from hvstack.hadoop import job_settings, os_profiles, tuning_profiles
 from hvstack.model.strict_mapping import Fields, SourceLocation
 from hvstack.model.target import Target, parse_target
+from hvstack.results import run_id
+from hvstack.results.benchmark import RECORD_BYTES
 from hvstack.study import verdicts
 from hvstack.study.verdicts import Rule
 from hvstack.tpcxhs.workload import parse_size
@@ -208,9 +210,10 @@ class Study:
     def get_size(self, variant: Variant) -> int:
         """Return the size of the data of a variant in bytes.
 
-        It is a multiple of the size of a record of TeraGen, 100 bytes.
+        It is a multiple of the size of a record of TeraGen.
         """
-        return round(self.size_bytes * variant.size_factor / 100) * 100
+        records = round(self.size_bytes * variant.size_factor / RECORD_BYTES)
+        return max(1, records) * RECORD_BYTES
 
 
 def list_studies() -> list[Study]:
@@ -235,6 +238,12 @@ def load(name: str) -> Study:
             f"Cannot find the study '{textfile.printable(name[:60])}': the "
             f'package does not contain it. Use one of {names}, or the path of '
             'a YAML file.'
+        )
+    if not run_id.is_sweep(path.stem):
+        raise errors.InputError(
+            f'Cannot use the study {path}: the name of its sweeps would begin '
+            'with the name of the file. Rename the file: use letters, digits, '
+            'dots and dashes.'
         )
     document = yamlfile.load(path, packaged=path.parent == share.STUDIES)
     return parse_study(path.stem, document.data, document.source_location())

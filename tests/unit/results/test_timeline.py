@@ -13,6 +13,7 @@ import testtools
 from hvstack.cli.app import main
 from hvstack.report import html, sweep_report
 from hvstack.results import record, timeline
+from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.timeline import Span, Timeline
 from tests.unit.results import factory
 
@@ -111,8 +112,22 @@ class TimelineTest(testtools.TestCase):
         self.assertEqual(205, round(data['total_seconds']))
         with redirect_stdout(output), redirect_stderr(output):
             self.assertEqual(2, main(['report', 'mine', *arguments[1:]]))
-        page = html.build_page(sweep_report.build_report([run]))
+        built = sweep_report.build_report([run])
+        page = html.build_page(built, FileRunStore(records))
         self.assertIn('Where the time went', page)
+
+    def test_search_belongs_to_its_sweep(self) -> None:
+        self.write()
+        with Timeline('mine-search').span('warm-up jobs'):
+            self.now += 30
+        records = self.directory / 'records'
+        records.mkdir()
+        store = FileRunStore(records)
+        summary = timeline.read_summary('mine', store)
+        assert summary is not None
+        names = [share.name for share in summary.shares]
+        self.assertIn('warm-up jobs', names)
+        self.assertIsNone(timeline.read_summary('other', store))
 
     def test_spans_have_a_form(self) -> None:
         self.write()

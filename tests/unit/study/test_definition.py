@@ -124,6 +124,12 @@ class DefinitionTest(testtools.TestCase):
         self.assertEqual('own', definition.load(str(path)).name)
         # A study of a setting that no paper has takes ten lines.
         self.assertLessEqual(len(text.splitlines()), 12)
+        strange = path.with_name('my own.yaml')
+        strange.write_text(text, encoding='utf-8')
+        error = self.assertRaises(
+            errors.InputError, definition.load, str(strange)
+        )
+        self.assertIn('Rename the file', str(error))
         error = self.assertRaises(
             errors.InputError, definition.load, 'instances'
         )
