@@ -125,7 +125,7 @@ def list_unchecked(report: SweepReport) -> list[tuple[str, str]]:
             return []
         return [(subject, f'{missing_count} of {count} runs {reason}')]
 
-    if not any(map(_sum_memory_mib, records)):
+    if not any(map(sum_memory_mib, records)):
         lines.append(
             (
                 'whether the data fits the page cache',
@@ -208,7 +208,7 @@ def _check_page_cache(report: SweepReport) -> Iterator[Finding]:
     30 TB for 8 TiB of memory for this reason.
     """
     for record in report.records:
-        memory = _sum_memory_mib(record)
+        memory = sum_memory_mib(record)
         if memory and record.size_bytes <= memory * 2**20:
             yield Finding(
                 'disk not measured',
@@ -220,7 +220,7 @@ def _check_page_cache(report: SweepReport) -> Iterator[Finding]:
             return
 
 
-def _sum_memory_mib(record: RunRecord) -> float:
+def sum_memory_mib(record: RunRecord) -> float:
     """Return the hosts' memory together; 0 if the record does not say."""
     caps = record.sut.caps or record.observations.caps
     return float(sum(cap.memory_mib or 0 for cap in caps.values()))
@@ -496,7 +496,7 @@ def _check_disk_bytes(record: RunRecord) -> Iterator[str]:
     """
     summary = _get_telemetry_summary(record)
     if summary.source != 'sysstat' or (
-        record.size_bytes <= _sum_memory_mib(record) * 2**20
+        record.size_bytes <= sum_memory_mib(record) * 2**20
     ):
         return
     for name in ('HSGen', 'reduce-merge'):

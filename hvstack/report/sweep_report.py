@@ -351,10 +351,7 @@ class SweepReport:
 
     def get_fact(self, name: str) -> Json:
         """Return a fact of the first system under test that has it."""
-        for environment in self.systems:
-            if environment.get(name) is not None:
-                return environment[name]
-        return None
+        return _find_fact(self.records, name)
 
     @property
     def system_under_test(self) -> JsonObject:
@@ -388,36 +385,7 @@ class SweepReport:
     @property
     def provenance_notes(self) -> list[str]:
         """Notes that every form of the report must contain."""
-        lines = []
-        if self.derived or self.rate_name == 'TPCx-HS-derived rate':
-            lines.append(f'These figures are {DERIVED_NOTE}.')
-        lines += [
-            f'{BACKEND_NOTES[backend]}.'
-            for backend in self.backends
-            if backend in BACKEND_NOTES
-        ]
-        scale = self.get_fact('scale_model')
-        if scale:
-            text = (
-                'hosts report more CPUs than their cap has cores'
-                if scale is True
-                else str(scale)
-            )
-            lines.append(f'Scale model: {text}.')
-        if self.get_fact('tuning') == sizing.LAB:
-            lines.append(
-                "Tuning profile 'lab': JVMs have small heaps and only the "
-                'first compiler of Java.'
-            )
-        low = sorted(
-            {r.replication for r in self.records if r.replication < 3}
-        )
-        if low:
-            lines.append(
-                f'Replication is {low[0]}: below the three copies that the '
-                'benchmark asks for.'
-            )
-        lines += run_conditions.list_warnings(self.records)
+        lines = list_provenance_notes(self.records, {self.size_bytes})
         lines += [f'Allowed to differ: {line}.' for line in self.allowed]
         return lines + self._unverified
 
@@ -578,6 +546,54 @@ class SweepReport:
         facts.append(('hvstack', get_version()))
         facts.append(('runs', f'{first.started} to {self.records[-1].ended}'))
         return [(name, value) for name, value in facts if value]
+
+
+def list_provenance_notes(
+    records: Sequence[RunRecord], sizes: Collection[int]
+) -> list[str]:
+    """Return the limits of results, which every form of them must contain.
+
+    :param records: records of the results.
+    :param sizes: sizes of the data of the results in bytes.
+    """
+    lines = []
+    is_derived = any(record.derived for record in records)
+    if is_derived or any(size / 1e12 not in SCALE_FACTORS for size in sizes):
+        lines.append(f'These figures are {DERIVED_NOTE}.')
+    backends = {record.sut.backend or '' for record in records}
+    lines += [
+        f'{BACKEND_NOTES[backend]}.'
+        for backend in sorted(backends)
+        if backend in BACKEND_NOTES
+    ]
+    scale = _find_fact(records, 'scale_model')
+    if scale:
+        text = (
+            'hosts report more CPUs than their cap has cores'
+            if scale is True
+            else str(scale)
+        )
+        lines.append(f'Scale model: {text}.')
+    if _find_fact(records, 'tuning') == sizing.LAB:
+        lines.append(
+            "Tuning profile 'lab': JVMs have small heaps and only the first "
+            'compiler of Java.'
+        )
+    low = sorted({r.replication for r in records if r.replication < 3})
+    if low:
+        lines.append(
+            f'Replication is {low[0]}: below the three copies that the '
+            'benchmark asks for.'
+        )
+    return lines + run_conditions.list_warnings(records)
+
+
+def _find_fact(records: Iterable[RunRecord], name: str) -> Json:
+    """Return a fact of the first record with it, configurations first."""
+    for record in sorted(records, key=lambda r: r.kind == 'baseline'):
+        if record.sut.facts.get(name) is not None:
+            return record.sut.facts[name]
+    return None
 
 
 def build_report(

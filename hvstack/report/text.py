@@ -157,7 +157,7 @@ def _format_rows(report: SweepReport, *, short: bool) -> list[str]:
         if not short or title in _SHORT_COLUMNS
     ]
     rows = [_COLUMNS, *(_format_cells(row) for row in report.rows)]
-    return _align_columns(
+    return align_columns(
         [[row[column] for column in columns] for row in rows], left=(0, -1)
     )
 
@@ -208,7 +208,7 @@ def format_delta_cells(delta: ConfigurationDelta) -> tuple[str, ...]:
 def format_comparison(comparison: Comparison) -> str:
     """Return two sweeps as text."""
     lines = [*_wrap(comparison.headline), '']
-    lines += _align_columns(
+    lines += align_columns(
         [_CHANGE_COLUMNS, *map(format_delta_cells, comparison.deltas)],
         left=(0, -1),
     )
@@ -269,10 +269,10 @@ def _format_growth(growth: Growth) -> list[str]:
                 format_number(growth.fixed_seconds(phase)),
             )
         )
-    return [head, *_align_columns(rows, left=(0,))]
+    return [head, *align_columns(rows, left=(0,))]
 
 
-def _align_columns(
+def align_columns(
     rows: Sequence[Sequence[str]], left: Sequence[int]
 ) -> list[str]:
     """Return rows with their columns aligned, those of ``left`` leftwards."""

@@ -18,7 +18,8 @@ from hvstack.model.strict_mapping import Fields, SourceLocation
 from hvstack.model.target import Target, parse_target
 from hvstack.results import run_id
 from hvstack.results.benchmark import RECORD_BYTES
-from hvstack.study import verdicts
+from hvstack.study import paper_numbers, verdicts
+from hvstack.study.paper_numbers import PaperNumber, PublishedTableReference
 from hvstack.study.verdicts import Rule
 from hvstack.tpcxhs.workload import parse_size
 
@@ -127,18 +128,6 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class PaperNumber:
-    """Reference to a number of ``published.yaml``.
-
-    :param source: section, table or figure of the paper.
-    :param description: description of the figure, or its step for a gain.
-    """
-
-    source: str
-    description: str
-
-
-@dataclass(frozen=True)
 class Claim:
     """Claim about a measure of a variant.
 
@@ -159,21 +148,6 @@ class Claim:
     phase: str = ''
     measure: str = RATE
     published: PaperNumber | None = None
-
-
-@dataclass(frozen=True)
-class PublishedTableReference:
-    """Reference to the table of a paper that measured the same variants.
-
-    :param source: name of the table.
-    :param columns: columns whose sum is the time, or a column of a rate.
-    :param description: start of the description, if several tables have the
-        same name.
-    """
-
-    source: str
-    columns: tuple[str, ...]
-    description: str = ''
 
 
 @dataclass(frozen=True)
@@ -280,7 +254,33 @@ def parse_study(name: str, data: Any, source: str | SourceLocation) -> Study:
         raise top.error(
             'paper', "is missing, and 'table' or 'covers' needs it. Add it"
         )
+    _check_numbers(top, study)
     return study
+
+
+def _check_numbers(top: Fields, study: Study) -> None:
+    """Check that the numbers that a study refers to exist.
+
+    :raises hvstack.errors.InputError: a number, a table or a row does not
+        exist.
+    """
+    remedy = (
+        "is not in the numbers of the paper. Use a name of hvstack's "
+        'reference of published results'
+    )
+    for index, claim in enumerate(study.claims):
+        number = claim.published
+        if number and paper_numbers.format_number(study.paper, number) is None:
+            raise top.error(f'claims.{index}.published', remedy)
+    if study.table is None:
+        return
+    table = paper_numbers.find_table(study.paper, study.table)
+    if table is None:
+        raise top.error('table', remedy)
+    for variant in study.variants:
+        cells = table.rows.get(variant.row)
+        if variant.row and (cells is None or None in cells):
+            raise top.error(f'variants.{variant.name}.row', remedy)
 
 
 def _parse_size(top: Fields) -> int:
@@ -305,7 +305,7 @@ def _list_texts(top: Fields, name: str) -> tuple[str, ...]:
 def _parse_table(top: Fields) -> PublishedTableReference | None:
     if 'table' not in top:
         return None
-    names = ('source', 'columns', 'description')
+    names = ('source', 'columns', 'description', 'phase')
     table = Fields(top.raw('table'), top.source, names, 'table')
     columns = _list_texts(table, 'columns')
     if not columns:
@@ -314,6 +314,7 @@ def _parse_table(top: Fields) -> PublishedTableReference | None:
         table.text('source'),
         columns,
         _parse_text(table, 'description'),
+        _parse_name(table, 'phase', PHASES) or '',
     )
 
 
@@ -515,7 +516,7 @@ def _parse_claim(values: Fields, names: Sequence[str]) -> Claim:
         text=values.text('text'),
         variant=variant,
         against=against,
-        phase=values.choice('phase', PHASES) if 'phase' in values else '',
+        phase=_parse_name(values, 'phase', PHASES) or '',
         rule=verdicts.parse_rule(values, 'rule'),
         published=published,
     )

@@ -2,20 +2,20 @@
 """Reports of studies as text and as pages."""
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from hvstack.report import paper_figures
 from hvstack.report.chart_base import (
-    COLOURS,
-    PAPER,
     Chart,
-    build_error_bars,
+    build_paper_trace,
+    build_row_trace,
     build_rows_layout,
     escape_text,
 )
 from hvstack.report.html import render_template
 from hvstack.report.sweep_report import format_size
+from hvstack.report.text import align_columns, format_number
 from hvstack.results.stats import Percent
 from hvstack.study.definition import PHASES, RATE, Claim
 from hvstack.study.study_report import (
@@ -23,7 +23,6 @@ from hvstack.study.study_report import (
     PlottedPoint,
     StudyReport,
     VariantRow,
-    find_table,
 )
 
 _WIDTH = 79
@@ -35,9 +34,12 @@ def format_text(report: StudyReport) -> str:
     lines = [f'Study {report.started.id}', *_wrap(study.question), '']
     lines += [line for note in report.notes for line in _wrap(note)]
     lines.append('')
-    lines += _format_table(
-        ('variant', 'data', 'runs', 'total s', *PHASES),
-        [_list_cells(row) for row in report.rows],
+    lines += align_columns(
+        [
+            ('variant', 'data', 'runs', 'total s', *PHASES),
+            *map(_list_cells, report.rows),
+        ],
+        left=(0,),
     )
     for row in report.rows:
         if row.reason:
@@ -94,33 +96,13 @@ def _wrap(text: str) -> list[str]:
 
 def _list_cells(row: VariantRow) -> tuple[str, ...]:
     seconds = row.seconds
-    total = row.total_seconds
     return (
         row.variant.name,
         format_size(row.size_bytes),
         str(len(row.valid)),
-        '' if total is None else f'{total:.1f}',
-        *(
-            f'{seconds[phase]:.1f}' if phase in seconds else ''
-            for phase in PHASES
-        ),
+        format_number(row.total_seconds),
+        *(format_number(seconds.get(phase)) for phase in PHASES),
     )
-
-
-def _format_table(
-    head: Sequence[str], rows: Iterable[Sequence[str]]
-) -> list[str]:
-    table = [tuple(head), *map(tuple, rows)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return [
-        '  '.join(
-            cell.ljust(width) if not index else cell.rjust(width)
-            for index, (cell, width) in enumerate(
-                zip(row, widths, strict=True)
-            )
-        ).rstrip()
-        for row in table
-    ]
 
 
 def build_page(report: StudyReport) -> str:
@@ -176,27 +158,20 @@ def _list_facts(report: StudyReport) -> list[tuple[str, str]]:
 
 def _build_paper_chart(report: StudyReport) -> Chart:
     """Return the chart of the paper's table and the measured rates."""
-    table = find_table(report.started)
-    points = report.points
-    base = report.reference
-    traces: list[dict[str, Any]] = []
+    study, points, base = report.started.study, report.points, report.reference
     published = [point for point in points if point.published is not None]
-    if table is not None and published:
+    traces = []
+    title = f'Rates in percent of {base}'
+    if study.table and published:
+        source = f'{study.paper}, {study.table.source}'
+        title += f', with {source}'
         traces.append(
-            {
-                'type': 'scatter',
-                'mode': 'markers',
-                'name': f'Paper: {table.paper}, {table.source}',
-                'x': [point.published for point in published],
-                'y': [escape_text(point.name) for point in published],
-                'marker': {
-                    'symbol': 'diamond-open',
-                    'size': 12,
-                    'color': PAPER,
-                    'line': {'width': 2},
-                },
-                'hovertemplate': '%{y}: %{x:.1f} %<extra></extra>',
-            }
+            build_paper_trace(
+                source,
+                x=[point.published for point in published],
+                y=[escape_text(point.name) for point in published],
+                hovertemplate='%{y}: %{x:.1f} %<extra></extra>',
+            )
         )
     traces += _build_traces(
         [(p.name, p.percent) for p in points if p.percent is not None]
@@ -208,8 +183,7 @@ def _build_paper_chart(report: StudyReport) -> Chart:
     ]
     return Chart(
         name='paper',
-        title=f'Rates in percent of {base}'
-        + (f', with {table.paper}, {table.source}' if table else ''),
+        title=title,
         caption=(
             'Hollow diamonds: the paper, not measured here. '
             if published
@@ -245,18 +219,8 @@ def _build_traces(
 ) -> list[dict[str, Any]]:
     if not items:
         return []
-    return [
-        {
-            'type': 'scatter',
-            'mode': 'markers',
-            'name': 'Measured',
-            'x': [percent.percent for _, percent in items],
-            'y': [escape_text(name) for name, _ in items],
-            'error_x': build_error_bars(percent for _, percent in items),
-            'marker': {'size': 10, 'color': COLOURS[0]},
-            'hovertemplate': '%{y}: %{x:.1f} %<extra></extra>',
-        }
-    ]
+    names, percents = zip(*items, strict=True)
+    return [build_row_trace('Measured', names, percents)]
 
 
 def _build_claim_chart(report: StudyReport) -> Chart:

@@ -15,16 +15,14 @@ from datetime import datetime
 from typing import Any
 
 from hvstack.model import compute_backends
-from hvstack.model.configuration import Configuration
-from hvstack.report import paper_figures
-from hvstack.report.paper_figures import PublishedTable
-from hvstack.report.sweep_report import BACKEND_NOTES, DERIVED_NOTE
+from hvstack.report import findings
+from hvstack.report.sweep_report import list_provenance_notes
 from hvstack.results import comparability, estimator, quantiles, stats
 from hvstack.results.estimator import ClusterRate, SweepFit
 from hvstack.results.passes import require_location
 from hvstack.results.record_data import RunRecord
 from hvstack.results.stats import Percent
-from hvstack.study import verdicts
+from hvstack.study import paper_numbers, verdicts
 from hvstack.study.definition import (
     LOCAL_MAPS,
     PHASES,
@@ -196,7 +194,11 @@ def build_report(started: StartedStudy, stored: StudyRecords) -> StudyReport:
     by_name = {row.variant.name: row for row in rows}
     fits = {
         phase: _fit(rows, phase)
-        for phase in {'', *(claim.phase for claim in started.study.claims)}
+        for phase in {
+            '',
+            started.study.table.phase if started.study.table else '',
+            *(claim.phase for claim in started.study.claims),
+        }
     }
     claims = tuple(
         _judge(claim, by_name, fits[claim.phase], started)
@@ -253,27 +255,13 @@ def _fit(rows: Sequence[VariantRow], phase: str) -> SweepFit | None:
 
 
 def list_varied_facts(first: Variant, second: Variant) -> set[str]:
-    """Return the names of the facts in which two variants may differ."""
-    names = {
+    """Return the names of the facts that the settings of two variants vary."""
+    return {
         fact
         for setting, facts in _FACTS_BY_SETTING.items()
         if getattr(first, setting) != getattr(second, setting)
         for fact in facts
     }
-    targets = first.target, second.target
-    storages = {
-        target.storage
-        for target in targets
-        if isinstance(target, Configuration)
-    }
-    pinnings = {
-        target.disk_pinning
-        for target in targets
-        if isinstance(target, Configuration)
-    }
-    if len(storages) > 1 or len(pinnings) > 1:
-        names |= {'storage', 'data_disks', 'host_disks', 'disk'}
-    return names
 
 
 def _judge(
@@ -283,7 +271,8 @@ def _judge(
     started: StartedStudy,
 ) -> ClaimResult:
     """Return the verdict on a claim."""
-    published = _format_published(claim, started.study.paper)
+    number, paper = claim.published, started.study.paper
+    published = (number and paper_numbers.format_number(paper, number)) or ''
     names = filter(None, (claim.variant, claim.against))
     pair = tuple(rows[name] for name in names)
     skipped = [
@@ -300,7 +289,10 @@ def _judge(
     if not reason and claim.measure == SHARED_BLOCKS:
         return _judge_blocks(claim, pair[0].valid, published)
     if not reason and claim.measure == LOCAL_MAPS:
-        return _judge_maps(claim, pair[0].valid, published)
+        return _judge_maps(
+            *(claim, pair[0].valid, published),
+            _compute_level(len(started.study.claims)),
+        )
     if reason or fit is None:
         return ClaimResult(
             *(claim, verdicts.UNDECIDED, None, reason or 'no valid run'),
@@ -338,9 +330,14 @@ def _judge_blocks(
 
 
 def _judge_maps(
-    claim: Claim, runs: Sequence[RunRecord], published: str
+    claim: Claim, runs: Sequence[RunRecord], published: str, level: float
 ) -> ClaimResult:
-    """Return the verdict on the share of local maps, a value a cluster."""
+    """Return the verdict on the share of local maps.
+
+    :param runs: runs of the variant, each on its own cluster.
+    :param published: number of the paper as text.
+    :param level: confidence level of the interval, from 0 to 1.
+    """
     shares = []
     for run in runs:
         for phase in run.phases:
@@ -356,7 +353,7 @@ def _judge_maps(
         )
     mean = math.fsum(shares) / len(shares)
     error = statistics.stdev(shares) / math.sqrt(len(shares))
-    half = error * quantiles.compute_t_quantile(len(shares) - 1)
+    half = error * quantiles.compute_t_quantile(len(shares) - 1, level)
     low, high = max(0.0, mean - half), min(100.0, mean + half)
     return ClaimResult(
         claim,
@@ -385,12 +382,24 @@ def _find_obstacle(*pair: VariantRow) -> str:
     ]
     if emulated:
         return f'backend {emulated[0]}: emulated CPUs are not compared'
+    swept_facts = set().union(*map(comparability.list_swept_facts, runs))
+    if swept_facts:
+        swept_facts |= {'disk', 'host_disks'}
     lines = comparability.list_record_differences(
-        *runs, list_varied_facts(first.variant, second.variant)
+        *runs,
+        swept_facts | list_varied_facts(first.variant, second.variant),
     )
     if lines:
         return f'Not comparable: {"; ".join(lines)}'
     return ''
+
+
+def _compute_level(comparisons: int) -> float:
+    """Return the confidence level of each of several intervals (Bonferroni).
+
+    :param comparisons: number of intervals that hold together.
+    """
+    return 1 - (1 - quantiles.CONFIDENCE) / comparisons
 
 
 def _compare(
@@ -414,9 +423,8 @@ def _compare(
         row_half = difference.error * quantiles.compute_t_quantile(
             difference.degrees
         )
-        level = 1 - (1 - quantiles.CONFIDENCE) / comparisons
         half = difference.error * quantiles.compute_t_quantile(
-            difference.degrees, level
+            difference.degrees, _compute_level(comparisons)
         )
     return stats.build_percent(
         difference.log_ratio,
@@ -425,45 +433,6 @@ def _compare(
         [run.rate for run in rows[name].valid],
         [run.rate for run in rows[other].valid],
         row_half,
-    )
-
-
-def _format_published(claim: Claim, paper: str) -> str:
-    """Return the number of a paper as text; empty without any."""
-    if claim.published is None:
-        return ''
-    key = claim.published.source, claim.published.description
-    figures = paper_figures.load_figures()
-    for figure in figures.all_figures:
-        if (figure.source, figure.description) == key:
-            low, high = figure.bounds
-            text = f'{low:g}' if low == high else f'{low:g} to {high:g}'
-            return f'{figure.description}: {text} {figure.unit}'
-    for gain in figures.gains:
-        if (gain.source, gain.step) == key and gain.paper == paper:
-            return f'{gain.step} over {gain.over}: {gain.gain:+g} %'
-    for table in figures.all_tables:
-        if (table.paper, table.source) == (paper, key[0]):
-            numbers = zip(table.columns, table.rows[key[1]], strict=True)
-            return f'{key[1]}: ' + ', '.join(
-                f'{number:g} {name}'
-                for name, number in numbers
-                if number is not None
-            )
-    raise KeyError(key)
-
-
-def find_table(started: StartedStudy) -> PublishedTable | None:
-    """Return the table of the paper; None without any."""
-    reference = started.study.table
-    if reference is None:
-        return None
-    return next(
-        table
-        for table in paper_figures.load_figures().all_tables
-        if table.paper == started.study.paper
-        and table.source == reference.source
-        and table.description.startswith(reference.description)
     )
 
 
@@ -476,25 +445,18 @@ def _compare_with_table(
 
     :returns: points, and the name of the variant that is 100 %.
     """
-    table, reference = find_table(started), started.study.table
+    paper, reference = started.study.paper, started.study.table
+    table = reference and paper_numbers.find_table(paper, reference)
     named = [item for item in rows.values() if item.variant.row or not table]
     if len(named) < 2:
         return (), ''
-    base, fit = named[0], fits['']
+    base, fit = named[0], fits[reference.phase if reference else '']
     points = []
     for row in named:
         published = None
-        if table is not None and reference is not None:
-            amount, base_amount = (
-                math.fsum(
-                    table.get_number(item.variant.row, column)
-                    for column in reference.columns
-                )
-                for item in (row, base)
-            )
-            is_time = table.unit in ('s', 'min')
-            published = 100 * (
-                base_amount / amount if is_time else amount / base_amount
+        if table and reference:
+            published = paper_numbers.compute_percent(
+                table, reference, row.variant.row, base.variant.row
             )
         percent = None
         is_comparable = row is not base and not _find_obstacle(row, base)
@@ -515,41 +477,21 @@ def _list_notes(
 ) -> list[str]:
     """Return the limits of the verdicts, as a verdict must state them."""
     records = [run for row in rows for run in row.valid]
-    notes = []
-    if any(run.derived for run in records):
-        notes.append(f'These figures are {DERIVED_NOTE}.')
-    for backend in sorted({run.sut.backend or '' for run in records}):
-        if backend in BACKEND_NOTES:
-            notes.append(f'{BACKEND_NOTES[backend]}.')
-    if any(run.sut.facts.get('scale_model') for run in records):
-        notes.append(
-            'Scale model: hosts report more CPUs than their cap has cores.'
-        )
+    notes = list_provenance_notes(records, {run.size_bytes for run in records})
     in_memory = [
         row.variant.name
         for row in rows
         for run in row.valid[:1]
-        if 0 < row.size_bytes <= _sum_memory_bytes(run)
+        if row.size_bytes <= findings.sum_memory_mib(run) * 2**20
     ]
     if in_memory:
         notes.append(
             'The data is smaller than the memory of the hosts, so disks are '
             f'not measured: {", ".join(in_memory)}.'
         )
-    low = sorted({run.replication for run in records if run.replication < 3})
-    if low:
-        notes.append(
-            f'Replication is {low[0]}: below the three copies that the '
-            'benchmark asks for.'
-        )
     if started.study.note:
         notes.append(started.study.note)
     return notes
-
-
-def _sum_memory_bytes(run: RunRecord) -> float:
-    caps = run.sut.caps or run.observations.caps
-    return float(sum(cap.memory_mib or 0 for cap in caps.values())) * 2**20
 
 
 def to_mapping(report: StudyReport) -> dict[str, Any]:

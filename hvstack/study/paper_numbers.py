@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers of the papers that studies refer to, from ``published.yaml``."""
+
+import math
+from dataclasses import dataclass
+
+from hvstack.report import paper_figures
+from hvstack.report.paper_figures import PublishedTable
+
+#: Units of times; a rate is in proportion to the reciprocal of a time.
+_TIME_UNITS = ('s', 'min')
+
+
+@dataclass(frozen=True)
+class PaperNumber:
+    """Reference to a number.
+
+    :param source: section, table or figure of the paper.
+    :param description: description of the figure, step of a gain, or row of
+        the table.
+    """
+
+    source: str
+    description: str
+
+
+@dataclass(frozen=True)
+class PublishedTableReference:
+    """Reference to the table of a paper that measured the same variants.
+
+    :param source: name of the table.
+    :param columns: columns whose sum is the time, or a column of a rate.
+    :param description: start of the description, if several tables have the
+        same name.
+    :param phase: phase of a run that the columns measure; empty for the
+        whole run.
+    """
+
+    source: str
+    columns: tuple[str, ...]
+    description: str = ''
+    phase: str = ''
+
+
+def format_number(paper: str, number: PaperNumber) -> str | None:
+    """Return a number with its description; None if it does not exist.
+
+    :param paper: short name of the paper.
+    :param number: reference to the number.
+    """
+    key = paper, number.source, number.description
+    figures = paper_figures.load_figures()
+    for figure in figures.all_figures:
+        if (figure.paper, figure.source, figure.description) == key:
+            low, high = figure.bounds
+            text = f'{low:g}' if low == high else f'{low:g} to {high:g}'
+            return f'{figure.description}: {text} {figure.unit}'
+    for gain in figures.gains:
+        if (gain.paper, gain.source, gain.step) == key:
+            return f'{gain.step} over {gain.over}: {gain.gain:+g} %'
+    for table in figures.all_tables:
+        row = table.rows.get(number.description)
+        if (table.paper, table.source) == key[:2] and row is not None:
+            cells = zip(table.columns, row, strict=True)
+            return f'{number.description}: ' + ', '.join(
+                f'{cell:g} {name}' for name, cell in cells if cell is not None
+            )
+    return None
+
+
+def find_table(
+    paper: str, reference: PublishedTableReference
+) -> PublishedTable | None:
+    """Return a table; None if it or one of the columns does not exist.
+
+    :param paper: short name of the paper.
+    :param reference: reference to the table.
+    """
+    for table in paper_figures.load_figures().all_tables:
+        if (
+            (table.paper, table.source) == (paper, reference.source)
+            and table.description.startswith(reference.description)
+            and set(reference.columns) <= set(table.columns)
+        ):
+            return table
+    return None
+
+
+def compute_percent(
+    table: PublishedTable,
+    reference: PublishedTableReference,
+    row: str,
+    base: str,
+) -> float:
+    """Return the rate of a row in percent of that of another row.
+
+    :param table: table of the reference.
+    :param reference: reference with the columns.
+    :param row: name of the row.
+    :param base: name of the other row.
+    """
+    amount, base_amount = (
+        math.fsum(table.get_number(name, key) for key in reference.columns)
+        for name in (row, base)
+    )
+    if table.unit in _TIME_UNITS:
+        return 100 * base_amount / amount
+    return 100 * amount / base_amount
