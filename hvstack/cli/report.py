@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from cliff.app import App
 from cliff.command import Command
 
 from hvstack import errors, paths, report
@@ -106,19 +107,7 @@ class Report(Command):
             help='Fact that was changed on purpose between two sweeps, '
             'such as nova or kernel. Can be repeated.',
         )
-        parser.add_argument(
-            '--html',
-            type=arguments.path,
-            metavar='FILE',
-            help='Write the page to a file, like -f html -o FILE.',
-        )
-        parser.add_argument(
-            '-f',
-            '--format',
-            choices=FORMS,
-            default='table',
-            help='Format of the report (default: table).',
-        )
+        add_output(parser, FORMS)
         parser.add_argument(
             '--details',
             action='store_true',
@@ -132,13 +121,6 @@ class Report(Command):
             help='Show where the time of the sweep went instead: phases of '
             'the benchmark, clusters, warm-up jobs, bare metal, Rally. With '
             '-f json as JSON.',
-        )
-        parser.add_argument(
-            '-o',
-            '--output',
-            type=arguments.path,
-            metavar='FILE',
-            help='File to write (default: standard output).',
         )
         arguments.add_records(parser)
         parser.add_argument(
@@ -156,9 +138,7 @@ class Report(Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Compute and show it."""
-        form, output = parsed_args.format, parsed_args.output
-        if parsed_args.html:
-            form, output = 'html', parsed_args.html
+        form = get_form(parsed_args)
         sweeps = [*parsed_args.sweeps, *filter(None, [parsed_args.sweep])]
         if len(sweeps) > 2:
             raise errors.InputError(
@@ -174,10 +154,7 @@ class Report(Command):
         sweeps = sweeps or [find_last_sweep(store, parsed_args.baseline)]
         if parsed_args.timeline:
             text = _format_timeline(sweeps, store, form)
-            if output is None:
-                self.app.stdout.write(text)
-            else:
-                paths.write_output(output, text)
+            write_text(self.app, parsed_args, text)
             return
         selections = [_read_sweep(store, sweep) for sweep in sweeps]
         selections = [
@@ -211,14 +188,59 @@ class Report(Command):
                 details=parsed_args.details,
                 history_records=stored_records,
             )
-        if output is None:
-            stream = self.app.stdout
-            if form == 'html':
-                # The page has scripts, in which escapes would be wrong.
-                stream = getattr(stream, 'raw', stream)
-            stream.write(text + tail)
-            return
-        paths.write_output(output, text + tail)
+        write_text(self.app, parsed_args, text + tail)
+
+
+def add_output(parser: argparse.ArgumentParser, forms: Sequence[str]) -> None:
+    """Add the options for the format and the file of a report.
+
+    :param parser: parser of a command.
+    :param forms: formats; one of them is ``html``.
+    """
+    parser.add_argument(
+        '--html',
+        type=arguments.path,
+        metavar='FILE',
+        help='Write the page to a file, like -f html -o FILE.',
+    )
+    parser.add_argument(
+        '-f',
+        '--format',
+        choices=forms,
+        default='table',
+        help='Format of the report (default: table).',
+    )
+    parser.add_argument(
+        '-o',
+        '--output',
+        type=arguments.path,
+        metavar='FILE',
+        help='File to write (default: standard output).',
+    )
+
+
+def get_form(parsed_args: argparse.Namespace) -> str:
+    """Return the requested format of a report."""
+    return 'html' if parsed_args.html else str(parsed_args.format)
+
+
+def write_text(app: App, parsed_args: argparse.Namespace, text: str) -> None:
+    """Write a report to its file, or to standard output.
+
+    :param app: application with its standard output.
+    :param parsed_args: options of :func:`add_output`.
+    :param text: report in the requested format.
+    :raises hvstack.errors.InputError: the file cannot be written.
+    """
+    output = parsed_args.html or parsed_args.output
+    if output is not None:
+        paths.write_output(output, text)
+        return
+    stream = app.stdout
+    if get_form(parsed_args) == 'html':
+        # The page has scripts, in which escapes would be wrong.
+        stream = getattr(stream, 'raw', stream)
+    stream.write(text)
 
 
 def _format_timeline(

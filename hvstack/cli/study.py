@@ -13,6 +13,7 @@ from cliff.show import ShowOne
 from hvstack import conf, errors, host_profiles, paths
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
+from hvstack.cli.report import add_output, get_form, write_text
 from hvstack.cloud import connection
 from hvstack.cluster import baseline_hosts
 from hvstack.model import compute_backends
@@ -168,47 +169,13 @@ class Report(Command):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            'id',
-            nargs='?',
-            metavar='ID',
-            help='ID of the started study (default: the newest study).',
-        )
-        parser.add_argument(
-            '-f',
-            '--format',
-            choices=FORMS,
-            default='table',
-            help='Format of the report (default: table).',
-        )
-        parser.add_argument(
-            '--html',
-            type=arguments.path,
-            metavar='FILE',
-            help='Write the page to a file, like -f html -o FILE.',
-        )
-        parser.add_argument(
-            '-o',
-            '--output',
-            type=arguments.path,
-            metavar='FILE',
-            help='File to write (default: standard output).',
-        )
+        add_id(parser, 'the newest study')
+        add_output(parser, FORMS)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        form, output = parsed_args.format, parsed_args.output
-        if parsed_args.html:
-            form, output = 'html', parsed_args.html
-        text = render(select(parsed_args.id), form)
-        if output is not None:
-            paths.write_output(output, text)
-            return
-        stream = self.app.stdout
-        if form == 'html':
-            # The page has scripts, in which escapes would be wrong.
-            stream = getattr(stream, 'raw', stream)
-        stream.write(text)
+        text = render(select(parsed_args.id), get_form(parsed_args))
+        write_text(self.app, parsed_args, text)
 
 
 def add_study(parser: argparse.ArgumentParser) -> None:
@@ -218,6 +185,20 @@ def add_study(parser: argparse.ArgumentParser) -> None:
         metavar='STUDY',
         help="Name of a study, see 'hvstack study list', or path of its YAML "
         'file.',
+    )
+
+
+def add_id(parser: argparse.ArgumentParser, default: str) -> None:
+    """Add the argument that names a started study.
+
+    :param parser: parser of a command.
+    :param default: study that is selected without the argument.
+    """
+    parser.add_argument(
+        'id',
+        nargs='?',
+        metavar='ID',
+        help=f'ID of the started study (default: {default}).',
     )
 
 
@@ -369,20 +350,28 @@ def _format_plan(plan: dict[str, Any]) -> list[str]:
     return lines
 
 
-def select(study_id: str | None) -> StartedStudy:
+def select(
+    study_id: str | None, *, is_unfinished: bool = False
+) -> StartedStudy:
     """Return a started study.
 
     :param study_id: ID of the study; None selects the newest study.
-    :raises hvstack.errors.InputError: no study was started, or none has this
-        ID.
+    :param is_unfinished: select the newest study that is unfinished.
+    :raises hvstack.errors.InputError: no such study was started, or none has
+        this ID.
     """
     if study_id is not None:
         return study_store.load(study_id)
-    studies, _ = study_store.list_started()
+    studies = [
+        started
+        for started in study_store.list_started()[0]
+        if not (is_unfinished and started.finished)
+    ]
     if not studies:
         raise errors.InputError(
-            f'Cannot find a started study ({study_store.STUDIES_DIR}): the '
-            "directory contains none. Run 'hvstack study run STUDY'."
+            f'Cannot find a{"n unfinished" if is_unfinished else " started"} '
+            f'study ({study_store.STUDIES_DIR}): the directory does not '
+            "contain any. Run 'hvstack study run STUDY'."
         )
     return studies[-1]
 

@@ -93,17 +93,12 @@ class Resume(_Running):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            'id',
-            nargs='?',
-            metavar='ID',
-            help='ID of the started study (default: the newest study).',
-        )
+        study_commands.add_id(parser, 'the newest unfinished study')
         add_cloud(parser)
         return parser
 
     @extras.required('rally')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        started = study_commands.select(parsed_args.id)
+        started = study_commands.select(parsed_args.id, is_unfinished=True)
         cloud = ready(parsed_args.os_cloud, Progress())
         self.execute(started, cloud)
