@@ -38,12 +38,12 @@ from hvstack.rally_plugins import task_state
 from hvstack.rally_plugins.task_state import HadoopKey, NodeKey, TaskState
 from hvstack.rally_plugins.workload_args import (
     WORKLOAD_SCHEMA,
-    NodeSetup,
     WorkloadArgs,
     parse_args,
 )
 from hvstack.results import record_data
 from hvstack.sweep import capabilities, search_space, sweep_store
+from hvstack.sweep.node_setup import NodeSetup
 from hvstack.tpcxhs import run as tpcxhs
 
 

@@ -29,7 +29,6 @@ from hvstack.rally_plugins.planned_workload import WorkloadPlanner
 from hvstack.rally_plugins.workload_args import (
     AUTO,
     NEW,
-    NodeSetup,
     SweepShape,
     WorkloadArgs,
 )
@@ -43,6 +42,7 @@ from hvstack.sweep import (
     sweep_store,
     task_events,
 )
+from hvstack.sweep.node_setup import NodeSetup
 from hvstack.sweep.run_order import Step
 from hvstack.sweep.task_events import EventPipe
 from hvstack.tpcxhs.result import RunResult

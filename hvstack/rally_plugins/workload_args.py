@@ -2,17 +2,16 @@
 """Arguments of a workload, the same for its contexts and its scenario."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hvstack import errors
-from hvstack.cloud.volumes import Volumes
-from hvstack.cluster.base import Fact
 from hvstack.cluster.plan import CONTROLLERS
 from hvstack.hadoop import job_settings, os_profiles, tuning_profiles
 from hvstack.model.configuration import STORAGES, Configuration, parse
 from hvstack.model.target import Target, parse_target
+from hvstack.sweep.node_setup import NodeSetup
 from hvstack.sweep.search_space import CAPABILITIES
 
 #: Schema of a workload, the same for its contexts and its scenario.
@@ -111,59 +110,6 @@ class SweepShape:
 
 
 @dataclass(frozen=True)
-class NodeSetup:
-    """Settings of the nodes; None uses the default of a setting.
-
-    :param tuning: tuning profile of Hadoop.
-    :param os_profile: OS profile.
-    :param disks: number of volumes of a worker.
-    :param volume_type: volume type.
-    :param copies: number of copies that the volume type must have.
-    :param osd_groups: number of OSD groups that the volume type must have.
-    :param output_replication: number of replicas of the output of HSSort.
-    :param node_groups: whether Hadoop knows which nodes share a host.
-    :param deployment: deployment of the HVE paper.
-    :param controllers: ``combined`` or ``separate``.
-    :param hadoop: properties of Hadoop that the jobs set, with their values.
-    """
-
-    tuning: str | None = None
-    os_profile: str | None = None
-    disks: int | None = None
-    volume_type: str | None = None
-    copies: int | None = None
-    osd_groups: int | None = None
-    output_replication: int | None = None
-    node_groups: bool | None = None
-    deployment: int | None = None
-    controllers: str | None = None
-    hadoop: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def volumes(self) -> Volumes | None:
-        """Requested volumes; None for the defaults."""
-        counts = self.disks, self.copies, self.osd_groups
-        if self.volume_type is None and counts == (None, None, None):
-            return None
-        return Volumes(self.volume_type or Volumes.type, *counts)
-
-    @property
-    def facts(self) -> dict[str, Fact]:
-        """Facts of a record that only these settings change."""
-        requested = {
-            'node_groups': self.node_groups,
-            'deployment': self.deployment,
-            'controllers': self.controllers,
-        }
-        defaults = (None, True, 'combined')
-        return {
-            name: value
-            for name, value in requested.items()
-            if value is not None and value not in defaults
-        }
-
-
-@dataclass(frozen=True)
 class WorkloadArgs:
     """Arguments of a workload.
 
@@ -188,7 +134,7 @@ class WorkloadArgs:
     open_storage: frozenset[Target] = frozenset()
     kit: Path | None = None
     phase_timeout: int | None = None
-    setup: NodeSetup = NodeSetup()
+    setup: NodeSetup = field(default_factory=NodeSetup)
     keep: bool = False
     compared: tuple[Configuration, ...] = ()
     maps: int | None = None

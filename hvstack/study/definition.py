@@ -7,7 +7,7 @@ of the papers, and a user can write others.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from hvstack.results.benchmark import RECORD_BYTES
 from hvstack.study import paper_numbers, verdicts
 from hvstack.study.paper_numbers import PaperNumber, PublishedTableReference
 from hvstack.study.verdicts import Rule
+from hvstack.sweep.node_setup import NodeSetup
 from hvstack.tpcxhs.workload import parse_size
 
 #: Phases that a claim can name.
@@ -41,11 +42,6 @@ _STUDY_FIELDS = (
     *('question', 'paper', 'covers', 'passes', 'size', 'table', 'note'),
     *('base', 'varied', 'variants', 'claims'),
 )
-_VARIANT_FIELDS = (
-    *('configuration', 'size_factor', 'replication', 'tuning', 'os_profile'),
-    *('disks', 'volume_type', 'copies', 'osd_groups', 'node_groups'),
-    *('deployment', 'controllers', 'output_replication', 'maps', 'reduces'),
-)
 _CLAIM_FIELDS = (
     *('text', 'variant', 'against', 'phase', 'measure', 'rule'),
     'published',
@@ -55,16 +51,18 @@ MAX_PASSES = 1000
 _MAX_VARIANTS = 100
 _DEFAULT_PASSES = 4
 #: Settings that are whole numbers, with their maximum.
-_COUNTS = {
-    'replication': 64,
+_COUNTS = {'replication': 64, 'maps': 10**6, 'reduces': 10**6}
+_SETUP_COUNTS = {
     'disks': 64,
     'copies': 64,
     'osd_groups': 64,
     'output_replication': 64,
-    'maps': 10**6,
-    'reduces': 10**6,
     'deployment': 4,
 }
+_VARIANT_FIELDS = (
+    *('configuration', 'size_factor', 'tuning', 'os_profile', 'volume_type'),
+    *('node_groups', 'controllers', *_COUNTS, *_SETUP_COUNTS),
+)
 _DEFAULT_SIZE = '100MB'
 
 
@@ -76,54 +74,36 @@ class Variant:
     :param target: configuration or bare metal.
     :param size_factor: factor of the size of the data.
     :param replication: number of replicas; None for the default.
+    :param maps: number of map tasks; None for the default.
+    :param reduces: number of reduce tasks; None for the default.
     :param row: row of the published table that measured the same.
-    :param hadoop: values of properties of Hadoop.
+    :param setup: settings of the nodes and jobs.
     """
 
     name: str
     target: Target
     size_factor: float = 1.0
     replication: int | None = None
-    tuning: str | None = None
-    os_profile: str | None = None
-    disks: int | None = None
-    volume_type: str | None = None
-    copies: int | None = None
-    osd_groups: int | None = None
-    output_replication: int | None = None
     maps: int | None = None
     reduces: int | None = None
-    node_groups: bool | None = None
-    deployment: int | None = None
-    controllers: str | None = None
     row: str = ''
-    hadoop: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def setup(self) -> dict[str, Any]:
-        """Settings as the argument ``setup`` of a workload."""
-        names = (
-            *('tuning', 'os_profile', 'disks', 'volume_type', 'copies'),
-            *('osd_groups', 'output_replication', 'node_groups'),
-            *('deployment', 'controllers'),
-        )
-        setup = {
-            name: value
-            for name in names
-            if (value := getattr(self, name)) is not None
-        }
-        return setup | ({'hadoop': dict(self.hadoop)} if self.hadoop else {})
+    setup: NodeSetup = field(default_factory=NodeSetup)
 
     def describe(self) -> str:
         """Return the target and the settings as human-readable text."""
-        parts = [self.target.label]
-        parts += [
-            f'{item.name} {value}'
-            for item in fields(self)
-            if item.name not in ('name', 'target', 'row', 'hadoop')
-            and (value := getattr(self, item.name)) != item.default
+        settings = {
+            'size_factor': self.size_factor if self.size_factor != 1 else None,
+            'replication': self.replication,
+            'maps': self.maps,
+            'reduces': self.reduces,
+            **self.setup.to_mapping(),
+        }
+        settings |= settings.pop('hadoop', {})
+        parts = [self.target.label] + [
+            f'{name} {_format_value(value)}'
+            for name, value in settings.items()
+            if value is not None
         ]
-        parts += [f'{name} {value}' for name, value in self.hadoop]
         return ', '.join(parts)
 
 
@@ -433,21 +413,37 @@ def _parse_variant(
         size_factor=values.number('size_factor', 0.001, 10**6)
         if 'size_factor' in values
         else 1.0,
-        tuning=_parse_name(values, 'tuning', tuning_profiles.list_names()),
-        os_profile=_parse_name(values, 'os_profile', os_profiles.list_names()),
-        volume_type=_parse_text(values, 'volume_type') or None,
-        node_groups=values.flag('node_groups', True)
-        if 'node_groups' in values
-        else None,
-        controllers=_parse_name(values, 'controllers', CONTROLLERS),
         row=_parse_text(values, 'row'),
-        hadoop=hadoop,
-        **{
-            key: values.integer(key, 1, _COUNTS[key])
-            for key in _COUNTS
-            if key in values
-        },
+        setup=NodeSetup(
+            tuning=_parse_name(values, 'tuning', tuning_profiles.list_names()),
+            os_profile=_parse_name(
+                values, 'os_profile', os_profiles.list_names()
+            ),
+            volume_type=_parse_text(values, 'volume_type') or None,
+            node_groups=values.flag('node_groups', True)
+            if 'node_groups' in values
+            else None,
+            controllers=_parse_name(values, 'controllers', CONTROLLERS),
+            hadoop=hadoop,
+            **_parse_counts(values, _SETUP_COUNTS),
+        ),
+        **_parse_counts(values, _COUNTS),
     )
+
+
+def _parse_counts(
+    values: Fields, maximums: Mapping[str, int]
+) -> dict[str, int]:
+    """Return the settings that are whole numbers and exist.
+
+    :param values: settings of a variant.
+    :param maximums: maximum of each setting.
+    """
+    return {
+        name: values.integer(name, 1, maximum)
+        for name, maximum in maximums.items()
+        if name in values
+    }
 
 
 def _parse_text(values: Fields, name: str) -> str:

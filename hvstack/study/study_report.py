@@ -256,10 +256,18 @@ def _fit(rows: Sequence[VariantRow], phase: str) -> SweepFit | None:
 
 def list_varied_facts(first: Variant, second: Variant) -> set[str]:
     """Return the names of the facts that the settings of two variants vary."""
+    first_settings, second_settings = (
+        {
+            'size_factor': variant.size_factor,
+            'replication': variant.replication,
+            **variant.setup.to_mapping(),
+        }
+        for variant in (first, second)
+    )
     return {
         fact
         for setting, facts in _FACTS_BY_SETTING.items()
-        if getattr(first, setting) != getattr(second, setting)
+        if first_settings.get(setting) != second_settings.get(setting)
         for fact in facts
     }
 

@@ -7,7 +7,6 @@ from typing import Any
 from openstack.connection import Connection
 
 from hvstack import errors, host_profiles
-from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import baseline_hosts
 from hvstack.model.configuration import Configuration
 from hvstack.model.host import HostProfile
@@ -64,7 +63,7 @@ def _explain_impossible(
     for name, capability in search_space.CAPABILITIES.items():
         if conn is None or not capability.is_needed(target):
             continue
-        if name == 'ceph' and variant.setup.keys() & _VOLUME_SETTINGS:
+        if name == 'ceph' and variant.setup.volumes:
             continue
         reason = capabilities.explain_missing(
             conn, name, profile, options.sweep
@@ -78,28 +77,16 @@ def _explain_impossible(
             profile,
             backend,
             missing,
-            variant.tuning
+            variant.setup.tuning
             or options.hadoop.tuning
             or baseline_hosts.default_tuning(profile.name),
         )
     except errors.InputError as exc:
         text = str(exc)
         return f'{text} ({details[text]})' if text in details else text
-    if conn is not None and variant.setup.keys() & _VOLUME_SETTINGS:
-        return capabilities.explain_missing_ceph(
-            conn,
-            Volumes(
-                variant.volume_type or Volumes.type,
-                variant.disks,
-                variant.copies,
-                variant.osd_groups,
-            ),
-        )
+    if conn is not None and variant.setup.volumes:
+        return capabilities.explain_missing_ceph(conn, variant.setup.volumes)
     return ''
-
-
-#: Settings that name a volume type or its properties.
-_VOLUME_SETTINGS = frozenset({'volume_type', 'copies', 'osd_groups'})
 
 
 def require_testable(study: Study, skipped: dict[str, str]) -> None:
@@ -159,8 +146,8 @@ def _build_workload(step: StudyStep) -> dict[str, rallytask.TaskArgument]:
         workload['maps'] = variant.maps
     if variant.reduces:
         workload['reduces'] = variant.reduces
-    if variant.setup:
-        workload['setup'] = variant.setup
+    if setup := variant.setup.to_mapping():
+        workload['setup'] = setup
     return workload
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Definitions of studies are complete, and errors name file and field."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ import hvstack.study
 from hvstack import errors, share
 from hvstack.model.target import BareMetal
 from hvstack.report import paper_figures
-from hvstack.study import definition
-from hvstack.study.study_store import StartedStudy
+from hvstack.study import definition, study_report
+from hvstack.sweep.node_setup import NodeSetup
 
 CONTENT: dict[str, Any] = {
     'question': 'Does a late start of reduces pay off?',
@@ -29,11 +30,6 @@ CONTENT: dict[str, Any] = {
         }
     ],
 }
-
-
-def start(study: definition.Study) -> StartedStudy:
-    """Return a study as if it was started."""
-    return StartedStudy('study-1', study, '', 'lab-worker', 'lxc')
 
 
 class DefinitionTest(testtools.TestCase):
@@ -60,7 +56,7 @@ class DefinitionTest(testtools.TestCase):
                     'mapreduce.job.reduce.slowstart.completedmaps': '1.0'
                 }
             },
-            study.variants[1].setup,
+            study.variants[1].setup.to_mapping(),
         )
         self.assertEqual((4, 100_000_000), (study.passes, study.size_bytes))
         self.assertEqual('0.05', study.claims[0].against)
@@ -76,7 +72,14 @@ class DefinitionTest(testtools.TestCase):
             claims=[{**CONTENT['claims'][0], 'variant': 'a', 'against': 'b'}],
         )
         first, second = study.variants
-        self.assertEqual({'tuning': 'stock'}, first.setup)
+        self.assertEqual({'tuning': 'stock'}, first.setup.to_mapping())
+        self.assertEqual('i2, tuning stock', first.describe())
+        self.assertEqual(
+            {'tuning', 'hadoop_profile', 'size_bytes', 'node_groups'},
+            study_report.list_varied_facts(
+                replace(first, setup=NodeSetup(node_groups=False)), second
+            ),
+        )
         self.assertEqual('i2', first.target.label)
         self.assertIsInstance(second.target, BareMetal)
         self.assertEqual(250_000_000, study.get_size(second))

@@ -40,13 +40,13 @@ from hvstack.rally_plugins import (
     task_state,
 )
 from hvstack.rally_plugins.workload_args import (
-    NodeSetup,
     WorkloadArgs,
     parse_args,
 )
 from hvstack.results import record, skipped
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.sweep import sweep_store
+from hvstack.sweep.node_setup import NodeSetup
 from hvstack.sweep.run_order import Step
 from hvstack.tpcxhs.result import RunSpec
 from hvstack.tpcxhs.workload import Workload

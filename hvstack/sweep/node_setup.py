@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of the nodes and jobs of a workload, besides its configuration."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from hvstack.cloud.volumes import Volumes
+from hvstack.cluster.base import Fact
+
+
+@dataclass(frozen=True)
+class NodeSetup:
+    """Settings of the nodes; None uses the default of a setting.
+
+    :param tuning: tuning profile of Hadoop.
+    :param os_profile: OS profile.
+    :param disks: number of volumes of a worker.
+    :param volume_type: volume type.
+    :param copies: number of copies that the volume type must have.
+    :param osd_groups: number of OSD groups that the volume type must have.
+    :param output_replication: number of replicas of the output of HSSort.
+    :param node_groups: whether Hadoop knows which nodes share a host.
+    :param deployment: deployment of the HVE paper.
+    :param controllers: ``combined`` or ``separate``.
+    :param hadoop: properties of Hadoop that the jobs set, with their values.
+    """
+
+    tuning: str | None = None
+    os_profile: str | None = None
+    disks: int | None = None
+    volume_type: str | None = None
+    copies: int | None = None
+    osd_groups: int | None = None
+    output_replication: int | None = None
+    node_groups: bool | None = None
+    deployment: int | None = None
+    controllers: str | None = None
+    hadoop: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def volumes(self) -> Volumes | None:
+        """Requested volumes; None for the defaults."""
+        counts = self.disks, self.copies, self.osd_groups
+        if self.volume_type is None and counts == (None, None, None):
+            return None
+        return Volumes(self.volume_type or Volumes.type, *counts)
+
+    @property
+    def facts(self) -> dict[str, Fact]:
+        """Facts of a record that only these settings change.
+
+        Deployments 1 and 2 follow from the configuration.
+        """
+        facts: dict[str, Fact] = {}
+        if self.node_groups is False:
+            facts['node_groups'] = False
+        if self.deployment is not None and self.deployment > 2:
+            facts['deployment'] = self.deployment
+        if self.controllers == 'separate':
+            facts['controllers'] = self.controllers
+        return facts
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Return the settings as the argument ``setup`` of a workload."""
+        settings = {
+            item.name: value
+            for item in fields(self)
+            if (value := getattr(self, item.name)) not in (None, ())
+        }
+        if self.hadoop:
+            settings['hadoop'] = dict(self.hadoop)
+        return settings

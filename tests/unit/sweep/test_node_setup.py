@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of nodes are in a record if they change what is measured."""
+
+import testtools
+
+from hvstack.sweep.node_setup import NodeSetup
+
+
+class NodeSetupTest(testtools.TestCase):
+    def test_facts(self) -> None:
+        for setup, facts in (
+            (NodeSetup(), {}),
+            (NodeSetup(node_groups=True, controllers='combined'), {}),
+            # Both follow from the configuration.
+            (NodeSetup(deployment=1), {}),
+            (NodeSetup(deployment=2), {}),
+            (NodeSetup(deployment=3), {'deployment': 3}),
+            (NodeSetup(node_groups=False), {'node_groups': False}),
+            (NodeSetup(controllers='separate'), {'controllers': 'separate'}),
+        ):
+            self.assertEqual(facts, setup.facts)
+
+    def test_argument_of_a_workload(self) -> None:
+        self.assertEqual({}, NodeSetup().to_mapping())
+        self.assertEqual(
+            {'node_groups': False, 'disks': 2, 'hadoop': {'a': '1'}},
+            NodeSetup(
+                node_groups=False, disks=2, hadoop=(('a', '1'),)
+            ).to_mapping(),
+        )
