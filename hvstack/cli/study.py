@@ -38,10 +38,17 @@ class List(Lister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument(
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument(
             '--started',
             action='store_true',
             help='List the started studies instead, the oldest first.',
+        )
+        which.add_argument(
+            '--not-covered',
+            action='store_true',
+            help='List the tables and figures of the papers that no study '
+            'covers instead, with the reasons.',
         )
         return parser
 
@@ -50,6 +57,11 @@ class List(Lister):
     ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         if parsed_args.started:
             return self._list_started()
+        if parsed_args.not_covered:
+            return ('Paper', 'Source', 'Reason'), [
+                (item.paper, item.source, item.reason)
+                for item in definition.list_uncovered()
+            ]
         return ('Name', 'Paper', 'Covers', 'Variants', 'Claims', 'Question'), [
             (
                 study.name,

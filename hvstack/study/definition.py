@@ -8,6 +8,7 @@ of the papers, and a user can write others.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,29 @@ class Study:
 def list_studies() -> list[Study]:
     """Return the studies of the package, sorted by name."""
     return [load(str(path)) for path in sorted(share.STUDIES.glob('*.yaml'))]
+
+
+@dataclass(frozen=True)
+class UncoveredSource:
+    """Table or figure of a paper that no study covers.
+
+    :param paper: short name of the paper.
+    :param source: name of the table or figure.
+    :param reason: why no study covers it.
+    """
+
+    paper: str
+    source: str
+    reason: str
+
+
+def list_uncovered() -> list[UncoveredSource]:
+    """Return the tables and figures of the papers that no study covers."""
+    with resources.as_file(
+        resources.files('hvstack.study') / 'coverage.yaml'
+    ) as path:
+        document = yamlfile.load(Path(path), packaged=True)
+    return [UncoveredSource(**item) for item in document.data]
 
 
 def load(name: str) -> Study:

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A lab's end deletes the lab, and nothing of another cloud."""
 
+import io
 import json
 import shutil
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import fixtures
 import testtools
 
 from hvstack import errors, paths
+from hvstack.cli import app
 from hvstack.cloud import journal
 from hvstack.cluster import cpu_weights
 from hvstack.lab import constants, lifecycle, remains, settings
@@ -48,6 +51,15 @@ class WeightsTest(StateTest):
         )
         # The process of the entry still runs.
         self.assertRaises(errors.InputError, remains.check_records)
+        for name, function in (
+            ('cloud.connection.connect', lambda _: None),
+            ('sweep.recovery.recover', lambda _: []),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', function))
+        output = io.StringIO()
+        with redirect_stdout(output):
+            self.assertEqual(0, app.main(['sweep', 'recover']))
+        self.assertIn('kept: cpu_weight of lab hosts', output.getvalue())
         data = json.loads(entry.path.read_text('utf-8'))
         entry.path.write_text(json.dumps({**data, 'start': 1}), 'utf-8')
         remains.check_records()

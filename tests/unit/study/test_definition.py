@@ -9,7 +9,6 @@ import fixtures
 import testtools
 import yaml
 
-import hvstack.study
 from hvstack import errors, share
 from hvstack.model.target import BareMetal
 from hvstack.report import paper_figures
@@ -186,11 +185,10 @@ class StudiesTest(testtools.TestCase):
             )
             if 'Table' in source or 'Figure' in source
         }
-        path = Path(hvstack.study.__file__).parent / 'coverage.yaml'
         reasoned = {
-            (item['paper'], item['source'])
-            for item in yaml.safe_load(path.read_text('utf-8'))
-            if item['reason']
+            (item.paper, item.source)
+            for item in definition.list_uncovered()
+            if item.reason
         }
         covered = {
             (study.paper, source)

@@ -308,6 +308,8 @@ class StudyTest(testtools.TestCase):
         self.assertIn('Of 1 claim, 1 holds.', text)
         status, text = self.call('study', 'list', '--started')
         self.assertIn(self.started.id, text)
+        status, text = self.call('study', 'list', '--not-covered')
+        self.assertIn('CFQ is gone from Linux', text)
         status, text = self.call('study', 'show', 'amd-spills')
         self.assertIn('task.io.sort.mb 50', text)
         status, text = self.call(
