@@ -2,6 +2,7 @@
 """Transfer of run records between two stores."""
 
 import itertools
+import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ from hvstack.results.run_store import RunStore
 
 #: Number of records that are stored at once, with their telemetry.
 _CHUNK = 100
+#: Seconds between two messages about the progress.
+_SAY_SECONDS = 5.0
 
 
 @dataclass
@@ -42,7 +45,8 @@ def transfer_records(
     :param source: store to read from.
     :param target: store to write to.
     :param sweeps: names of the sweeps; empty for all.
-    :param say: receives a line about each record that is not usable.
+    :param say: receives a line about each record that is not usable, and the
+        progress.
     :raises hvstack.errors.InputError: a sweep does not exist, or the target
         has another record under the id of a record.
     :raises hvstack.errors.MissingPrerequisiteError: a store cannot be used.
@@ -56,7 +60,12 @@ def transfer_records(
             )
     result = Transfer()
     reasons = set()
-    for sweep in sweeps or existing_sweeps:
+    names = list(sweeps) or existing_sweeps
+    said_at = time.monotonic()
+    for number, sweep in enumerate(names):
+        if time.monotonic() - said_at > _SAY_SECONDS:
+            said_at = time.monotonic()
+            say(f'{number} of {len(names)} sweeps copied')
         records, invalid_records = source.read_sweep(sweep)
         for invalid in invalid_records:
             if invalid.reason not in reasons:

@@ -51,6 +51,18 @@ class RecordTest(testtools.TestCase):
                 status = int(str(exc.code))
         return status, stdout.getvalue(), stderr.getvalue()
 
+    def test_progress(self) -> None:
+        self.save()
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.results.record_transfer._SAY_SECONDS', -1.0
+            )
+        )
+        _, _, text = self.run_command(
+            'record', 'import', '--records', self.url, str(self.records_dir)
+        )
+        self.assertIn('0 of 1 sweeps copied', text)
+
     def test_records_travel(self) -> None:
         first, second = self.save()
         for count in (2, 0):
