@@ -13,7 +13,6 @@ from hvstack.report.chart_base import (
     build_rows_layout,
     escape_text,
 )
-from hvstack.report.html import render_template
 from hvstack.report.sweep_report import format_size
 from hvstack.report.text import align_columns, format_number
 from hvstack.results.stats import Percent
@@ -107,6 +106,9 @@ def _list_cells(row: VariantRow) -> tuple[str, ...]:
 
 def build_page(report: StudyReport) -> str:
     """Return the page of a study: paper and measurement with the same axes."""
+    # Only a page needs Jinja2.
+    from hvstack.report.html import render_template
+
     study = report.started.study
     charts = [_build_claim_chart(report)]
     if report.points:
