@@ -158,10 +158,6 @@ class Study:
     table: PublishedTableReference | None = None
     content: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
-    def get_variant(self, name: str) -> Variant:
-        """Return a variant by its name."""
-        return next(item for item in self.variants if item.name == name)
-
     def get_size(self, variant: Variant) -> int:
         """Return the size of the data of a variant in bytes.
 

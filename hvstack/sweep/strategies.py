@@ -5,6 +5,7 @@ The runs so far are the only state of a strategy. The same runs always lead to
 the same next step, also in another process and after a crash.
 """
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +18,7 @@ from hvstack.model.target import BareMetal, Target
 from hvstack.results import percentages, stats
 from hvstack.results.estimator import ClusterRate
 from hvstack.sweep.rate_search import (
+    RateSearch,
     SearchSettings,
     SearchStatus,
     create_search,
@@ -367,14 +369,9 @@ class ModelBased(Strategy):
     name = 'model-based'
     DEFAULT_RUNS = 6
 
-    def __init__(
-        self,
-        space: Space,
-        runs: int,
-        settings: SearchSettings | None = None,
-    ) -> None:
-        super().__init__(space, runs, settings)
-        self._search = create_search(space.possible, self.settings)
+    @functools.cached_property
+    def _search(self) -> RateSearch:
+        return create_search(self.space.possible, self.settings)
 
     @property
     def row_count(self) -> int:
