@@ -13,6 +13,7 @@ from hvstack.cloud import (
     cluster_flavors,
     connection,
     cpu_mode,
+    host_power,
     journal,
     keypairs,
     lease,
@@ -23,6 +24,7 @@ from hvstack.progress import Progress
 _UNDO: dict[str, Callable[[Connection, dict[str, Any]], None]] = {
     cluster_flavors.KIND: cluster_flavors.undo,
     cpu_mode.KIND: cpu_mode.undo,
+    host_power.KIND: host_power.undo,
     keypairs.KIND: keypairs.undo,
     lease.KIND: lease.undo,
     allocation_ratios.KIND: allocation_ratios.undo,

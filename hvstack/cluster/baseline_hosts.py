@@ -121,6 +121,22 @@ def _lab_host(item: dict[str, Any]) -> Host:
     )
 
 
+def list_lab_hosts(path: Path) -> set[str]:
+    """Return the names of the lab hosts in a baseline file.
+
+    :param path: baseline file or inventory; without this file, the set is
+        empty.
+    :raises hvstack.errors.InputError: the file is not valid.
+    """
+    if not path.exists():
+        return set()
+    return {
+        host.name
+        for host in read(path)
+        if isinstance(host.release, actions.ReleaseLabHost)
+    }
+
+
 def lab_machine() -> Node:
     """Return the machine that the lab's hosts share: its kernel and CPUs."""
     return CommandNode('this machine', '127.0.0.1', 'worker', 'this machine')

@@ -20,6 +20,7 @@ _BLOCK = re.compile(
     r'(?: Live_repl=(?P<live>\d+))?(?P<rest>.*)$'
 )
 _REPLICA = re.compile(r'DatanodeInfoWithStorage\[([^\]:]+):')
+_MISPLACED = re.compile(r'Mis-replicated blocks:\s*(\d+)')
 _SECONDS = 600
 
 
@@ -86,6 +87,27 @@ def run(controller: Runner, path: str = '/') -> list[HDFSFile]:
         check=False,
     )
     return parse(result.stdout + result.stderr)
+
+
+def count_misplaced_blocks(controller: Runner, path: str) -> int:
+    """Return the number of blocks that violate the replica placement policy.
+
+    HDFS calls them mis-replicated: they need replicas on further racks.
+
+    :param controller: node with an HDFS client.
+    :param path: path in HDFS.
+    :raises hvstack.errors.CommandError: HDFS does not answer.
+    """
+    result = controller.run(f'hdfs fsck {path}', timeout=_SECONDS, check=False)
+    text = result.stdout + result.stderr
+    match = _MISPLACED.search(text)
+    if match is None:
+        raise errors.CommandError(
+            ['hdfs', 'fsck'],
+            1,
+            f'the output is incomplete: {" ".join(text.split())[-300:]}',
+        )
+    return int(match[1])
 
 
 def parse(text: str) -> list[HDFSFile]:

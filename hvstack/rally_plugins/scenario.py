@@ -113,6 +113,8 @@ class TPCxHS(scenario.OpenStackScenario):
             the volume type must have. ``node_groups``, ``deployment`` and
             ``controllers`` are those of the HVE paper; bare metal ignores
             them. ``output_replication`` is that of HSSort's output.
+            ``lost_hosts`` hosts are lost at once after each run,
+            ``loss_rounds`` times.
         :param keep: whether the next workload reuses the cluster, because it
             has the same configuration and settings except tuning and
             replication. A cluster on which a run failed is not reused.
@@ -233,6 +235,7 @@ def _measure_runs(
             run_numbers,
             args.phase_timeout,
             baselines.make_absolute(args.baseline),
+            task.plan_host_losses(args),
         ),
         task.progress,
     )

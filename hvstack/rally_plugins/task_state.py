@@ -13,15 +13,17 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from openstack.connection import Connection
 
 from hvstack import conf, errors, host_profiles, interrupts, processutils
-from hvstack.cloud import connection, credentials, lease, undo
+from hvstack.cloud import connection, credentials, host_power, lease, undo
 from hvstack.cluster import bare_metal, baseline_hosts, probe
 from hvstack.cluster.base import Cluster
 from hvstack.cluster.plan import ClusterPlan
+from hvstack.cluster.stack import StackCluster
 from hvstack.model.configuration import Configuration
 from hvstack.model.target import Target
 from hvstack.progress import Progress
@@ -45,6 +47,7 @@ from hvstack.sweep import (
 from hvstack.sweep.node_setup import NodeSetup
 from hvstack.sweep.run_order import Step
 from hvstack.sweep.task_events import EventPipe
+from hvstack.tpcxhs.host_losses import HostLossSpec
 from hvstack.tpcxhs.result import RunResult
 from hvstack.tpcxhs.workload import Workload
 
@@ -282,6 +285,30 @@ class TaskState:
             reduces=args.reduces or workload.reduces,
             settings=args.setup.hadoop,
             output_replication=args.setup.output_replication,
+        )
+
+    def plan_host_losses(self, args: WorkloadArgs) -> HostLossSpec | None:
+        """Return the losses of hosts after a run; None for none.
+
+        :param args: arguments of the workload.
+        :raises hvstack.errors.CloudError: Nova does not list the servers.
+        """
+        count = args.setup.lost_hosts
+        if not count or not isinstance(self.cluster, StackCluster):
+            return None
+        power = host_power.create(
+            self.admin,
+            self.tenant,
+            {node.name: node.host for node in self.cluster.nodes},
+            baseline_hosts.list_lab_hosts(
+                Path(self.options.sweep.baseline_hosts)
+            ),
+        )
+        return HostLossSpec(
+            count,
+            args.setup.loss_rounds or 1,
+            power.losing,
+            host_power.METHODS[power.method],
         )
 
     def load_baselines(

@@ -75,6 +75,8 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
                 'node_groups': {'type': 'boolean'},
                 'deployment': {'type': 'integer', 'enum': [1, 2, 3, 4]},
                 'controllers': {'enum': list(CONTROLLERS)},
+                'lost_hosts': {'type': 'integer', 'minimum': 1},
+                'loss_rounds': {'type': 'integer', 'minimum': 1},
                 'hadoop': {
                     'type': 'object',
                     'additionalProperties': {

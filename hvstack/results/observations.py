@@ -254,6 +254,30 @@ class ProbeGate:
 
 
 @dataclass(frozen=True)
+class HostLoss:
+    """State of the blocks after the loss of physical hosts.
+
+    :param hosts: number of hosts that were lost at once.
+    :param blocks: number of blocks.
+    :param exposed: blocks with all replicas on these hosts before the loss.
+    :param missing: blocks without any replica after the loss.
+    :param under_replicated: blocks with too few replicas after the loss,
+        before HDFS copied them.
+    :param misplaced: blocks that violate the replica placement policy after
+        the loss, which HDFS calls mis-replicated.
+    :param seconds: duration until all replicas existed again.
+    """
+
+    hosts: int = 0
+    blocks: int = 0
+    exposed: int = 0
+    missing: int = 0
+    under_replicated: int = 0
+    misplaced: int = 0
+    seconds: float = 0
+
+
+@dataclass(frozen=True)
 class KitObservation:
     """Run of TPC's kit.
 
@@ -365,6 +389,8 @@ class Observations:
         estimated effect; absent in older records.
     :param probe: probe before the run; None in older records.
     :param kit: run of TPC's kit; None for the substitute workload.
+    :param host_losses: provoked losses of hosts after the run.
+    :param host_loss_method: how hosts were lost; empty without losses.
     :param telemetry: summary of the samples; None without telemetry.
     :param facts: all observations by key, as the record contains them.
     """
@@ -388,6 +414,8 @@ class Observations:
     uneven_tasks: tuple[str, ...] = ()
     probe: ProbeGate | None = None
     kit: KitObservation | None = None
+    host_losses: tuple[HostLoss, ...] = ()
+    host_loss_method: str = ''
     telemetry: TelemetrySummary | None = None
     facts: Mapping[str, Json] = field(default_factory=dict, metadata=inlined())
 

@@ -16,7 +16,7 @@ from hvstack import errors, share, textfile, yamlfile
 from hvstack.cluster.plan import CONTROLLERS
 from hvstack.hadoop import job_settings, os_profiles, tuning_profiles
 from hvstack.model.strict_mapping import Fields, SourceLocation
-from hvstack.model.target import Target, parse_target
+from hvstack.model.target import BareMetal, Target, parse_target
 from hvstack.results import run_id
 from hvstack.results.benchmark import RECORD_BYTES
 from hvstack.study import paper_numbers, verdicts
@@ -28,14 +28,15 @@ from hvstack.tpcxhs.workload import parse_size
 #: Phases that a claim can name.
 PHASES = ('HSGen', 'HSSort', 'HSValidate')
 #: Measures of claims: rate in percent of another variant; number of blocks
-#: with two replicas on a host; share of HSSort's maps whose data is on their
-#: node or host.
-RATE, SHARED_BLOCKS, LOCAL_MAPS = (
+#: with two replicas on a host; number of blocks without a replica after the
+#: loss of hosts; share of HSSort's maps whose data is on their node or host.
+RATE, SHARED_BLOCKS, MISSING_BLOCKS, LOCAL_MAPS = (
     'rate',
     'blocks on one host',
+    'missing blocks',
     'local maps',
 )
-MEASURES = (RATE, SHARED_BLOCKS, LOCAL_MAPS)
+MEASURES = (RATE, SHARED_BLOCKS, MISSING_BLOCKS, LOCAL_MAPS)
 #: Start of the name of a property of Hadoop.
 PROPERTY_PREFIX = 'hadoop.'
 #: Fields of a study.
@@ -59,6 +60,8 @@ _SETUP_COUNTS = {
     'osd_groups': 64,
     'output_replication': 64,
     'deployment': 4,
+    'lost_hosts': 64,
+    'loss_rounds': 1000,
 }
 _VARIANT_FIELDS = (
     *('configuration', 'size_factor', 'tuning', 'os_profile', 'volume_type'),
@@ -255,7 +258,37 @@ def parse_study(name: str, data: Any, source: str | SourceLocation) -> Study:
             'paper', "is missing, and 'table' or 'covers' needs it. Add it"
         )
     _check_numbers(top, study)
+    _check_losses(top, study)
     return study
+
+
+def _check_losses(top: Fields, study: Study) -> None:
+    """Check that hosts are lost where a claim needs it, and not elsewhere.
+
+    :raises hvstack.errors.InputError: a variant or a claim is not valid.
+    """
+    losing = {
+        variant.name for variant in study.variants if variant.setup.lost_hosts
+    }
+    for variant in study.variants:
+        setup = variant.setup
+        if setup.loss_rounds and not setup.lost_hosts:
+            raise top.error(
+                f'variants.{variant.name}.loss_rounds',
+                "needs 'lost_hosts'. Add the number of hosts",
+            )
+        if setup.lost_hosts and isinstance(variant.target, BareMetal):
+            raise top.error(
+                f'variants.{variant.name}.lost_hosts',
+                'does not apply to bare metal. Use a configuration',
+            )
+    for index, claim in enumerate(study.claims):
+        if claim.measure == MISSING_BLOCKS and claim.variant not in losing:
+            raise top.error(
+                f'claims.{index}.measure',
+                f"is '{MISSING_BLOCKS}', and the variant loses no hosts. Add "
+                "'lost_hosts' to the variant",
+            )
 
 
 def _check_numbers(top: Fields, study: Study) -> None:
@@ -512,7 +545,7 @@ def _parse_claim(values: Fields, names: Sequence[str]) -> Claim:
                 )
         parse_rule = (
             verdicts.parse_count_rule
-            if measure == SHARED_BLOCKS
+            if measure in (SHARED_BLOCKS, MISSING_BLOCKS)
             else verdicts.parse_share_rule
         )
         return Claim(

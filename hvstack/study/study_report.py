@@ -25,6 +25,7 @@ from hvstack.results.stats import Percent
 from hvstack.study import paper_numbers, verdicts
 from hvstack.study.definition import (
     LOCAL_MAPS,
+    MISSING_BLOCKS,
     PHASES,
     SHARED_BLOCKS,
     Claim,
@@ -296,6 +297,8 @@ def _judge(
     reason = _find_obstacle(*pair)
     if not reason and claim.measure == SHARED_BLOCKS:
         return _judge_blocks(claim, pair[0].valid, published)
+    if not reason and claim.measure == MISSING_BLOCKS:
+        return _judge_losses(claim, pair[0].valid, published)
     if not reason and claim.measure == LOCAL_MAPS:
         return _judge_maps(
             *(claim, pair[0].valid, published),
@@ -334,6 +337,29 @@ def _judge_blocks(
         published=published,
         measured=f'{count} of {blocks} blocks have two replicas on one host '
         f'({len(runs)} clusters)',
+    )
+
+
+def _judge_losses(
+    claim: Claim, runs: Sequence[RunRecord], published: str
+) -> ClaimResult:
+    """Return the verdict on the number of blocks that losses destroyed."""
+    losses = [loss for run in runs for loss in run.observations.host_losses]
+    missing = sum(loss.missing for loss in losses)
+    low = sum(loss.under_replicated for loss in losses)
+    misplaced = sum(loss.misplaced for loss in losses)
+    methods = {run.observations.host_loss_method for run in runs}
+    return ClaimResult(
+        claim,
+        verdicts.judge_count(claim.rule, missing)
+        if losses
+        else verdicts.UNDECIDED,
+        published=published,
+        measured=f'{missing} of {sum(loss.blocks for loss in losses)} blocks '
+        f'were missing, {low} under-replicated and {misplaced} '
+        'mis-replicated after the loss of '
+        f'{losses[0].hosts if losses else 0} hosts ({len(losses)} losses, '
+        f'{len(runs)} clusters, {", ".join(sorted(methods))})',
     )
 
 

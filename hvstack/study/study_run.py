@@ -7,6 +7,7 @@ from typing import Any
 from openstack.connection import Connection
 
 from hvstack import errors, host_profiles
+from hvstack.cloud import hypervisors
 from hvstack.cluster import baseline_hosts
 from hvstack.model.configuration import Configuration
 from hvstack.model.host import HostProfile
@@ -16,6 +17,9 @@ from hvstack.study.definition import Study, Variant
 from hvstack.study.study_store import StartedStudy, StudyRecords, StudyStep
 from hvstack.sweep import capabilities, rallytask, search_space, sweep_store
 
+#: Hosts that a loss of hosts must not take: those of a controller and a
+#: worker.
+_REMAINING_HOSTS = 2
 #: Rally task that executes the runs of a study.
 TASK = 'study.yaml'
 
@@ -84,6 +88,14 @@ def _explain_impossible(
     except errors.InputError as exc:
         text = str(exc)
         return f'{text} ({details[text]})' if text in details else text
+    if conn is not None and (count := variant.setup.lost_hosts):
+        hosts = sum(item.up for item in hypervisors.hypervisors(conn))
+        if hosts < count + _REMAINING_HOSTS:
+            return (
+                f'{hosts} hosts are up, and {count + _REMAINING_HOSTS} are '
+                f'needed to lose {count}: one remains for the controller and '
+                'one for a worker'
+            )
     if conn is not None and variant.setup.volumes:
         return capabilities.explain_missing_ceph(conn, variant.setup.volumes)
     return ''

@@ -22,6 +22,8 @@ class NodeSetup:
     :param node_groups: whether Hadoop knows which nodes share a host.
     :param deployment: deployment of the HVE paper.
     :param controllers: ``combined`` or ``separate``.
+    :param lost_hosts: number of hosts that are lost at once after each run.
+    :param loss_rounds: number of such losses.
     :param hadoop: properties of Hadoop that the jobs set, with their values.
     """
 
@@ -35,6 +37,8 @@ class NodeSetup:
     node_groups: bool | None = None
     deployment: int | None = None
     controllers: str | None = None
+    lost_hosts: int | None = None
+    loss_rounds: int | None = None
     hadoop: tuple[tuple[str, str], ...] = ()
 
     @property

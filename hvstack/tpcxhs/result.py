@@ -11,6 +11,7 @@ from hvstack.results import record_data
 from hvstack.results.run_id import RunId
 from hvstack.results.run_store import RunStore
 from hvstack.results.telemetry import Telemetry
+from hvstack.tpcxhs.host_losses import HostLossSpec
 from hvstack.tpcxhs.workload import Workload
 
 
@@ -28,6 +29,8 @@ class RunSpec:
         None uses the option of hvstack.conf.
     :param baseline: name of recorded runs on bare metal with which the task
         compares; empty for those of the sweep.
+    :param host_losses: losses of hosts to provoke after the run; None provokes
+        none.
     """
 
     run_id: RunId
@@ -37,6 +40,7 @@ class RunSpec:
     run_numbers: tuple[int, ...] = (1, 2)
     phase_timeout: float | None = None
     baseline: str = ''
+    host_losses: HostLossSpec | None = None
 
 
 @dataclass

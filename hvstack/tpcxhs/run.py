@@ -28,7 +28,7 @@ from hvstack.results import (
     signing,
     telemetry,
 )
-from hvstack.tpcxhs import preparation
+from hvstack.tpcxhs import host_losses, preparation
 from hvstack.tpcxhs.deadlines import DEFAULT_LIMITS, Limits, load_limits
 from hvstack.tpcxhs.phases import PhaseRunner
 from hvstack.tpcxhs.result import RunResult, RunSpec, format_now
@@ -218,6 +218,8 @@ def measure(
     )
     if spec.baseline:
         run_result.observations['compared_with'] = spec.baseline
+    if spec.host_losses and run_result.is_valid:
+        _lose_hosts(cluster, spec, run_result, progress)
     run_record = run_result.to_record(spec.run_id)
     if run_result.telemetry:
         summary = telemetry.save_or_add_gap(
@@ -227,6 +229,27 @@ def measure(
             run_record, {'telemetry': summary}
         )
     return store.append(passes.add_location(run_record, store))
+
+
+def _lose_hosts(
+    cluster: Cluster,
+    spec: RunSpec,
+    run_result: RunResult,
+    progress: Progress | None,
+) -> None:
+    """Provoke losses of hosts; a run without their result is not valid."""
+    assert spec.host_losses is not None
+    try:
+        run_result.observations |= host_losses.provoke(
+            cluster,
+            spec.host_losses,
+            spec.workload.replication,
+            # The same choice on both sides of a comparison.
+            str(spec.run_id.index),
+            progress,
+        )
+    except errors.HVStackError as exc:
+        run_result.reason = ' '.join(f'loss of hosts: {exc}'.split())[:2000]
 
 
 def warm_up(cluster: Cluster, workload: Workload) -> None:

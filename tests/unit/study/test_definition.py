@@ -142,6 +142,27 @@ class DefinitionTest(testtools.TestCase):
             )
         self.check_error("'paper' is missing", covers=['Table 2'], paper=None)
 
+    def test_losses_of_hosts(self) -> None:
+        claim = {
+            'text': 'No block is missing.',
+            'variant': 1.0,
+            'measure': 'missing blocks',
+            'rule': 'none',
+        }
+        self.check_error('claims.0.measure', claims=[claim])
+        study = self.parse(
+            base={'lost_hosts': 2, 'loss_rounds': 10}, claims=[claim]
+        )
+        self.assertEqual(2, study.variants[0].setup.lost_hosts)
+        self.check_error(
+            'lost_hosts', base={'loss_rounds': 10}, claims=[claim]
+        )
+        self.check_error(
+            'bare metal',
+            base={'lost_hosts': 1, 'configuration': 'bare-metal'},
+            claims=[claim],
+        )
+
     def test_file_of_a_user(self) -> None:
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'own.yaml'
         text = yaml.safe_dump(CONTENT)

@@ -88,6 +88,7 @@ class StudyTest(testtools.TestCase):
         self.seconds = {'0.05': 100.0, '1.0': 80.0}
         self.reasons: dict[str, str] = {}
         self.facts: dict[str, Any] = {}
+        self.losses: list[dict[str, float]] = []
         self.executed: list[str] = []
         self.max_runs = 100
 
@@ -122,6 +123,9 @@ class StudyTest(testtools.TestCase):
         )
         locality = {'node': 5, 'node_group': 1, 'rack': 0, 'off_rack': 0}
         run = factory.edit(run, 'phases/2/locality', locality)
+        if self.losses:
+            run = factory.edit(run, 'seen/host_losses', self.losses)
+            run = factory.edit(run, 'seen/host_loss_method', 'powered off')
         record.save(run, sweep_store.RECORDS_DIR)
 
     def run_study(self) -> study_store.StudyRecords:
@@ -198,6 +202,45 @@ class StudyTest(testtools.TestCase):
         self.assertEqual(verdicts.FAILS, verdicts.judge_count(rule, 1))
         rule = second.claim.rule
         self.assertEqual(verdicts.HOLDS, verdicts.judge_count(rule, 1))
+
+    def test_missing_blocks(self) -> None:
+        claim = {
+            'text': 'No block is missing.',
+            'variant': 1.0,
+            'measure': 'missing blocks',
+            'rule': 'none',
+        }
+        self.started = self.create(
+            base={'lost_hosts': 2}, claims=[claim, {**claim, 'rule': 'some'}]
+        )
+        loss = {'hosts': 2, 'blocks': 30, 'under_replicated': 7}
+        self.losses = [{**loss, 'missing': 0}, {**loss, 'misplaced': 1}]
+        self.run_study()
+        first, second = self.report().claims
+        self.assertEqual(verdicts.HOLDS, first.verdict, first)
+        self.assertEqual(verdicts.UNDECIDED, second.verdict)
+        self.assertEqual(
+            '0 of 240 blocks were missing, 56 under-replicated and 4 '
+            'mis-replicated after the loss of 2 hosts (8 losses, 4 clusters, '
+            'powered off)',
+            first.measured,
+        )
+
+    def test_a_missing_block(self) -> None:
+        claim = {
+            'text': 'No block is missing.',
+            'variant': 1.0,
+            'measure': 'missing blocks',
+            'rule': 'none',
+        }
+        self.started = self.create(
+            base={'lost_hosts': 2}, claims=[claim, {**claim, 'rule': 'some'}]
+        )
+        self.losses = [{'hosts': 2, 'blocks': 30, 'missing': 1}]
+        self.run_study()
+        first, second = self.report().claims
+        self.assertEqual(verdicts.FAILS, first.verdict)
+        self.assertEqual(verdicts.HOLDS, second.verdict)
 
     def test_local_maps(self) -> None:
         claim = {
