@@ -156,8 +156,8 @@ def _build(
     identity = {'name': recipe.name, 'digest': digest, **versions}
     rootfs.finish(tree, recipe, identity)
     if recipe.hadoop:
-        report(f'image {recipe.name}: class data of a first run')
-        class_data_sharing.make(tree)
+        report(f'image {recipe.name}: class data')
+        class_data_sharing.make(tree, has_list=tarball is None)
     output_paths: dict[str, Path] = {}
     sizes = {'slack_mib': recipe.slack_mib, 'journal_mib': recipe.journal_mib}
     # The last one adds a kernel to the tree.

@@ -6,50 +6,95 @@ each job, and its tasks. Java's class data sharing [1]_ maps classes that are
 parsed and verified already. Daemons, which start once, go without: their
 class path begins with directories, which such an archive cannot hold.
 
+The classes are those of a first run of Hadoop. For the jars of Maven Central,
+the package contains their list, because such a run takes longer than all jars
+to download. After a change of these jars, ``tools/class-list`` writes a new
+list.
+
 .. [1] https://docs.oracle.com/en/java/javase/17/vm/class-data-sharing.html
 """
 
+import hashlib
 import zipfile
 from pathlib import Path
 
 from hvstack import processutils
-from hvstack.lab.images import recipes
+from hvstack.lab.images import hadoop, recipes
 
 #: Names all jars, in one order: a wildcard's is the file system's. The
 #: archive, hadoop.jsa beside it, is for class paths that begin with it.
 JAR = 'opt/hadoop/hadoop.jar'
 
 
-def make(root: Path) -> None:
+def make(root: Path, *, has_list: bool) -> None:
     """Add :data:`JAR` and its archive to a tree that is otherwise whole.
 
-    Hadoop runs in it for that, on one node and in namespaces of its own.
-
     :param root: the image's tree, with Hadoop.
-    :raises hvstack.errors.CommandError: Hadoop failed in it.
+    :param has_list: whether the package contains the list of classes of these
+        jars. Otherwise, Hadoop runs in the tree, on one node and in
+        namespaces of its own.
+    :raises hvstack.errors.CommandError: Hadoop or Java failed in it.
     :raises hvstack.errors.DeadlineExceededError: Hadoop hangs in it.
     """
     write_jar(root)
     hosts = root / 'etc/hosts'
     hosts.write_text('127.0.0.1 localhost\n', encoding='utf-8')
-    processutils.run(
+    classes = (
+        recipes.CLASSES.read_text(encoding='utf-8').partition('\n')[2]
+        if has_list
+        else run_hadoop(root)
+    )
+    _run_in_tree(root, recipes.DUMP_ARCHIVE, classes)
+    hosts.unlink()
+
+
+def run_hadoop(root: Path) -> str:
+    """Run Hadoop in a tree, and return the list of the loaded classes.
+
+    :param root: tree of an image with :data:`JAR`.
+    :raises hvstack.errors.CommandError: Hadoop failed in it.
+    :raises hvstack.errors.DeadlineExceededError: Hadoop hangs in it.
+    """
+    return _run_in_tree(root, recipes.FIRST_RUN).stdout
+
+
+def write_list(root: Path) -> None:
+    """Write :data:`hvstack.lab.images.recipes.CLASSES` from a first run.
+
+    :param root: tree of an image with the jars of Maven Central.
+    :raises hvstack.errors.HVStackError: Hadoop failed in it.
+    """
+    (root / 'etc/hosts').write_text('127.0.0.1 localhost\n', encoding='utf-8')
+    recipes.CLASSES.write_text(
+        f'{describe_jars()}\n{run_hadoop(root)}', encoding='utf-8'
+    )
+
+
+def describe_jars() -> str:
+    """Return the first line of a list of classes: the jars that it is for."""
+    digest = hashlib.sha256(hadoop.DIGESTS.read_bytes()).hexdigest()
+    return (
+        f'# Classes of a first run; SHA-256 of {hadoop.DIGESTS.name}: {digest}'
+    )
+
+
+def _run_in_tree(
+    root: Path, program: Path, stdin: str | None = None
+) -> processutils.Result:
+    """Run a shell program in a tree, in namespaces of its own."""
+    return processutils.run(
         [
             *('unshare', '--mount', '--net', '--uts', '--ipc', '--pid'),
             *('--fork', '--kill-child', '--root', root, '--wd', '/'),
             *('--mount-proc', 'env', '-i'),
             # JAVA_HOME and its like are of the machine that builds.
             *('PATH=/usr/sbin:/usr/bin', 'HOME=/root'),
-            *(
-                'sh',
-                '-c',
-                recipes.FIRST_RUN.read_text(encoding='utf-8'),
-                'first_run',
-            ),
+            *('sh', '-c', program.read_text(encoding='utf-8'), program.stem),
         ],
         timeout=900,
-        display_argv=['sh', str(recipes.FIRST_RUN)],
+        stdin=stdin,
+        display_argv=['sh', str(program)],
     )
-    hosts.unlink()
 
 
 def write_jar(root: Path) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs in the image's tree, in namespaces of its own: Hadoop on one node sorts
-# a few rows. What its client, ApplicationMasters and tasks load is noted, and
-# /opt/hadoop/hadoop.jsa made of it. Everything else goes with the namespaces.
+# a few rows. The output is the list of the classes that its client,
+# ApplicationMasters and tasks load. All else goes with the namespaces.
 set -eu
 
 for directory in /tmp /run /var/log /etc/hadoop; do
@@ -11,8 +11,7 @@ ip link set lo up
 hostname localhost
 . /usr/lib/hvstack/hadoop-env
 at=127.0.0.1
-archive=$HADOOP_HOME/hadoop.jsa
-rm -f "$archive"
+rm -f "$HADOOP_HOME/hadoop.jsa"
 
 # What Hadoop says itself, without where in its code.
 fail() {
@@ -103,12 +102,4 @@ two='-D mapreduce.job.maps=2 -D mapreduce.job.reduces=2'
 # Loaders of an application's own classes are not for a shared archive, and
 # ids are one list's own.
 cat $lists/* $(find /var/log/tasks -name classes) |
-    grep -v ' source: ' | sed 's/ id: [0-9]*$//' | awk '!seen[$0]++' \
-    >/tmp/classes
-java -Xshare:dump -XX:SharedClassListFile=/tmp/classes \
-    -XX:SharedArchiveFile="$archive" -cp "$HADOOP_HOME/hadoop.jar" \
-    >/tmp/dump.log 2>&1 || fail /tmp/dump.log
-# It is of use only if Java takes it, which without "on" would say nothing.
-java -Xshare:on -XX:SharedArchiveFile="$archive" -XX:+UseSerialGC \
-    -cp "$HADOOP_HOME/hadoop.jar:$classpath" \
-    org.apache.hadoop.util.VersionInfo >/tmp/use.log 2>&1 || fail /tmp/use.log
+    grep -v ' source: ' | sed 's/ id: [0-9]*$//' | awk '!seen[$0]++'

@@ -13,8 +13,12 @@ from hvstack import errors
 FILES = Path(__file__).with_name('files')
 #: Hadoop's dependencies from Maven Central.
 POM = Path(__file__).with_name('pom.xml')
-#: Hadoop's first run in the tree.
+#: Programs for the class data sharing archive: Hadoop's first run in the tree,
+#: which lists the classes, and the creation of the archive.
 FIRST_RUN = Path(__file__).with_name('first_run.sh')
+DUMP_ARCHIVE = Path(__file__).with_name('dump_archive.sh')
+#: Classes that a first run with the jars of Maven Central loads.
+CLASSES = Path(__file__).with_name('classes.txt')
 #: Debian's release inside the images.
 SUITE = 'bookworm'
 #: Raised when code that builds changes what comes out of the same recipe.
@@ -154,7 +158,8 @@ def digest(recipe: Recipe, tarball: str = '') -> str:
             parts += [path.read_bytes()]
     if recipe.hadoop:
         parts.append(tarball.encode() or POM.read_bytes())
-        parts.append(FIRST_RUN.read_bytes())
+        parts.append(DUMP_ARCHIVE.read_bytes())
+        parts.append((FIRST_RUN if tarball else CLASSES).read_bytes())
     return _sha256(*parts)
 
 

@@ -105,16 +105,31 @@ class TestDigest(ImagesCase):
             ),
         )
 
-    def test_the_first_run_is_part_of_it(self) -> None:
+    def test_class_data_is_part_of_it(self) -> None:
         (self.files / 'hadoop').mkdir()
         recipe = recipes.recipe('hadoop')
-        before = recipes.digest(recipe)
-        other = self.files / 'first_run.sh'
+        other = self.files / 'other'
         other.write_text('exit 0')
-        self.useFixture(
-            fixtures.MonkeyPatch('hvstack.lab.images.recipes.FIRST_RUN', other)
-        )
-        self.assertNotEqual(before, recipes.digest(recipe))
+        digests = {recipes.digest(recipe), recipes.digest(recipe, 'a')}
+        for name, release in (
+            ('FIRST_RUN', 'a'),
+            ('CLASSES', ''),
+            ('DUMP_ARCHIVE', ''),
+            ('DUMP_ARCHIVE', 'a'),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'hvstack.lab.images.recipes.{name}', other
+                )
+            )
+            digests.add(recipes.digest(recipe, release))
+        self.assertEqual(6, len(digests))
+
+    def test_the_list_of_classes_is_that_of_the_jars(self) -> None:
+        """If not, see :mod:`hvstack.lab.images.class_data_sharing`."""
+        lines = recipes.CLASSES.read_text().splitlines()
+        self.assertEqual(class_data_sharing.describe_jars(), lines[0])
+        self.assertIn('org/apache/hadoop/examples/terasort/TeraSort', lines)
 
     def test_unknown_image(self) -> None:
         exc = self.assertRaises(errors.InputError, recipes.recipe, 'huge')
