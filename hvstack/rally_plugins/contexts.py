@@ -26,16 +26,12 @@ from hvstack.cloud import (
 )
 from hvstack.cluster import launch, planner
 from hvstack.cluster.bare_metal import BareHosts
-from hvstack.cluster.base import ClusterNodes
 from hvstack.cluster.plan import ClusterPlan, ClusterSpec
-from hvstack.cluster.reconfigure import reconfigure
 from hvstack.cluster.stack import StackCluster
-from hvstack.hadoop.sizing import NodeSizing
 from hvstack.model import compute_backends
 from hvstack.model.configuration import Configuration
-from hvstack.model.target import BareMetal
 from hvstack.rally_plugins import task_state
-from hvstack.rally_plugins.task_state import HadoopKey, NodeKey, TaskState
+from hvstack.rally_plugins.task_state import TaskState
 from hvstack.rally_plugins.workload_args import (
     WORKLOAD_SCHEMA,
     WorkloadArgs,
@@ -43,7 +39,6 @@ from hvstack.rally_plugins.workload_args import (
 )
 from hvstack.results import record_data
 from hvstack.sweep import capabilities, search_space, sweep_store
-from hvstack.sweep.node_setup import NodeSetup
 from hvstack.tpcxhs import run as tpcxhs
 
 
@@ -62,29 +57,16 @@ class _Context(context.Context):
         return parse_args(self.config)
 
     def setup(self) -> None:
-        """Prepare the workload, if it has runs without a valid record.
-
-        The cluster of the previous workload is reused, with other settings of
-        Hadoop if necessary. A cluster of another configuration is deleted.
-        """
+        """Prepare the workload, if it has runs without a valid record."""
         task = task_state.get_task_state(self.context)
         task.raise_if_interrupted()
-        if task.retained is not None and task.retained[0] != _node_key(
-            self.args
-        ):
-            _undo_retained_cluster(task)
         pending = task.pending_steps(self.args)
         if not pending or task.skip_reason:
             return
         if self.FIRST:
             task.announce(self.args)
         try:
-            if task.retained is None:
-                self.prepare(task)
-            else:
-                self.reuse(
-                    task, task.retained[1] != _hadoop_key(task, self.args)
-                )
+            self.prepare(task)
         except errors.HVStackError as exc:
             for step in pending:
                 task.save_failure(self.args, step, str(exc))
@@ -95,31 +77,9 @@ class _Context(context.Context):
         """Make the changes of the context."""
 
     def cleanup(self) -> None:
-        """Undo the changes, unless the next workload reuses the cluster.
-
-        A cluster on which a run failed is never reused.
-        """
+        """Undo the changes."""
         task = task_state.get_task_state(self.context)
-        if (
-            self.args.keep
-            and task.cluster is not None
-            and not task.pending_steps(self.args)
-        ):
-            if task.retained is None:
-                task.retained = (
-                    _node_key(self.args),
-                    _hadoop_key(task, self.args),
-                )
-            return
-        task.retained = None
         self.undo(task)
-
-    def reuse(self, task: TaskState, changed: bool) -> None:
-        """Prepare a cluster of the previous workload for this workload.
-
-        :param task: state of the Rally process.
-        :param changed: whether the workload has other settings of Hadoop.
-        """
 
     @classmethod
     def undo(cls, task: TaskState) -> None:
@@ -156,12 +116,6 @@ class FlavorsContext(_Context):
         task.flavor_ids = launch.publish(
             task.admin, plan, [str(task.tenant.current_project_id)]
         )
-
-    def reuse(self, task: TaskState, changed: bool) -> None:
-        """Plan again for the same nodes, whose flavors exist."""
-        if changed:
-            plan = _plan_or_skip(task, self.args, self.args.configuration)
-            task.plan = plan or task.plan
 
     @classmethod
     def undo(cls, task: TaskState) -> None:
@@ -267,19 +221,6 @@ class ClusterContext(_Context):
         )
         _warm_up(task, self.args, plan.spec.configuration.label)
 
-    def reuse(self, task: TaskState, changed: bool) -> None:
-        """Start Hadoop with other settings, run a warm-up job."""
-        if not changed:
-            return
-        plan = _require_plan(task)
-        _reconfigure_hadoop(
-            task,
-            self.args,
-            plan.sizing,
-            plan.nodes.replication,
-            plan.spec.configuration.label,
-        )
-
     @classmethod
     def undo(cls, task: TaskState) -> None:
         """Delete the stack and its key pair."""
@@ -328,24 +269,6 @@ class BaselineContext(_Context):
         task.cluster = bare_hosts
         _warm_up(task, self.args, 'bare metal')
 
-    def reuse(self, task: TaskState, changed: bool) -> None:
-        """Start Hadoop with other settings, run a warm-up job.
-
-        Nova does not have the hosts now, so the configuration was checked when
-        the hosts were acquired.
-        """
-        if self._skip_without_configurations(task) or not changed:
-            return
-        assert isinstance(task.cluster, BareHosts)
-        copies = self.args.replication
-        _reconfigure_hadoop(
-            task,
-            self.args,
-            task.cluster.sized(task.node_settings(self.args)['tuning']),
-            copies or min(3, len(task.cluster.workers)),
-            'bare metal',
-        )
-
     @classmethod
     def undo(cls, task: TaskState) -> None:
         """Release the hosts."""
@@ -356,50 +279,6 @@ class BaselineContext(_Context):
         task.skip_reason = ''
         task.saved_records.clear()
         task.finish()
-
-
-def _node_key(args: WorkloadArgs) -> NodeKey:
-    if isinstance(args.target, BareMetal):
-        # Bare metal has no volumes.
-        return args.target, NodeSetup(os_profile=args.setup.os_profile)
-    return args.target, replace(args.setup, tuning=None, hadoop=())
-
-
-def _hadoop_key(task: TaskState, args: WorkloadArgs) -> HadoopKey:
-    return args.replication, task.node_settings(args)['tuning']
-
-
-def _reconfigure_hadoop(
-    task: TaskState,
-    args: WorkloadArgs,
-    sized: NodeSizing,
-    replication: int,
-    label: str,
-) -> None:
-    assert isinstance(task.cluster, ClusterNodes)
-    tuning = task.node_settings(args)['tuning']
-    with task.progress.stage(f'{label}: Hadoop with tuning {tuning}'):
-        reconfigure(
-            task.cluster, sized, replication=replication, tuning=tuning
-        )
-    task.retained = _node_key(args), _hadoop_key(task, args)
-    _warm_up(task, args, label)
-
-
-def _undo_retained_cluster(task: TaskState) -> None:
-    """Delete a retained cluster that the next workload cannot use."""
-    task.retained = None
-    if isinstance(task.cluster, BareHosts):
-        kinds: tuple[type[_Context], ...] = (BaselineContext,)
-    else:
-        kinds = (
-            ClusterContext,
-            RatiosContext,
-            HostModeContext,
-            FlavorsContext,
-        )
-    for context_class in kinds:
-        context_class.undo(task)
 
 
 def _require_plan(task: TaskState) -> ClusterPlan:

@@ -72,7 +72,6 @@ class TPCxHS(scenario.OpenStackScenario):
         kit: str | None = None,
         phase_timeout: int | None = None,
         setup: dict[str, Any] | None = None,
-        keep: bool = False,
         compared: list[str] | None = None,
         maps: int | None = None,
         reduces: int | None = None,
@@ -115,9 +114,6 @@ class TPCxHS(scenario.OpenStackScenario):
             them. ``output_replication`` is that of HSSort's output.
             ``lost_hosts`` hosts are lost at once after each run,
             ``loss_rounds`` times.
-        :param keep: whether the next workload reuses the cluster, because it
-            has the same configuration and settings except tuning and
-            replication. A cluster on which a run failed is not reused.
         :param compared: all configurations of the sweep, whose containers the
             tasks fill; None uses those of ``shape``.
         :param maps: number of map tasks of HSGen, such as that of a paper;

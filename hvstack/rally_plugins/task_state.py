@@ -25,7 +25,6 @@ from hvstack.cluster.base import Cluster
 from hvstack.cluster.plan import ClusterPlan
 from hvstack.cluster.stack import StackCluster
 from hvstack.model.configuration import Configuration
-from hvstack.model.target import Target
 from hvstack.progress import Progress
 from hvstack.rally_plugins.planned_workload import WorkloadPlanner
 from hvstack.rally_plugins.workload_args import (
@@ -50,12 +49,6 @@ from hvstack.sweep.task_events import EventPipe
 from hvstack.tpcxhs.host_losses import HostLossSpec
 from hvstack.tpcxhs.result import RunResult
 from hvstack.tpcxhs.workload import Workload
-
-#: Values that workloads on the same cluster must share.
-NodeKey = tuple[Target, NodeSetup]
-#: Settings of Hadoop that a running cluster can change: number of replicas
-#: and tuning profile.
-HadoopKey = tuple[int | None, str]
 
 
 @dataclass
@@ -105,9 +98,6 @@ class TaskState:
     flavor_ids: dict[str, str] = field(default_factory=dict)
     ratios_before: dict[str, dict[str, float]] = field(default_factory=dict)
     cluster: Cluster | None = None
-    #: Nodes and settings of Hadoop of a cluster that the previous workload
-    #: retained for this one.
-    retained: tuple[NodeKey, HadoopKey] | None = None
     #: Storage of configurations without a storage, if the cloud decides.
     storage: str = ''
     #: Why the configuration of the workload cannot exist.

@@ -58,7 +58,6 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
         },
         'before': {'type': 'string', 'minLength': 1},
         'storage': {'enum': ['deck']},
-        'keep': {'type': 'boolean'},
         'compared': {'type': 'array', 'items': {'type': 'string'}},
         'maps': {'type': 'integer', 'minimum': 1},
         'reduces': {'type': 'integer', 'minimum': 1},
@@ -137,7 +136,6 @@ class WorkloadArgs:
     kit: Path | None = None
     phase_timeout: int | None = None
     setup: NodeSetup = field(default_factory=NodeSetup)
-    keep: bool = False
     compared: tuple[Configuration, ...] = ()
     maps: int | None = None
     reduces: int | None = None
@@ -196,7 +194,6 @@ def parse_args(config: Mapping[str, Any]) -> WorkloadArgs:
         kit=Path(config['kit']) if config.get('kit') else None,
         phase_timeout=config.get('phase_timeout'),
         setup=_parse_setup(config),
-        keep=bool(config.get('keep')),
         compared=tuple(map(parse, compared or ())),
         maps=config.get('maps'),
         reduces=config.get('reduces'),

@@ -13,19 +13,9 @@ import testtools
 
 from hvstack import conf, errors
 from hvstack.cli import report, sweep_summary
-from hvstack.cloud import (
-    allocation_ratios,
-    cluster_flavors,
-    cpu_mode,
-    journal,
-    keypairs,
-    stacks,
-)
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import bare_metal
 from hvstack.cluster.plan import ClusterHosts, ClusterSpec, NodeCounts
-from hvstack.cluster.ssh import SSHAccess
-from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop.sizing import NodeSizing
 from hvstack.lab.hosts import sizes
 from hvstack.lab.hosts.sizes import HostSize
@@ -46,7 +36,6 @@ from hvstack.rally_plugins.workload_args import (
 from hvstack.results import record, skipped
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.sweep import sweep_store
-from hvstack.sweep.node_setup import NodeSetup
 from hvstack.sweep.run_order import Step
 from hvstack.tpcxhs.result import RunSpec
 from hvstack.tpcxhs.workload import Workload
@@ -222,139 +211,6 @@ class SessionTest(testtools.TestCase):
         path = Path(self.state.options.sweep.baseline_hosts)
         self.state.cluster = bare_metal.BareHosts.from_file(path)
         return self.state.cluster
-
-    def test_a_cluster_is_left_for_the_next_size(self) -> None:
-        cluster = self.acquire_hosts()
-        self.done()
-        self.baseline_context(keep=True).cleanup()
-        self.assertIs(cluster, self.state.cluster)
-        # To the same, which still has a run to do, it need not be made.
-        following = self.baseline_context(sweep='other')
-        following.setup()
-        self.assertIs(cluster, self.state.cluster)
-        following.cleanup()
-        self.assertIsNone(self.state.cluster)
-        self.assertIsNone(self.state.retained)
-
-    def test_a_cluster_on_which_a_run_failed_is_left_to_nobody(self) -> None:
-        self.acquire_hosts()
-        self.done(reason='its disk died')
-        self.baseline_context(keep=True).cleanup()
-        self.assertIsNone(self.state.cluster)
-
-    def test_a_cluster_that_another_workload_has_no_use_for(self) -> None:
-        self.acquire_hosts()
-        self.done()
-        self.baseline_context(keep=True).cleanup()
-        # Even where the next one has nothing left to do.
-        self.baseline_context(setup={'os_profile': 'stock'}).setup()
-        self.assertIsNone(self.state.cluster)
-        self.assertIsNone(self.state.retained)
-
-    def test_volumes_are_nothing_to_bare_metal(self) -> None:
-        cluster = self.acquire_hosts()
-        self.done()
-        self.baseline_context(keep=True, setup={'disks': 2}).cleanup()
-        self.baseline_context(sweep='other', setup={'disks': 3}).setup()
-        self.assertIs(cluster, self.state.cluster)
-
-    def test_a_cluster_gets_other_settings_of_hadoop(self) -> None:
-        calls: list[tuple[Any, ...]] = []
-
-        def reconfigure(
-            cluster: Any, sized: Any, *, replication: int, tuning: str
-        ) -> None:
-            calls.append((sized, replication, tuning))
-            cluster.tuning = tuning
-
-        for name, stands_in in (
-            ('rally_plugins.contexts.reconfigure', reconfigure),
-            ('tpcxhs.run.warm_up', lambda *_: None),
-        ):
-            self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', stands_in))
-        cluster = self.acquire_hosts()
-        self.done()
-        self.baseline_context(keep=True).cleanup()
-        following = self.baseline_context(
-            sweep='other',
-            replication=1,
-            setup={'tuning': 'amd'},
-            keep=True,
-        )
-        following.setup()
-        self.assertEqual([(cluster.sized('amd'), 1, 'amd')], calls)
-        # Once is enough.
-        following.setup()
-        self.done(sweep='other')
-        following.cleanup()
-        self.baseline_context(
-            sweep='third', replication=1, setup={'tuning': 'amd'}
-        ).setup()
-        self.assertEqual(1, len(calls))
-        self.assertIs(cluster, self.state.cluster)
-
-    def test_a_kept_cluster_asks_no_cloud(self) -> None:
-        cluster = self.acquire_hosts()
-        self.done()
-        self.baseline_context(keep=True).cleanup()
-        # A connection does not exist, as Nova has no hosts then.
-        self.baseline_context(sweep='other', skip=True, before='i1').setup()
-        self.assertEqual('', self.state.skip_reason)
-        self.assertIs(cluster, self.state.cluster)
-        last = self.baseline_context(sweep='other', skip=True)
-        last.setup()
-        self.assertIn('no configuration', self.state.skip_reason)
-        last.cleanup()
-        self.assertEqual('', self.state.skip_reason)
-        self.assertIsNone(self.state.cluster)
-
-    def test_a_stack_that_was_left_is_deleted(self) -> None:
-        undone: list[tuple[str, ...]] = []
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'hvstack.cloud.undo.undo',
-                lambda journal_entries, _: undone.append(
-                    tuple(
-                        journal_entry.kind for journal_entry in journal_entries
-                    )
-                ),
-            )
-        )
-        kinds = (
-            cluster_flavors.KIND,
-            cpu_mode.KIND,
-            allocation_ratios.KIND,
-            stacks.KIND,
-        )
-        for kind in (*kinds, keypairs.KIND):
-            journal.note(kind, {'name': 'x'})
-        node = {'name': 'n', 'address': 'a', 'server_id': 's'}
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'hvstack.cloud.host_keys.DIRECTORY',
-                Path(self.useFixture(fixtures.TempDir()).path),
-            )
-        )
-        cluster = StackCluster.from_outputs(
-            {'controller': node, 'workers': [node]},
-            SSHAccess(Path('key')),
-            name='hv-x',
-            processors=1,
-        )
-        self.state.cluster = cluster
-        self.state.retained = (
-            (parse('i1-ceph'), NodeSetup()),
-            (None, 'hvstack'),
-        )
-        self.done()
-        self.baseline_context().setup()
-        self.assertEqual(
-            [('stack', 'keypair'), ('ratio',), ('host_mode',), ('flavor',)],
-            undone,
-        )
-        self.assertIsNone(self.state.cluster)
-        assert cluster.directory
-        self.assertFalse(cluster.directory.exists())
 
     def test_hosts_are_switched_by_the_operators_command(self) -> None:
         calls: list[tuple[Any, ...]] = []

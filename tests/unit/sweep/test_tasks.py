@@ -93,7 +93,7 @@ class TaskTest(testtools.TestCase):
     def test_a_typo_is_named(self) -> None:
         # Rally's own, which its command loads.
         importlib.import_module('rally.plugins.common.validators')
-        good = arguments('12-stripe.yaml', disks=[2])[0]
+        good = arguments('01-instances.yaml', values=[2])[0]
         for typo, word in (
             ({'sizess': [100]}, 'sizess'),
             ({'without': ['cehp']}, 'cehp'),
@@ -157,7 +157,6 @@ class TaskTest(testtools.TestCase):
         for name, task_args, message in (
             ('quick', {'start': 'i2'}, "unknown task argument 'start'"),
             ('quick', {'baseline': 'auto'}, "argument 'baseline'"),
-            ('08-replication', {'replication': 2}, "argument 'replication'"),
             ('01-instances', {'values': []}, "'values' is []: give a list"),
             ('01-instances', {'values': '12'}, 'give a list'),
             ('01-instances', {'values': 3}, 'give a list'),
@@ -251,145 +250,6 @@ class TaskTest(testtools.TestCase):
             [args.get('before') for args in workload_args],
         )
         self.assertTrue(workload_args[-1]['skip'])
-
-    def test_sizes_and_replications_are_sweeps_of_their_own(self) -> None:
-        workload_args = arguments('08-replication.yaml', sweep='mine')
-        self.assertEqual(
-            {('mine-r1', 1), ('mine-r3', 3)},
-            {(args['sweep'], args['replication']) for args in workload_args},
-        )
-        workload_args = arguments(
-            '07-data-size.yaml', sweep='mine', sizes=[100, 200]
-        )
-        self.assertEqual(
-            {('mine-100', 100), ('mine-200', 200)},
-            {
-                (args['sweep'], size)
-                for args in workload_args
-                for size in args['sizes']
-            },
-        )
-
-    def test_a_cluster_sorts_all_sizes(self) -> None:
-        workload_args = arguments(
-            '07-data-size.yaml',
-            configurations=['i1', 'i2'],
-            sizes=[100, 200],
-            sweep='mine',
-            runs=2,
-        )
-        baseline = 'bare-metal'
-        self.assertEqual(
-            [
-                (name, f'mine-{size}', [size], size == 100, index)
-                for name, index in (
-                    *((baseline, 0), ('i1', 0), (baseline, 1), ('i2', 0)),
-                    *(('i1', 1), ('i2', 1), (baseline, 2)),
-                )
-                for size in (100, 200)
-            ],
-            [
-                (
-                    args['configuration'],
-                    args['sweep'],
-                    args['sizes'],
-                    args.get('keep', False),
-                    args['first_index'],
-                )
-                for args in workload_args
-            ],
-        )
-        (first, *_) = arguments('07-data-size.yaml', sizes=[100], sweep='m')
-        self.assertEqual(('m-100', None), (first['sweep'], first.get('keep')))
-
-    def test_set_ups_are_sweeps_of_their_own(self) -> None:
-        for name, sweeps, first in (
-            ('09-tuning', 5, ('stock', {'tuning': 'stock'})),
-            ('10-os-profile', 4, ('stock', {'os_profile': 'stock'})),
-            (
-                '11-amd-steps',
-                7,
-                (
-                    'amd-3.1.1-amd-2.4.1',
-                    {'tuning': 'amd-3.1.1', 'os_profile': 'amd-2.4.1'},
-                ),
-            ),
-            ('12-stripe', 5, ('d1', {'disks': 1, 'volume_type': 'ceph'})),
-            (
-                '13-ceph-copies',
-                3,
-                ('r3-c1', {'copies': 1, 'volume_type': 'ceph-copies-1'}),
-            ),
-            (
-                '15-hadoop-setting',
-                4,
-                (
-                    'v1',
-                    {
-                        'hadoop': {
-                            'mapreduce.job.reduce.slowstart'
-                            '.completedmaps': 0.05
-                        }
-                    },
-                ),
-            ),
-            (
-                '14-osd-groups',
-                3,
-                (
-                    'g2',
-                    {'osd_groups': 2, 'copies': 2, 'volume_type': 'ceph'},
-                ),
-            ),
-        ):
-            workload_args = arguments(f'{name}.yaml', sweep='mine')
-            self.assertEqual(
-                sweeps, len({args['sweep'] for args in workload_args})
-            )
-            self.assertEqual(
-                (f'mine-{first[0]}', first[1]),
-                (workload_args[0]['sweep'], workload_args[0]['setup']),
-            )
-            # Bare metal has the set-up of its configurations.
-            for args in workload_args:
-                same = [
-                    o for o in workload_args if o['sweep'] == args['sweep']
-                ]
-                self.assertEqual(
-                    [args['setup']] * len(same), [o['setup'] for o in same]
-                )
-                self.assertEqual('bare-metal', same[0]['configuration'])
-
-    def test_clusters_are_left_where_hadoop_alone_differs(self) -> None:
-        for name in NAMES:
-            keeps_cluster = any(args.get('keep') for args in arguments(name))
-            self.assertEqual(
-                name[:2] in ('07', '08', '09', '11', '15'), keeps_cluster, name
-            )
-
-    def test_set_ups_take_other_values(self) -> None:
-        workload_args = arguments(
-            '12-stripe.yaml', disks=[6], volume_type='fast'
-        )
-        self.assertEqual(
-            {'disks': 6, 'volume_type': 'fast'}, workload_args[0]['setup']
-        )
-        workload_args = arguments('13-ceph-copies.yaml')
-        self.assertEqual(
-            {(3, 1), (1, 3), (2, 2)},
-            {
-                (args['replication'], args['setup']['copies'])
-                for args in workload_args
-            },
-        )
-        workload_args = arguments('14-osd-groups.yaml', groups=[4], copies=3)
-        self.assertEqual(
-            (2, 3),
-            (
-                workload_args[0]['replication'],
-                workload_args[0]['setup']['copies'],
-            ),
-        )
 
 
 def iteration(*skipped: str, **figures: float) -> dict[str, Any]:
