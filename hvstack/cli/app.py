@@ -76,6 +76,9 @@ class HVStack(App):
                 handler.addFilter(_is_not_progress)
         for name in self.QUIET:
             logging.getLogger(name).setLevel(logging.WARNING)
+        # It warns of each service that a cloud does not have when hvstack asks
+        # whether the cloud has it.
+        logging.getLogger('openstack.config').setLevel(logging.ERROR)
 
     def run_subcommand(self, argv: list[str]) -> int:
         """Run one command; an error of hvstack is one line and a status."""

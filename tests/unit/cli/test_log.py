@@ -12,6 +12,7 @@ import testtools
 from hvstack import processutils
 from hvstack.cli import app
 from hvstack.progress import Progress
+from tests.unit.cloud import fake
 
 
 class LogTest(testtools.TestCase):
@@ -48,3 +49,11 @@ class LogTest(testtools.TestCase):
         text = self.console.getvalue()
         self.assertEqual(1, text.count('image: 0 s'))
         self.assertEqual(1, text.count('Program exited with status 0'))
+
+    def test_missing_service_is_no_warning(self) -> None:
+        cloud = self.useFixture(fake.FakeCloud(without=('block-storage',)))
+        with mock.patch('sys.stdout', io.StringIO()):
+            self.run_program()
+        with mock.patch('sys.stderr', self.console):
+            self.assertFalse(cloud.connect().has_service('block-storage'))
+        self.assertNotIn('catalog', self.console.getvalue())
