@@ -76,9 +76,7 @@ class HVStack(App):
                 handler.addFilter(_is_not_progress)
         for name in self.QUIET:
             logging.getLogger(name).setLevel(logging.WARNING)
-        # It warns of each service that a cloud does not have when hvstack asks
-        # whether the cloud has it.
-        logging.getLogger('openstack.config').setLevel(logging.ERROR)
+        logging.getLogger('openstack.config').addFilter(_is_not_catalog)
 
     def run_subcommand(self, argv: list[str]) -> int:
         """Run one command; an error of hvstack is one line and a status."""
@@ -134,6 +132,14 @@ class HVStack(App):
     ) -> None:
         """Keep the error, which cliff prints, for its exit status."""
         self.failure = err
+
+
+def _is_not_catalog(record: logging.LogRecord) -> bool:
+    """Return whether a line is not about a service that a cloud does not have.
+
+    openstacksdk warns when hvstack asks whether the cloud has the service.
+    """
+    return not str(record.msg).startswith('Keystone catalog entry not found')
 
 
 def _is_not_progress(record: logging.LogRecord) -> bool:

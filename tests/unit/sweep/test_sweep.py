@@ -120,7 +120,7 @@ class TaskFileTest(testtools.TestCase):
                 )
             )
         }
-        self.assertGreater(len(sizes), 10)
+        self.assertEqual(7, len(sizes))
         self.assertEqual({SIZE_BYTES}, set(sizes.values()), sizes)
 
     def test_default_is_the_demo(self) -> None:
