@@ -142,14 +142,14 @@ def fit_rates(
     )[0]
 
 
-def _get_sweep_pass(record: RunRecord) -> Hashable:
+def get_sweep_pass(record: RunRecord) -> Hashable:
     """Return a pass; those of different sweeps have nothing in common."""
     return record.sweep, require_location(record).pass_number
 
 
 def list_clusters(
     rows: Mapping[str, Sequence[RunRecord]],
-    get_pass: Callable[[RunRecord], Hashable] = _get_sweep_pass,
+    get_pass: Callable[[RunRecord], Hashable] = get_sweep_pass,
 ) -> list[ClusterRate]:
     """Return the clusters of rows with their log rates.
 
