@@ -5,7 +5,7 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from hvstack.report import comparison, sweep_report, text
+from hvstack.report import comparison, explanation, sweep_report, text
 from hvstack.results.decision import SearchDecision
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore
@@ -28,11 +28,13 @@ def build_results(
     :raises hvstack.errors.InputError: no records are given.
     :raises hvstack.errors.NotComparableError: runs on bare metal disagree.
     """
-    return sweep_report.to_mapping(
-        sweep_report.build_report(
-            records, invalid_records, allow, history_records, decision
-        )
+    built = sweep_report.build_report(
+        records, invalid_records, allow, history_records, decision
     )
+    return {
+        **sweep_report.to_mapping(built),
+        'explanation': explanation.to_mapping(built),
+    }
 
 
 def format_table(

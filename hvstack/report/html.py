@@ -20,6 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from hvstack.report import (
     charts,
+    explanation,
     findings,
     hadoop_properties,
     paper_figures,
@@ -87,6 +88,7 @@ def build_page(
             *timeline_chart.build_charts(report, store),
         ],
         report=report,
+        explanation=explanation.build_explanation(report),
         skipped=skipped,
         phases=PHASES,
         findings=findings.list_findings(report),

@@ -273,7 +273,8 @@ class SweepReport:
                 'No percentage: no configuration has a valid run that can '
                 'be compared with bare metal.'
             )
-        best = self._leading_row
+        best = self.leading_row
+        assert best
         percent = best.percent
         assert percent
         verb = 'is selected' if self.decision else 'is best'
@@ -301,12 +302,12 @@ class SweepReport:
         return f'{text}.'
 
     @property
-    def _leading_row(self) -> Row:
-        """Row of the answer of the search, or the best one."""
+    def leading_row(self) -> Row | None:
+        """Row of the answer of the search, or the best one, if any."""
         for row in self.ranked:
             if self.decision and row.configuration == self.decision.winner:
                 return row
-        return self.ranked[0]
+        return next(iter(self.ranked), None)
 
     @property
     def faster_labels(self) -> list[str]:

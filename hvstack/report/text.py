@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Sequence
 
 from hvstack.report.comparison import Comparison, ConfigurationDelta
+from hvstack.report.explanation import Explanation, build_explanation
 from hvstack.report.sweep_report import (
     EMULATED,
     PHASES,
@@ -87,6 +88,9 @@ def format_table(report: SweepReport, skipped: int = 0) -> str:
         )
     lines += ['', *_format_rows(report, short=True), '']
     sentences = [report.headline]
+    explanation = build_explanation(report)
+    if explanation:
+        sentences.append(explanation.sentence)
     if report.choice and not report.choice.winner:
         sentences += report.choice_note
     lines += _wrap(' '.join(sentences))
@@ -124,11 +128,17 @@ def format_details(report: SweepReport, remarks: Sequence[str] = ()) -> str:
         'is between 97 and 103; a wider one that contains 100 is "not told '
         'apart". For bare metal, the interval is that of its own mean.'
     )
+    explanation = build_explanation(report)
+    if explanation:
+        lines += ['', *_format_explanation(explanation)]
+    sentences = [report.headline]
+    if explanation:
+        sentences.append(explanation.sentence)
     lines += [
         '',
         *_format_rows(report, short=False),
         '',
-        *_wrap(report.headline),
+        *_wrap(' '.join(sentences)),
     ]
     return '\n'.join(lines) + '\n'
 
@@ -270,6 +280,29 @@ def _format_growth(growth: Growth) -> list[str]:
             )
         )
     return [head, *align_columns(rows, left=(0,))]
+
+
+def _format_explanation(explanation: Explanation) -> list[str]:
+    """Return the causes of the difference from bare metal as a table."""
+    lines = [
+        f'Seconds that {explanation.row.title} takes longer than bare metal, '
+        'by cause and phase:',
+        *align_columns(
+            [
+                [cell.replace('HSDataCheck', 'Check') for cell in row]
+                for row in explanation.list_cells()
+            ],
+            left=(0,),
+        ),
+    ]
+    for remedy in explanation.remedies:
+        lines += _wrap(f'To close the share of {remedy}.')
+    if explanation.unobserved_titles:
+        lines += _wrap(
+            'Not recorded by all runs, so not attributed: '
+            f'{", ".join(explanation.unobserved_titles)}.'
+        )
+    return lines
 
 
 def align_columns(
