@@ -114,7 +114,7 @@ def from_mapping(data: Any, source_location: SourceLocation) -> Catalogue:
     fields = Fields(data, source_location, ('host', 'min_percent', 'flavors'))
     flavors = fields.raw('flavors')
     if not isinstance(flavors, list):
-        raise fields.error('flavors', 'is not a list, give a list of flavors')
+        raise fields.error('flavors', 'is not a list. Write a list of flavors')
     entries = tuple(
         _parse_entry(item, source_location, f'flavors.{index}')
         for index, item in enumerate(flavors)
@@ -123,7 +123,7 @@ def from_mapping(data: Any, source_location: SourceLocation) -> Catalogue:
     for index, entry in enumerate(entries):
         if entry.flavor.name in names:
             raise fields.error(
-                f'flavors.{index}.name', 'is duplicated, give another name'
+                f'flavors.{index}.name', 'is duplicated. Use another name'
             )
         names.add(entry.flavor.name)
     return Catalogue(
@@ -144,7 +144,7 @@ def _parse_entry(
     name = fields.text('name')
     if not _NAME.fullmatch(name) or not name.isprintable():
         raise fields.error(
-            'name', 'is no name for Nova, take 1 to 255 printable characters'
+            'name', 'is not a name for Nova. Use 1 to 255 printable characters'
         )
     flavor = Flavor(
         name=name,
@@ -164,12 +164,12 @@ def _parse_entry(
     if len(flavor.description) > _MAX_DESCRIPTION_LENGTH:
         raise fields.error(
             'description',
-            f'is longer than {_MAX_DESCRIPTION_LENGTH} characters',
+            f'is longer than {_MAX_DESCRIPTION_LENGTH} characters. Shorten it',
         )
     try:
         configuration = parse(fields.text('configuration'))
     except errors.InputError as exc:
-        raise fields.error('configuration', f'names none: {exc}') from exc
+        raise fields.error('configuration', f'is not valid: {exc}') from exc
 
     def at(field: str) -> str:
         return source_location(f'{prefix}.{field}')
@@ -220,7 +220,8 @@ def _parse_evidence(
             fields.text(field)
     if fields.has('digest') and not _DIGEST.fullmatch(evidence['digest']):
         raise fields.error(
-            'digest', "is no SHA-256, let 'hvstack flavor approve' write it"
+            'digest',
+            "is not a SHA-256 digest. Run 'hvstack flavor approve' again",
         )
     return dict(evidence)
 
@@ -230,23 +231,25 @@ def _parse_specs(fields: Fields) -> dict[str, str]:
     if extra_specs is None:
         return {}
     if not isinstance(extra_specs, Mapping):
-        raise fields.error('extra_specs', 'is no mapping, give name: value')
+        raise fields.error(
+            'extra_specs', 'is not a mapping. Write name: value'
+        )
     for key, value in extra_specs.items():
         if not _SPEC.fullmatch(str(key)):
             raise fields.error(
                 f'extra_specs.{str(key)[:60]!r}',
-                'is no name of a spec for Nova, take up to 255 letters, '
+                'is not a name of an extra spec. Use up to 255 letters, '
                 'digits, _ . : - and spaces',
             )
         if not isinstance(key, str) or not isinstance(value, str):
             raise fields.error(
                 f'extra_specs.{key}',
-                f'is {str(value)[:60]!r}, give a text in quotes',
+                f'is {str(value)[:60]!r}. Write a text in quotes',
             )
         if len(value) > _MAX_SPEC_LENGTH or not value.isprintable():
             raise fields.error(
                 f'extra_specs.{key}',
-                f'is {value[:60]!r}, give at most {_MAX_SPEC_LENGTH} '
+                f'is {value[:60]!r}. Use at most {_MAX_SPEC_LENGTH} '
                 'printable characters',
             )
     return dict(extra_specs)

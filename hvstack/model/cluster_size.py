@@ -62,8 +62,8 @@ def compute_cluster_size(
     rule = controllers or profile.controllers_rule
     if rule not in CONTROLLER_RULES:
         raise errors.InputError(
-            f"controllers is '{rule}': choose one of "
-            f'{", ".join(CONTROLLER_RULES)}'
+            "Cannot compute the size of a cluster: 'controllers' is "
+            f"'{rule}'. Use one of {', '.join(CONTROLLER_RULES)}."
         )
     if native:
         configuration = Configuration()
@@ -79,8 +79,9 @@ def compute_cluster_size(
     workers = count * hosts - nodes * slots
     if hosts < nodes or workers < 1:
         raise errors.InputError(
-            f'{hosts} hosts of {count} slots leave no worker beside {nodes} '
-            f'controller(s) of {slots} slots: give more hosts'
+            f'Cannot compute the size of a cluster: {hosts} hosts with '
+            f'{count} slots each leave no slot for a worker next to {nodes} '
+            f'controller(s) of {slots} slots. Use more hosts.'
         )
     return ClusterSize(
         hosts=hosts,

@@ -69,8 +69,8 @@ def unsupported_parameter(
     """
     if backend not in _UNSUPPORTED:
         raise errors.InputError(
-            f"compute backend is '{backend}': choose one of "
-            f'{", ".join(BACKENDS)}'
+            f"Cannot use compute backend '{backend}': hvstack does not know "
+            f'it. Use one of {", ".join(BACKENDS)}.'
         )
     for parameter, value, reason in _UNSUPPORTED[backend]:
         if getattr(configuration, parameter) == value:

@@ -37,35 +37,36 @@ class Configuration:
     def __post_init__(self) -> None:
         if not 1 <= self.instances <= 1024:
             raise errors.InputError(
-                f'instances is {self.instances}: give 1 to 1024 for a host'
+                f"'instances' is {self.instances}. Use 1 to 1024 instances "
+                'per host.'
             )
         for name in ('cpu_ratio', 'ram_ratio'):
             value = getattr(self, name)
             if not 0.1 <= value <= 1024:
                 raise errors.InputError(
-                    f'{name} is {value}: give a number from 0.1 to 1024'
+                    f"'{name}' is {value}. Use a number from 0.1 to 1024."
                 )
             if Fraction(str(value)) * 1000 % 1:
                 raise errors.InputError(
-                    f'{name} is {value}: give at most three decimals'
+                    f"'{name}' is {value}. Use at most three decimal places."
                 )
         if self.storage not in STORAGES:
             raise errors.InputError(
-                f"storage is '{self.storage}': choose one of "
-                f'{", ".join(STORAGES)}'
+                f"'storage' is '{self.storage}'. Use one of "
+                f'{", ".join(STORAGES)}.'
             )
         if self.cpu_policy not in CPU_POLICIES:
             raise errors.InputError(
-                f"cpu_policy is '{self.cpu_policy}': choose one of "
-                f'{", ".join(CPU_POLICIES)}'
+                f"'cpu_policy' is '{self.cpu_policy}'. Use one of "
+                f'{", ".join(CPU_POLICIES)}.'
             )
         if self.cpu_policy == 'dedicated' and (
             self.cpu_ratio != 1 or self.ram_ratio != 1
         ):
             raise errors.InputError(
-                'cpu_policy dedicated with a ratio other than 1: Nova '
-                'promises a dedicated CPU and a locked page only once, take '
-                'shared or leave the ratios at 1'
+                "'cpu_policy' is dedicated, but a ratio is not 1: Nova "
+                'assigns a dedicated CPU and a locked page only once. Use '
+                'shared CPUs, or ratios of 1.'
             )
 
     def _parts(self) -> tuple[str, ...]:
@@ -142,29 +143,31 @@ def parse(text: str) -> Configuration:
             field, value = 'disk_pinning', _PINNING[word]
         else:
             raise errors.InputError(
-                f'configuration {text[:80]!r}: {word[:80]!r} is unknown, '
-                "write it as 'i4-c1-m1-local-dedicated-pinned' or short as "
-                "'i2-c2'"
+                f'Cannot read configuration {text[:80]!r}: {word[:80]!r} is '
+                'unknown. Write a configuration as '
+                "'i4-c1-m1-local-dedicated-pinned' or, in short, as 'i2-c2'."
             )
         if field in seen_fields:
             raise errors.InputError(
-                f'configuration {text[:80]!r}: {field} is given twice, '
-                'remove one'
+                f"Cannot read configuration {text[:80]!r}: '{field}' is "
+                'duplicated. Delete one of the values.'
             )
         seen_fields.add(field)
         changes[field] = value
     try:
         return replace(configuration, **changes)  # type: ignore[arg-type]
     except errors.InputError as exc:
-        raise errors.InputError(f'configuration {text[:80]!r}: {exc}') from exc
+        raise errors.InputError(
+            f'Cannot read configuration {text[:80]!r}: {exc}'
+        ) from exc
 
 
 def _parse_ratio(letter: str, digits: str, text: str) -> tuple[str, object]:
     if letter == 'i':
         if not digits.isdigit():
             raise errors.InputError(
-                f"configuration {text[:80]!r}: 'i{digits}' is no whole "
-                'number of instances, give one'
+                f"Cannot read configuration {text[:80]!r}: 'i{digits}' is not "
+                'a whole number of instances. Use a number such as i4.'
             )
         return 'instances', int(digits)
     field = {'c': 'cpu_ratio', 'm': 'ram_ratio'}[letter]

@@ -119,7 +119,8 @@ def derive_flavor(
     """
     if role not in ROLES:
         raise errors.InputError(
-            f"role is '{role}': choose one of {', '.join(ROLES)}"
+            f"Cannot derive a flavor: 'role' is '{role}'. Use one of "
+            f'{", ".join(ROLES)}.'
         )
     if role == 'worker':
         share = compute_share(profile, configuration)
@@ -198,17 +199,17 @@ def compute_data_disks(
     if profile.disks is None:
         if configuration.disk_pinning:
             raise errors.InputError(
-                f"host profile '{profile.name}' has no 'disks': disk pinning "
-                'needs their count and size'
+                f"Cannot pin disks: host profile '{profile.name}' has no "
+                "'disks'. Add their number and size to the host profile."
             )
         return 0, 0, 0
     disks = profile.disks
     whole = disks.count // configuration.instances
     if configuration.disk_pinning and not whole:
         raise errors.InputError(
-            f'{configuration.label}: {disks.count} data disks cannot be '
-            f'pinned to {configuration.instances} workers a host, take at '
-            f'most {disks.count} instances'
+            f'{configuration.label}: Cannot pin {disks.count} data disks to '
+            f'{configuration.instances} workers per host: a worker would have '
+            f'no disk. Use at most {disks.count} instances.'
         )
     if configuration.disk_pinning or configuration.storage == 'ceph':
         return whole, disks.size_gb, 0

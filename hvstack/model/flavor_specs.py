@@ -128,7 +128,8 @@ def quota_specs(
     """
     if applied_to not in ('guest', 'vcpu'):
         raise errors.InputError(
-            f"cpu_quota is '{applied_to}': take guest (lxc) or vcpu (QEMU)"
+            "Cannot derive the quota of a flavor: 'cpu_quota' is "
+            f"'{applied_to}'. Use guest (lxc) or vcpu (QEMU)."
         )
     cores = Fraction(str(profile.caps.cpu or profile.cpus))
     quota_share = cores / configuration.instances * _QUOTA_PERIOD

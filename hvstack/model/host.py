@@ -246,7 +246,7 @@ def from_mapping(data: Any, source: str | SourceLocation) -> HostProfile:
     if not _NAME.fullmatch(name):
         raise fields.error(
             'name',
-            f'is {name!r}, take lower-case letters, digits, dots and dashes',
+            f'is {name!r}. Use lower-case letters, digits, dots and dashes',
         )
     sockets = fields.integer('sockets', 1, 64)
     cores = fields.integer('cores_per_socket', 1, 1024)
@@ -293,7 +293,7 @@ def _parse_disks(
     alias = fields.text('pci_alias') if fields.has('pci_alias') else None
     if alias is not None and not _ALIAS.fullmatch(alias):
         raise fields.error(
-            'pci_alias', f'is {alias!r}, take letters, digits, _ and -'
+            'pci_alias', f'is {alias!r}. Use letters, digits, _ and -'
         )
     return HostDisks(
         fields.integer('count', 1, 1000),
@@ -335,7 +335,7 @@ def _parse_traits(top: Fields, source: str | SourceLocation) -> dict[str, str]:
     for key, trait in traits.items():
         if not _TRAIT.fullmatch(trait):
             raise fields.error(
-                key, f'is {trait!r}, take capitals, digits and _'
+                key, f'is {trait!r}. Use capital letters, digits and _'
             )
     return traits
 
@@ -361,7 +361,7 @@ def _parse_cells(
             raise top.error(
                 'cells',
                 f'is {count}, which does not divide {sockets * cores} cores '
-                f'and {memory} MiB: list the cells one by one',
+                f'and {memory} MiB. List the cells one by one',
             )
         each = sockets * cores // count
         return tuple(
@@ -377,7 +377,10 @@ def _parse_cells(
             for index in range(count)
         )
     if not isinstance(raw_cells, list) or not raw_cells:
-        raise top.error('cells', 'must be a list of cells, or their number')
+        raise top.error(
+            'cells',
+            'is not a list of cells. Use a list, or the number of cells',
+        )
     cells = []
     for index, item in enumerate(raw_cells):
         prefix = f'cells.{index}'
@@ -390,13 +393,14 @@ def _parse_cells(
         raise top.error(
             'cells',
             f'lists {len(listed_cpus)} CPUs ({len(set(listed_cpus))} '
-            f'different), but sockets x cores x threads is {total}: list each '
+            f'different), but sockets x cores x threads is {total}. List each '
             f'of 0 to {total - 1} once',
         )
     added = sum(cell.memory_mib for cell in cells)
     if added != memory:
         raise top.error(
-            'cells', f'adds up to {added} MiB, but memory_mib is {memory}'
+            'cells',
+            f'adds up to {added} MiB, but memory_mib is {memory}. Correct one',
         )
     return tuple(cells)
 
@@ -412,14 +416,14 @@ def _parse_cpus(fields: Fields, total: int) -> tuple[int, ...]:
             )
             if not match:
                 raise fields.error(
-                    'cpus', f"is {text[:60]!r}, write it as '0-9,20-29'"
+                    'cpus', f"is {text[:60]!r}. Write it as '0-9,20-29'"
                 )
             first = int(match[1])
             last = int(match[2] or first)
             if not first <= last < total:
                 raise fields.error(
                     'cpus',
-                    f'has {part.strip()!r}, but the CPUs are 0 to {total - 1}',
+                    f'has {part.strip()!r}. Use CPUs from 0 to {total - 1}',
                 )
             yield from range(first, last + 1)
 

@@ -73,9 +73,9 @@ def parse_lscpu(lscpu: Any, memory: Mapping[int, int]) -> dict[str, Any]:
         off = [int(c['cpu']) for c in cpus if c['online'] in (False, 'no')]
         if off:
             raise errors.InputError(
-                f'CPUs {format_cpu_list(off)} are offline: bring them online '
-                f"('chcpu -e {format_cpu_list(off)}'), or write the profile "
-                'by hand'
+                f'Cannot detect the CPUs: CPUs {format_cpu_list(off)} are '
+                "offline. Bring them online ('chcpu -e "
+                f"{format_cpu_list(off)}'), or write the host profile by hand."
             )
         cpu_locations = [
             (
@@ -88,16 +88,18 @@ def parse_lscpu(lscpu: Any, memory: Mapping[int, int]) -> dict[str, Any]:
         ]
     except (KeyError, TypeError, ValueError) as exc:
         raise errors.InputError(
-            f'lscpu reports no CPU, socket and core ({exc!r}): update '
-            'util-linux, or write the profile by hand'
+            'Cannot detect the CPUs: lscpu does not report the CPU, socket '
+            f'and core ({exc!r}). Update util-linux, or write the host '
+            'profile by hand.'
         ) from exc
     sockets = {socket for _, _, socket, _ in cpu_locations}
     cores = Counter((socket, core) for _, _, socket, core in cpu_locations)
     each = Counter(socket for socket, _ in cores)
     if len(set(cores.values())) != 1 or len(set(each.values())) != 1:
         raise errors.InputError(
-            'sockets or cores differ in their cores or threads, which no '
-            'profile describes: switch what is off on in the firmware'
+            'Cannot detect the CPUs: the sockets differ in their cores, or '
+            'the cores in their threads, which a host profile cannot '
+            'describe. Enable all cores and threads in the firmware.'
         )
     cells = {
         node: [
@@ -111,8 +113,9 @@ def parse_lscpu(lscpu: Any, memory: Mapping[int, int]) -> dict[str, Any]:
     empty = [node for node, cell_cpus in cells.items() if not cell_cpus]
     if nodes_without_memory or empty:
         raise errors.InputError(
-            f'NUMA node {min([*nodes_without_memory, *empty])} has no memory '
-            'or no CPUs: write the profile by hand'
+            'Cannot detect the NUMA nodes: NUMA node '
+            f'{min([*nodes_without_memory, *empty])} has no memory or no '
+            'CPUs. Write the host profile by hand.'
         )
     return {
         'sockets': len(sockets),
@@ -134,7 +137,8 @@ def parse_meminfo(meminfo: str) -> int:
     match = re.search(r'MemTotal:\s+(\d+) kB', meminfo)
     if not match:
         raise errors.InputError(
-            'the kernel reports no MemTotal: write the profile by hand'
+            'Cannot detect the memory: the kernel does not report MemTotal. '
+            'Write the host profile by hand.'
         )
     return int(match[1]) // 1024
 
@@ -154,8 +158,9 @@ def parse_disks_option(
     match = _SIZES.fullmatch(text)
     if not match:
         raise errors.InputError(
-            f'--disks {text[:60]!r}: give count and GB of each such as '
-            "20x600, or 'none'"
+            f'Cannot read --disks {text[:60]!r}: it is not a number and a '
+            'size of disks. Use a number and the GB of each disk, such as '
+            "20x600, or 'none'."
         )
     return {
         'count': int(match[1]),
@@ -199,8 +204,9 @@ def select_data_disks(
         for name in names:
             if name not in disks:
                 raise errors.InputError(
-                    f'--disks {name[:60]!r}: no such disk, take of '
-                    f"{', '.join(disks) or 'none'}, or '20x600', or 'none'"
+                    f'Cannot use --disks {name[:60]!r}: the machine has no '
+                    f'such disk. Use one of {", ".join(disks) or "none"}, a '
+                    "number and a size such as '20x600', or 'none'."
                 )
         chosen = [disks[name] for name in dict.fromkeys(names)]
     else:
@@ -211,9 +217,10 @@ def select_data_disks(
     kinds = {bool(item['rota']) for item in chosen}
     if len(sizes) > 1 or (len(kinds) > 1 and rotational is None):
         raise errors.InputError(
-            f'data disks {", ".join(str(item["name"]) for item in chosen)} '
-            f'differ ({", ".join(map(str, sizes))} GB): name equal ones with '
-            '--disks'
+            'Cannot use data disks '
+            f'{", ".join(str(item["name"]) for item in chosen)}: their sizes '
+            f'({", ".join(map(str, sizes))} GB) or their types differ. Name '
+            'disks that are equal with --disks.'
         )
     if rotational is None and not any(
         _VIRTUAL.fullmatch(item['name']) for item in chosen
@@ -237,8 +244,9 @@ def _list_unused_disks(disks: Mapping[str, Any]) -> Iterator[Any]:
         yield disk
     if doubtful:
         raise errors.InputError(
-            f'disks {", ".join(doubtful)} hold something: name the data '
-            "disks with --disks (commas between), or say 'none'"
+            f'Cannot choose the data disks: disks {", ".join(doubtful)} '
+            'contain data. Name the data disks with --disks, separated by '
+            'commas, or use --disks none.'
         )
 
 
@@ -285,8 +293,9 @@ def parse_inventories(
     )
     if not cpus or 'MEMORY_MB' not in inventories:
         raise errors.InputError(
-            f'{host}: Placement has no VCPU, PCPU or MEMORY_MB of it: take a '
-            "compute host ('openstack hypervisor list')"
+            f'Cannot create a host profile ({host}): Placement has no VCPU, '
+            'PCPU or MEMORY_MB inventory of the host. Use a compute host of '
+            "'openstack hypervisor list'."
         )
     topology = (cpu_info or {}).get('topology') or {}
     cells = _count_cells(host, topology, cells)
@@ -296,20 +305,22 @@ def parse_inventories(
     for option, value in (('--sockets', sockets), ('--threads', threads)):
         if not value:
             raise errors.InputError(
-                f'{host}: no API reports its sockets or threads of a core: '
-                f'give {option}'
+                f'Cannot create a host profile ({host}): no API reports the '
+                f'number of sockets, or of threads per core. Set {option}.'
             )
     assert sockets and threads
     if (threads > 1) < ('HW_CPU_HYPERTHREADING' in traits):
         raise errors.InputError(
-            f'{host}: has trait HW_CPU_HYPERTHREADING, but {threads} thread '
-            'for each core: correct --threads'
+            f'Cannot create a host profile ({host}): the host has the trait '
+            f'HW_CPU_HYPERTHREADING, but {threads} thread per core. Correct '
+            '--threads.'
         )
     _check_cpu_count(host, topology, cpus, cells)
     if cpus % (sockets * threads):
         raise errors.InputError(
-            f'{host}: {cpus} CPUs are not {sockets} sockets of {threads} '
-            'threads a core: correct --sockets and --threads'
+            f'Cannot create a host profile ({host}): {cpus} CPUs are not a '
+            f'multiple of {sockets} sockets with {threads} threads per core. '
+            'Correct --sockets and --threads.'
         )
     return {
         'sockets': sockets,
@@ -332,15 +343,16 @@ def _count_cells(
     reported_cells = topology.get('cells')
     if cells is None and reported_cells != 1:
         raise errors.InputError(
-            f'{host}: {reported_cells or "an unknown number of"} NUMA cells, '
-            'of which no API reports the size: say with --cells how many '
-            'equal ones there are, or write the profile by hand'
+            f'Cannot create a host profile ({host}): the host has '
+            f'{reported_cells or "an unknown number of"} NUMA cells, and no '
+            'API reports their sizes. Set --cells to the number of cells of '
+            'equal size, or write the host profile by hand.'
         )
     cells = cells or 1
     if reported_cells not in (None, cells):
         raise errors.InputError(
-            f'{host}: --cells {cells}, but Nova reports {reported_cells}: '
-            'correct it'
+            f'Cannot create a host profile ({host}): --cells is {cells}, but '
+            f'Nova reports {reported_cells} NUMA cells. Correct --cells.'
         )
     return cells
 
@@ -360,6 +372,7 @@ def _check_cpu_count(
         each *= topology.get(name) or 0
     if each and cpus not in (each, each * cells):
         raise errors.InputError(
-            f'{host}: Placement has {cpus} CPUs of {each * cells}, and a '
-            'profile knows none that the host keeps: write it by hand'
+            f'Cannot create a host profile ({host}): Placement has {cpus} of '
+            f'{each * cells} CPUs, and a host profile cannot describe CPUs '
+            'that the host reserves. Write the host profile by hand.'
         )

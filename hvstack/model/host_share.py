@@ -106,8 +106,9 @@ def build_too_many_error(
     """Return the error for too many instances."""
     return errors.InputError(
         f'{configuration.label}: {configuration.instances} instances leave no '
-        f"CPU or memory for each on '{profile.name}' ({profile.cpus} CPUs, "
-        f'{compute_guest_memory_mib(profile)} MiB for guests): take fewer'
+        f"CPU or memory for each instance on '{profile.name}' ({profile.cpus} "
+        f'CPUs, {compute_guest_memory_mib(profile)} MiB for guests). Use '
+        'fewer instances.'
     )
 
 
@@ -228,17 +229,16 @@ def _check_totals(
     ratio = to_fraction(configuration.cpu_ratio)
     if share.vcpus > profile.cpus or ratio > configuration.instances:
         raise errors.InputError(
-            f'{configuration.label}: a guest of {share.vcpus} vCPUs would be '
-            f"larger than its host ('{profile.name}' has {profile.cpus} "
-            f'CPUs): take a cpu_ratio of at most {configuration.instances}, '
-            'the instances a host'
+            f'{configuration.label}: A guest of {share.vcpus} vCPUs is larger '
+            f"than its host ('{profile.name}' has {profile.cpus} CPUs). Use a "
+            f'cpu_ratio of at most {configuration.instances}, the number of '
+            'instances per host.'
         )
     if share.ram > profile.memory_mib:
         raise errors.InputError(
-            f'{configuration.label}: a guest of {share.ram} MiB would be '
-            f"larger than its host ('{profile.name}' has "
-            f'{profile.memory_mib} MiB): take a smaller ram_ratio or more '
-            'instances'
+            f'{configuration.label}: A guest of {share.ram} MiB is larger '
+            f"than its host ('{profile.name}' has {profile.memory_mib} MiB). "
+            'Use a smaller ram_ratio or more instances.'
         )
 
 

@@ -50,7 +50,7 @@ class Fields:
         self._source = source
         self._prefix = prefix
         if not isinstance(data, Mapping):
-            raise self.error('', f'is {_describe_type(data)}, give a mapping')
+            raise self.error('', f'is {_describe_type(data)}. Write a mapping')
         self._data = data
         if allowed_fields is None:
             return
@@ -58,7 +58,7 @@ class Fields:
             if key not in allowed_fields:
                 raise self.error(
                     str(key),
-                    f'is unknown, choose one of {", ".join(allowed_fields)}',
+                    f'is unknown. Use one of {", ".join(allowed_fields)}',
                 )
 
     def name(self, field: str) -> str:
@@ -66,7 +66,12 @@ class Fields:
         return '.'.join(part for part in (self._prefix, field) if part)
 
     def error(self, field: str, problem: str) -> errors.InputError:
-        """Return an error that names file, field, problem and remedy."""
+        """Return an error that names file, field, problem and remedy.
+
+        :param field: name of the field; empty for the whole content.
+        :param problem: what is wrong, and the remedy. It continues the
+            sentence that begins with the field, as in ``is empty. Set it``.
+        """
         # The user chooses the keys: line breaks would split the message.
         name = ' '.join(self.name(field).split())
         where = (
@@ -74,7 +79,9 @@ class Fields:
             if isinstance(self._source, str)
             else self._source(name)
         )
-        return errors.InputError(f"{where}: '{name or 'content'}' {problem}")
+        return errors.InputError(
+            f"{where}: '{name or 'content'}' {problem.removesuffix('.')}."
+        )
 
     @property
     def source(self) -> str | SourceLocation:
@@ -109,7 +116,7 @@ class Fields:
             return value
         raise self.error(
             field,
-            f'is {_format_value(value)}, give a whole number from {low} to '
+            f'is {_format_value(value)}. Use a whole number from {low} to '
             f'{high}',
         )
 
@@ -127,7 +134,7 @@ class Fields:
             return float(value)
         raise self.error(
             field,
-            f'is {_format_value(value)}, give a number from {low} to {high}',
+            f'is {_format_value(value)}. Use a number from {low} to {high}',
         )
 
     def flag(self, field: str, default: bool) -> bool:
@@ -135,7 +142,7 @@ class Fields:
         value = self._data.get(field, default)
         if not isinstance(value, bool):
             raise self.error(
-                field, f'is {_format_value(value)}, give true or false'
+                field, f'is {_format_value(value)}. Use true or false'
             )
         return value
 
@@ -145,7 +152,7 @@ class Fields:
         if not isinstance(value, str) or not 0 < len(value) <= _MAX_TEXT:
             raise self.error(
                 field,
-                f'is {_format_value(value)}, give a text of at most '
+                f'is {_format_value(value)}. Use a text of at most '
                 f'{_MAX_TEXT} characters',
             )
         return value
@@ -205,8 +212,7 @@ class Fields:
         if not isinstance(value, str) or value not in values:
             raise self.error(
                 field,
-                f'is {_format_value(value)}, choose one of '
-                f'{", ".join(values)}',
+                f'is {_format_value(value)}. Use one of {", ".join(values)}',
             )
         return str(value)
 
@@ -313,7 +319,7 @@ def _convert(fields: Fields, name: str, hint: Any, value: Any) -> Any:
         return value
     raise fields.error(
         name,
-        f'is {_format_value(value)}, give {_TYPES.get(origin or hint, "")}',
+        f'is {_format_value(value)}. Use {_TYPES.get(origin or hint, "")}',
     )
 
 

@@ -117,8 +117,9 @@ def derive_node_groups(host_ids: Mapping[str, str]) -> dict[str, str]:
     for node, host_id in host_ids.items():
         if not host_id:
             raise errors.InputError(
-                f"server '{node}' has no hostId: it is on no host, look at "
-                'its fault'
+                f"Cannot place node '{node}' in the topology: its server has "
+                'no hostId, and therefore no host. Check the fault of the '
+                "server with 'openstack server show'."
             )
     return {node: f'ng-{host_id}' for node, host_id in host_ids.items()}
 
@@ -214,12 +215,14 @@ def _collect_racks(
         rack = re.sub(r'[\s/]+', '-', names.get(node, ''))
         if not rack:
             raise errors.InputError(
-                f"node '{node}' has no rack: name one for every node, or none"
+                f"Cannot place node '{node}' in the topology: it has no rack. "
+                'Name a rack for every node, or for none.'
             )
         if racks_by_group.setdefault(group, rack) != rack:
             raise errors.InputError(
-                f"node '{node}' is in rack '{rack}', others of its host are "
-                f"in '{racks_by_group[group]}': one host is in one rack"
+                f"Cannot place node '{node}' in the topology: its rack is "
+                f"'{rack}', but other nodes of its host are in rack "
+                f"'{racks_by_group[group]}'. Use one rack per host."
             )
     return racks_by_group
 

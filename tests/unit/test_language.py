@@ -45,6 +45,22 @@ TEXTS = (
     *('hvstack/lab/**/*.sh', 'heat-templates/**/*', 'rally-tasks/**/*'),
     *('doc/source/**/*.rst', 'tools/*', 'hvstack/share/cephadm/*'),
 )
+#: Number of error messages of a package that are not whole sentences. A number
+#: may only decrease; a package that is not in the table has none.
+FRAGMENTS: dict[str, int] = {
+    'hvstack': 14,
+    'hvstack/accept': 2,
+    'hvstack/cli': 52,
+    'hvstack/cloud': 31,
+    'hvstack/cluster': 33,
+    'hvstack/lab': 45,
+    'hvstack/rally_plugins': 1,
+    'hvstack/report': 6,
+    'hvstack/results': 20,
+    'hvstack/sweep': 23,
+    'hvstack/tempest_plugin': 2,
+    'hvstack/tpcxhs': 6,
+}
 #: Words that add nothing to the name of a function.
 FILLER = {
     *('a', 'all', 'an', 'and', 'as', 'by', 'each', 'for', 'from', 'in', 'is'),
@@ -128,6 +144,92 @@ def list_functions(
             yield node, tree if isinstance(tree, ast.ClassDef) else None
         elif isinstance(node, ast.ClassDef):
             yield from list_functions(node)
+
+
+@cache
+def list_error_classes() -> set[str]:
+    """Return the classes whose messages users read."""
+    bases_by_name = {
+        node.name: [
+            ast.unparse(base).rpartition('.')[2] for base in node.bases
+        ]
+        for tree in parse_modules('hvstack/**/*').values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    names = {'HVStackError', 'ArgumentTypeError'}
+    while added := {
+        name
+        for name, bases in bases_by_name.items()
+        if name not in names and not names.isdisjoint(bases)
+    }:
+        names |= added
+    return names
+
+
+def is_error_class(node: ast.expr | None) -> bool:
+    """Return whether an expression is a class of errors that users read."""
+    if isinstance(node, ast.Tuple):
+        return all(is_error_class(item) for item in node.elts)
+    return node is not None and (
+        ast.unparse(node).rpartition('.')[2] in list_error_classes()
+    )
+
+
+def read_messages(node: ast.expr, quoted: set[ast.AST]) -> list[str]:
+    """Return the texts that an expression can have, ``{}`` for its fields.
+
+    :param quoted: names of errors whose message is a whole sentence.
+    """
+    match node:
+        case ast.Constant(value=str(text)):
+            return [text]
+        case ast.JoinedStr(values=values):
+            return [''.join(read_messages(part, quoted)[0] for part in values)]
+        case ast.FormattedValue(value=value) if value in quoted:
+            return ['{}.']
+        case ast.BinOp(left=head, op=ast.Add(), right=tail):
+            return [
+                first + last
+                for first in read_messages(head, quoted)
+                for last in read_messages(tail, quoted)
+            ]
+        case ast.IfExp(body=body, orelse=orelse):
+            return read_messages(body, quoted) + read_messages(orelse, quoted)
+    return ['{}']
+
+
+def is_sentence(message: str) -> bool:
+    """Return whether a message is a whole sentence."""
+    # A quoted name and a field of the format may begin a sentence.
+    return (
+        message[:1].isupper() or message[:1] in ('{', "'", '"')
+    ) and message.endswith('.')
+
+
+def list_fragments(tree: ast.Module) -> list[tuple[int, str]]:
+    """Return line and text of error messages that are no whole sentences.
+
+    A function such as ``Fields.error`` composes a sentence from fragments.
+    Its arguments do not count, but the message that it creates.
+    """
+    quoted: set[ast.AST] = {
+        node
+        for handler in ast.walk(tree)
+        if isinstance(handler, ast.ExceptHandler)
+        and is_error_class(handler.type)
+        for node in ast.walk(handler)
+        if isinstance(node, ast.Name) and node.id == handler.name
+    }
+    return [
+        (call.lineno, message)
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call)
+        and call.args
+        and is_error_class(call.func)
+        for message in read_messages(call.args[0], quoted)
+        if message != '{}' and not is_sentence(message)
+    ]
 
 
 def split_words(text: str) -> set[str]:
@@ -345,3 +447,76 @@ class DocstringsTest(testtools.TestCase):
         self.assertEqual([], self.list_empty('tests/unit/**/*'))
         for pattern in ('tests/*', 'tests/[!u]*/**/*'):
             self.assertEqual([], self.list_empty(pattern))
+
+
+class MessagesTest(testtools.TestCase):
+    """Messages of errors are whole sentences."""
+
+    def test_package(self) -> None:
+        fragments: dict[str, list[str]] = {}
+        for path, tree in parse_modules('hvstack/**/*').items():
+            # Modules at the top are a package of their own.
+            package = '/'.join(path.parts[:2]) if path.parts[2:] else 'hvstack'
+            fragments.setdefault(package, []).extend(
+                f'{path}:{line}: {message}'
+                for line, message in list_fragments(tree)
+            )
+        for package, messages in fragments.items():
+            limit = FRAGMENTS.get(package, 0)
+            self.assertLessEqual(len(messages), limit, messages)
+
+    def test_classes(self) -> None:
+        """Also those that modules derive, but no errors of the program."""
+        names = list_error_classes()
+        self.assertLess({'InputError', 'MissingFileError'}, names)
+        self.assertNotIn('FieldTypeError', names)
+
+    def list_in(self, statement: str) -> list[tuple[int, str]]:
+        return list_fragments(ast.parse(f'def f():\n    {statement}'))
+
+    def test_fragments(self) -> None:
+        for message in (
+            "'no host is up: start one.'",
+            "'Cannot start a host: none is up'",
+            "'--hosts is 0. Use 1 or more.'",
+            "f'Cannot read {path}: {exc}'",
+            "f'{host}: start it'",
+            "'Cannot start: ' + reason",
+            "'Delete it.' if x else 'Delete it'",
+        ):
+            for call in (f'errors.InputError({message})', f'X({message})'):
+                expected = 1 if call.startswith('errors') else 0
+                for statement in (f'raise {call}', f'return {call}'):
+                    self.assertEqual(
+                        expected, len(self.list_in(statement)), statement
+                    )
+
+    def test_sentences(self) -> None:
+        for statement in (
+            "raise errors.InputError('Cannot start a host. Use another one.')",
+            "raise errors.InputError(f'{host} is off. Start it.')",
+            'raise errors.InputError(f"\'{field}\' is empty. Set it.")',
+            "raise errors.InputError('Delete ' + ('it.' if x else 'both.'))",
+            'raise errors.InputError(message)',
+            "raise errors.CommandError(['a b'], 1, 'no file')",
+            "raise fields.error('name', 'is empty. Set it')",
+            "raise ValueError('is not a key')",
+        ):
+            self.assertEqual([], self.list_in(statement), statement)
+
+    def test_quoted_messages(self) -> None:
+        """Only the message of another error of hvstack is a sentence."""
+        statement = (
+            'try: f()\n'
+            '    except {} as exc:\n'
+            "        raise errors.InputError(f'{{path}}: {{exc}}')"
+        )
+        for handled, expected in (
+            ('errors.InputError', 0),
+            ('(errors.CloudError, errors.BusyError)', 0),
+            ('OSError', 1),
+            ('(errors.CloudError, OSError)', 1),
+        ):
+            self.assertEqual(
+                expected, len(self.list_in(statement.format(handled))), handled
+            )

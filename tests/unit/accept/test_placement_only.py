@@ -120,11 +120,11 @@ class PlacingTest(testtools.TestCase):
         self.assertIn('several hypervisor types (QEMU, fake)', message)
         self.answer(*self.fakes(1))
         message = self.refused(errors.InputError, 'i1-dedicated')
-        self.assertIn('give more hosts', message)
+        self.assertIn('more hosts', message)
         message = self.refused(errors.InputError, 'i4-dedicated', 'i2')
         self.assertIn('no catalogue has a worker flavor of i2', message)
 
     def test_shared_cpus_are_other_hosts(self) -> None:
         self.answer(*self.fakes(2), ('kvm1', 'QEMU', self.shared))
         message = self.refused(errors.InputError, 'i1')
-        self.assertIn('1 hosts of 1 slots leave no worker', message)
+        self.assertIn('1 hosts with 1 slots each', message)

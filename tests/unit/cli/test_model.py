@@ -306,7 +306,7 @@ class Commands(testtools.TestCase):
             (
                 'configuration: i4-',
                 'configuration: x4-',
-                "'flavors.0.configuration' names none",
+                "'flavors.0.configuration' is not valid",
             ),
             ('vcpus: 14', 'vcpus: -14', "'flavors.0.vcpus' is -14"),
             ('ram: 49152', 'ram: 10000000000', "'flavors.0.ram' is 1000000"),

@@ -176,7 +176,7 @@ class InventoryTest(testtools.TestCase):
             ({'disks': ['/']}, 'mount point'),
             ({'disks': '/srv/1'}, 'Name each disk'),
             ({'disks': ['/data/1']}, "as 'data'"),
-            ({'after': 'erase'}, 'choose one of keep, clear'),
+            ({'after': 'erase'}, "'erase'. Use one of keep, clear"),
             ({'role': 'gateway'}, 'role'),
             ({'vcpus': 0}, 'vcpus'),
             ({'adress': '1'}, 'adress'),

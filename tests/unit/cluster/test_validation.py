@@ -100,7 +100,7 @@ class RefusalTest(testtools.TestCase):
 
     def test_an_unknown_storage_mode(self) -> None:
         message = self.refused(lambda: Configuration(storage='nfs'))
-        self.assertIn('choose one of local, ceph', message)
+        self.assertIn("'storage' is 'nfs'", message)
 
     def test_a_flavor_that_is_not_dedicated(self) -> None:
         configuration = parse('i2-dedicated')

@@ -148,7 +148,7 @@ class Shared(testtools.TestCase):
         exc = self.assertRaises(
             errors.InputError, derive_flavor, profile(), Configuration(17)
         )
-        self.assertIn('take fewer', str(exc))
+        self.assertIn('i17: 17 instances leave no CPU or memory', str(exc))
 
     def test_rest_is_told(self) -> None:
         host = profile(vm_memory_mib=10000, disks={'count': 8, 'size_gb': 100})

@@ -182,7 +182,7 @@ class DataDisks(Refusals):
             {'children': [disk('sdc1', type='part')]},
         ):
             disks = SYSTEM, disk('sdb'), disk('sdc', **change)
-            self.assertIn('disks sdc hold', self.refusal(*disks))
+            self.assertIn('disks sdc contain', self.refusal(*disks))
             data_disks = self.select(*disks, requested='/dev/sdb,sdc,sdb')
             self.assertEqual(2, data_disks['count'])
             self.assertIsNone(self.select(*disks, requested='none'))
@@ -271,7 +271,7 @@ class Cloud(Refusals):
             ({'cells': 2}, '--sockets'),
             ({'cells': 2, 'sockets': 2, 'cpu_info': {}}, '--threads'),
             ({'cells': 4, 'sockets': 2}, 'but Nova reports 2'),
-            ({'cells': 2, 'sockets': 3}, 'correct --sockets'),
+            ({'cells': 2, 'sockets': 3}, 'Correct --sockets'),
             ({'cells': 2, 'sockets': 2, 'threads': 1}, 'HYPERTHREADING'),
         ):
             self.assertIn(message, self.refused(self.call, **options))
@@ -279,7 +279,7 @@ class Cloud(Refusals):
     def test_what_does_not_fit(self) -> None:
         options = {'cells': 2, 'sockets': 2}
         for path, value, message in (
-            ('inventories.VCPU.total', 36, '36 CPUs of 40'),
+            ('inventories.VCPU.total', 36, '36 of 40 CPUs'),
             ('inventories', {}, 'no VCPU'),
             ('inventories', {'VCPU': {'total': 40}}, 'no VCPU, PCPU or MEM'),
         ):

@@ -120,7 +120,7 @@ class SpaceTest(testtools.TestCase):
         self.assertIn('cannot attach volumes', reasons['i2-ceph'])
         self.assertIn('backend lxc', reasons['i2-dedicated'])
         odd = 'instances 2, cpu_ratio 2, storage local, cpu_policy dedicated'
-        self.assertIn('promises a dedicated CPU', reasons[odd])
+        self.assertIn("'cpu_policy' is dedicated", reasons[odd])
         explored_space = search_space.explore_space(
             search_space.parse_space(parameters),
             LARGE,
