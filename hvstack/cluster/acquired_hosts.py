@@ -64,10 +64,12 @@ def recover_locked() -> list[str]:
         except errors.HVStackError as exc:
             reason = str(getattr(exc, 'tail', '') or exc)
             raise errors.HVStackError(
-                f'{", ".join(action.name for action in releases)} cannot be '
-                f'released after bare metal: {" ".join(reason.split())}; '
-                'the next start tries again; if they are gone for good, '
-                f'delete {mark.path}'
+                'Cannot release hosts '
+                f'{", ".join(action.name for action in releases)} after a run '
+                'on bare metal: '
+                f'{" ".join(reason.split()).removesuffix(".")}. Run the '
+                f'command again, or delete {mark.path} if the hosts no longer '
+                'exist.'
             ) from exc
         names += [action.name for action in releases]
         mark.path.unlink(missing_ok=True)
@@ -98,8 +100,8 @@ def get_busy_error(lock: IO[str]) -> errors.BusyError:
     lock.seek(0)
     holder = lock.read(20).strip() or 'unknown'
     return errors.BusyError(
-        f'another process measures bare metal (pid {holder}): wait for it, or '
-        'end it'
+        f'Cannot measure bare metal: another process (pid {holder}) measures '
+        'it. Wait until the process ends, or end it.'
     )
 
 

@@ -182,7 +182,7 @@ def load(data: Any, path: Path) -> Action:
     known_hosts = fields.raw('known_hosts') or ''
     for name, file in (('key', key), ('known_hosts', known_hosts or '/')):
         if not str(file).startswith('/'):
-            raise fields.error(name, 'is not an absolute path')
+            raise fields.error(name, 'is not an absolute path. Correct it')
     settings = _texts(fields, 'settings')
     allowed = {
         setting
@@ -191,15 +191,19 @@ def load(data: Any, path: Path) -> Action:
     }
     for name, value in settings.items():
         if name not in allowed or not _VALUE.fullmatch(value):
-            raise fields.error(f'settings.{name}', f'is {value!r:.60}')
+            raise fields.error(
+                f'settings.{name}', f'is {value!r:.60}. Correct it'
+            )
     disks = _texts(fields, 'disks')
     for disk, disk_uuid in disks.items():
         check_disk(fields, 'disks', disk)
         if not is_uuid(disk_uuid):
-            raise fields.error(f'disks.{disk}', f'is {disk_uuid!r:.60}')
+            raise fields.error(
+                f'disks.{disk}', f'is {disk_uuid!r:.60}. Use a UUID'
+            )
     firewall = fields.raw('firewall') or ''
     if firewall and not _FIREWALL.fullmatch(str(firewall)):
-        raise fields.error('firewall', f'is {firewall!r:.60}')
+        raise fields.error('firewall', f'is {firewall!r:.60}. Correct it')
     return ReleaseSSHHost(
         host_name(fields),
         address(fields),
@@ -243,7 +247,7 @@ def _texts(fields: Fields, name: str) -> dict[str, str]:
     if not isinstance(texts, dict) or not all(
         isinstance(text, str) for item in texts.items() for text in item
     ):
-        raise fields.error(name, 'is not a mapping of texts')
+        raise fields.error(name, 'is not a mapping of texts. Correct it')
     return texts
 
 
@@ -307,7 +311,9 @@ def host_name(fields: Fields) -> str:
     """
     name = fields.text('name')
     if not NAME.fullmatch(name):
-        raise fields.error('name', 'is no host name')
+        raise fields.error(
+            'name', 'is not a host name. Use letters, digits, - and dots'
+        )
     return name
 
 
@@ -321,7 +327,7 @@ def address(fields: Fields) -> str:
         return str(ipaddress.IPv4Address(text))
     except ValueError:
         raise fields.error(
-            'address', 'is not an IPv4 address such as 192.0.2.11'
+            'address', 'is not an IPv4 address. Use one such as 192.0.2.11'
         ) from None
 
 
@@ -335,7 +341,6 @@ def directory(fields: Fields, name: str, default: str | None = None) -> str:
     if not DIRECTORY.fullmatch(path):
         raise fields.error(
             name,
-            f"is '{path}'. Use a directory such as "
-            '/var/lib/hvstack-bare/root.',
+            f"is '{path}'. Use a directory such as /var/lib/hvstack-bare/root",
         )
     return path

@@ -58,16 +58,23 @@ def read(path: Path = LAB) -> list[Host]:
         ) from exc
     data = document.data
     if not isinstance(data, list):
-        raise errors.InputError(f'{path}: must be a list of hosts')
+        raise errors.InputError(
+            f'Cannot read the list of hosts ({path}): it is not a list. Write '
+            'a list of hosts.'
+        )
     hosts = []
     for host_index, item in enumerate(data):
         if not isinstance(item, dict):
-            raise errors.InputError(f'{path}: host {host_index} is no mapping')
+            raise errors.InputError(
+                f'Cannot read the list of hosts ({path}): host {host_index} '
+                'is not a mapping. Write its fields as a mapping.'
+            )
         for name, field_type in _FIELDS.items():
             if not isinstance(item.get(name), field_type):
                 raise errors.InputError(
-                    f"{path}: host {host_index} '{name}' must be a "
-                    f'{field_type.__name__}'
+                    f"Cannot read the list of hosts ({path}): '{name}' of "
+                    f'host {host_index} is not valid. Use a value of type '
+                    f'{field_type.__name__}.'
                 )
         for name in sorted(set(item) - set(_FIELDS) - set(_OPTIONAL)):
             raise errors.InputError(
@@ -78,7 +85,9 @@ def read(path: Path = LAB) -> list[Host]:
         for name, types in _OPTIONAL.items():
             if not isinstance(item.get(name), types | None):
                 raise errors.InputError(
-                    f"{path}: host {host_index} '{name}' is {item[name]!r:.60}"
+                    f"Cannot read the list of hosts ({path}): '{name}' of "
+                    f'host {host_index} is {item[name]!r:.60}. Correct or '
+                    'delete the field.'
                 )
         fields = Fields(
             item, document.source_location(), list(item), str(host_index)
@@ -97,11 +106,13 @@ def read(path: Path = LAB) -> list[Host]:
             if not isinstance(argument, str) or len(argument) > _MAX_ARGUMENT:
                 raise fields.error(
                     f'enter.{index}',
-                    f'is not a text of at most {_MAX_ARGUMENT} characters',
+                    f'is not a text. Use at most {_MAX_ARGUMENT} characters',
                 )
         if not actions.NAME.fullmatch(item['name']):
             raise errors.InputError(
-                f"{path}: host {host_index} 'name' is no host name"
+                f"Cannot read the list of hosts ({path}): 'name' of host "
+                f'{host_index} is not a host name. Use letters, digits, - and '
+                'dots.'
             )
         hosts.append(_lab_host(item))
     return host_inventory.check_roles(path, hosts)

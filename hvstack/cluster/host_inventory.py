@@ -225,7 +225,9 @@ def inventory(path: Path) -> list[Host]:
     is_open = top.choice('firewall', ('members', 'none'), 'members') == 'none'
     items = top.raw('hosts')
     if not isinstance(items, list):
-        raise top.error('hosts', 'is not a list, give name, role and address')
+        raise top.error(
+            'hosts', 'is not a list. Write name, role and address of each host'
+        )
     return [
         _host(
             Fields(
@@ -327,7 +329,7 @@ def _disks(fields: Fields, data: str) -> list[str]:
         actions.check_disk(fields, 'disks', disk)
     for disk in disks:
         if disks.count(disk) > 1:
-            raise fields.error('disks', f'has {disk} twice. Delete one of it')
+            raise fields.error('disks', f'has {disk} twice. Delete one')
         if disk == data:
             raise fields.error('disks', f"has {disk}, as 'data'. Delete one")
     return disks
@@ -397,7 +399,8 @@ def _file(fields: Fields, name: str) -> Path:
     path = path.absolute()
     if not textfile.is_regular(path):
         raise fields.error(
-            name, f"is '{str(path)[:200]}', and this file does not exist"
+            name,
+            f"is '{str(path)[:200]}', which does not exist. Create the file",
         )
     return path
 
@@ -416,10 +419,13 @@ def check_roles(path: Path, hosts: list[Host]) -> list[Host]:
     roles = [host.role for host in hosts]
     if 'controller' not in roles or 'worker' not in roles:
         raise errors.InputError(
-            f"{path}: needs a host with 'role' controller and one with worker"
+            f'Cannot use the hosts ({path}): hvstack needs a host whose '
+            "'role' is controller, and a host whose 'role' is worker. Set the "
+            'roles.'
         )
     if len({host.name for host in hosts}) < len(hosts):
         raise errors.InputError(
-            f"{path}: two hosts have the same 'name', give each its own"
+            f"Cannot use the hosts ({path}): two hosts have the same 'name'. "
+            'Use a different name for each host.'
         )
     return hosts

@@ -177,9 +177,10 @@ def _cluster(
         # A guest may have a class of an operator's own besides.
         if not custom or _OF_GUESTS & set(resources):
             raise errors.CloudError(
-                f'{node} takes {", ".join(sorted(resources)) or "nothing"} of '
-                "its host, no machine of Ironic's: it is a guest, and no "
-                'bare metal'
+                f'Cannot measure bare metal on {node}: its server uses '
+                f'{", ".join(sorted(resources)) or "nothing"} of the host and '
+                'is not an Ironic node, but a guest. Use a flavor with a '
+                'resource class of Ironic.'
             )
     # Nova has all machines on one host: each is its own here.
     own = {
@@ -226,7 +227,9 @@ def _check(cluster: MachineCluster) -> None:
         off = abs(mib / cluster.facts.ram_mib - 1)
         if cpus != cluster.processors or off > _MEMORY_OFF:
             raise errors.CloudError(
-                f'{node.name} has {cpus} CPUs and {mib} MiB, its flavor says '
-                f'{cluster.processors} and {cluster.facts.ram_mib}: Hadoop is '
-                "sized by the flavor, give it the machine's"
+                f'Cannot measure bare metal on {node.name}: it has {cpus} '
+                f'CPUs and {mib} MiB, but its flavor has {cluster.processors} '
+                f'CPUs and {cluster.facts.ram_mib} MiB, which determine the '
+                'settings of Hadoop. Set the CPUs and the memory of the '
+                'Ironic node in the flavor.'
             )

@@ -187,8 +187,9 @@ def _find_worker_hosts(
     }
     if not providers:
         raise errors.CloudError(
-            f"no host for workers is up (profile '{profile.name}', trait "
-            f"{trait or 'none'}): see 'openstack hypervisor list'"
+            f"Cannot place workers (host profile '{profile.name}', trait "
+            f'{trait or "none"}): no host for workers is up. Check the hosts '
+            "with 'openstack hypervisor list'."
         )
     return providers
 
@@ -348,7 +349,10 @@ def plan_machines(
     """
     workers = spec.workers or 0
     if workers < 1:
-        raise errors.InputError(f'--workers is {workers}: give 1 or more')
+        raise errors.InputError(
+            f'Cannot plan a cluster of Ironic nodes: --workers is {workers}. '
+            'Use 1 or more.'
+        )
     flavors_in_nova = {
         'worker': _find_machine_flavor(conn, flavor),
         'controller': _find_machine_flavor(conn, controller_flavor or flavor),
@@ -395,10 +399,9 @@ def _find_machine_flavor(conn: Connection, name: str) -> Any:
         for key, value in specs.items()
     ):
         raise errors.InputError(
-            f"flavor '{flavor.name}' takes no machine of Ironic's: its "
-            'servers would be guests; take one with '
-            "'resources:CUSTOM_<resource "
-            'class>=1\' (Ironic, "Create flavors for use with the Bare Metal '
-            'service")'
+            f"Cannot use flavor '{flavor.name}': it has no resource class of "
+            'Ironic, so its servers would be guests. Use a flavor with '
+            "'resources:CUSTOM_<resource class>=1' (Ironic, \"Create flavors "
+            'for use with the Bare Metal service").'
         )
     return flavor

@@ -158,10 +158,11 @@ def plan(
     if removed and apart < replication:
         unit = 'hosts' if node_groups else 'nodes'
         raise errors.InputError(
-            f'{after} workers would be on {apart} {unit}, and HDFS keeps '
-            f'{replication} replicas on {unit} of their own: take more '
-            'workers, or lower dfs.replication and the files\' own ("hdfs '
-            'dfs -setrep") first'
+            f'Cannot remove {len(removed)} workers: the {after} other workers '
+            f'would be on {apart} {unit}, and HDFS stores the {replication} '
+            f'replicas of a block on different {unit}. Use more workers, or '
+            'decrease dfs.replication and the replication of the files ("hdfs '
+            'dfs -setrep").'
         )
     return ScalePlan(
         len(workers),
@@ -186,8 +187,9 @@ def workers(
     """
     if _REMOVED not in (stack.parameters or {}):
         raise errors.InputError(
-            f"stack '{stack.name}': its template has no parameter "
-            f"'{_REMOVED}', create it from this hvstack's heat-templates"
+            f"Cannot scale stack '{stack.name}': its template has no "
+            f"parameter '{_REMOVED}'. Create the stack again with the "
+            'heat-templates of this release.'
         )
     by_server = {node.server_id: node for node in nodes}
     group_workers = []
@@ -243,8 +245,8 @@ def refuse(
         if free is not None and added > free:
             raise errors.InputError(
                 f'Cannot add {added} workers: the hosts that are up have '
-                f'{free} slots left, take up to {change.before + free} '
-                'workers, or more hosts'
+                f'{free} free slots. Use up to {change.before + free} '
+                'workers, or more hosts.'
             )
     types = (
         sizes['volume_types']
@@ -296,7 +298,7 @@ def _free(
             if hypervisor.up
         }
         able = placement.providers(conn, ','.join(traits))
-        with refused('servers cannot be listed'):
+        with refused('Cannot list the servers'):
             servers = {server.id: server for server in conn.compute.servers()}
     except errors.CloudError:
         return None

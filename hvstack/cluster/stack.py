@@ -101,8 +101,8 @@ class StackCluster(ClusterNodes):
         except (KeyError, TypeError) as exc:
             shutil.rmtree(directory, ignore_errors=True)
             raise errors.InputError(
-                f"stack '{name}': its outputs lack {exc}, create it from "
-                'heat-templates/hadoop-cluster.yaml'
+                f"Cannot use stack '{name}': its outputs lack {exc}. Create "
+                'the stack with heat-templates/hadoop-cluster.yaml.'
             ) from exc
         host_keys.record(name, outputs, console, console_timeout)
         return cluster

@@ -137,7 +137,8 @@ def _read_map(
     for name in names:
         if not isinstance(top.raw(name), dict):
             raise top.error(
-                str(name), "must be a mapping such as '{host: h7, rack: r1}'"
+                str(name),
+                "is not a mapping. Write one such as '{host: h7, rack: r1}'",
             )
         fields = Fields(top.raw(name), at, ('host', 'rack'), str(name))
         # Both become part of a path that Hadoop and a shell script read.
@@ -147,8 +148,8 @@ def _read_map(
     missing = [node.name for node in nodes if node.name not in data]
     if missing:
         raise errors.InputError(
-            f"{path}: node '{missing[0]}' is not in it: name every node of "
-            'the cluster'
+            f"Cannot read the topology ({path}): node '{missing[0]}' is "
+            'missing. Name every node of the cluster.'
         )
     return data
 
@@ -366,9 +367,9 @@ def _restart_controllers(
     jobs = running_jobs(cluster.manager)
     if jobs:
         raise errors.BusyError(
-            f'{names}: moved, and {jobs} jobs run: the table is written, '
-            'refresh again when they have ended, since NameNode and '
-            'ResourceManager must start again'
+            'Cannot restart the NameNode and the ResourceManager, which must '
+            f'read the new locations of {names}: {jobs} jobs run. Refresh the '
+            'topology again when the jobs have ended.'
         )
     notify(f'topology: {names} moved, the controllers restart')
     if cluster.manager is cluster.gateway:

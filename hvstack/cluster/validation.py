@@ -36,13 +36,14 @@ def workers(
         return
     if slots < 1:
         raise errors.InputError(
-            f'{hosts} hosts of {configuration.instances} slots leave none '
-            'for workers next to the controllers: use more hosts'
+            f'Cannot place workers: {hosts} hosts with '
+            f'{configuration.instances} slots each leave no slot for workers '
+            'next to the controllers. Use more hosts.'
         )
     raise errors.InputError(
-        f'Cannot place {count} workers: {hosts} hosts of '
-        f'{configuration.instances} slots leave {slots} for workers, take 1 '
-        f'to {slots}, or more hosts or instances'
+        f'Cannot place {count} workers: {hosts} hosts with '
+        f'{configuration.instances} slots each leave {slots} slots for '
+        f'workers. Use 1 to {slots} workers, more hosts or more instances.'
     )
 
 
@@ -55,8 +56,8 @@ def replication(replicas: int, hosts: int, node_groups: bool = True) -> None:
     if replicas >= 1 and (replicas <= hosts or not node_groups):
         return
     raise errors.InputError(
-        f'Cannot use replication {replicas}: no two replicas share one of the '
-        f'{hosts} hosts that carry workers, take 1 to {hosts}'
+        f'Cannot use replication {replicas}: two replicas never share one of '
+        f'the {hosts} hosts that have workers. Use 1 to {hosts}.'
     )
 
 
@@ -72,9 +73,9 @@ def controllers(arrangement: str, hosts: int, profile: HostProfile) -> None:
         return
     trait = profile.traits.get('controller')
     raise errors.InputError(
-        f'Cannot use separate controllers: they need 2 hosts, and {hosts} of '
-        f"'{profile.name}'{f' (trait {trait})' if trait else ''} is up: take "
-        'combined ones, or more hosts'
+        f'Cannot use separate controllers: they need 2 hosts, and {hosts} '
+        f"host of '{profile.name}'{f' (trait {trait})' if trait else ''} is "
+        'up. Use combined controllers, or more hosts.'
     )
 
 
@@ -89,20 +90,21 @@ def deployment(deployment_number: int, configuration: Configuration) -> None:
     count = configuration.instances
     if deployment_number == 1 and count > 1:
         raise errors.InputError(
-            f'deployment 1 is one worker a host, and {configuration.label} '
-            f'has {count}: take instances 1, or deployment 2'
+            'Cannot use deployment 1: it has one worker per host, and '
+            f'{configuration.label} has {count} instances. Use instances 1, '
+            'or deployment 2.'
         )
     if count < min_slots:
         raise errors.InputError(
-            f'deployment {deployment_number} needs {min_slots} or more slots '
-            f'a host, and {configuration.label} has {count}: take instances '
-            f'{min_slots} or more'
+            f'Cannot use deployment {deployment_number}: it needs at least '
+            f'{min_slots} slots per host, and {configuration.label} has '
+            f'{count} instances. Use instances {min_slots} or more.'
         )
     if deployment_number > 2 and configuration.disk_pinning:
         raise errors.InputError(
-            f'deployment {deployment_number} cannot be with disk pinning, '
-            "which gives every slot its share of a host's disks: take "
-            'deployment 1 or 2, or no disk pinning'
+            f'Cannot use deployment {deployment_number} with disk pinning, '
+            'which gives every slot its share of the disks of a host. Use '
+            'deployment 1 or 2, or no disk pinning.'
         )
 
 
@@ -117,9 +119,9 @@ def disks(profile: HostProfile, configuration: Configuration) -> None:
     if count % instances:
         good = [str(i) for i in range(1, count + 1) if not count % i]
         raise errors.InputError(
-            f"{configuration.label}: the {count} data disks of '{profile.name}"
-            f"' do not divide among {instances} workers, take "
-            f'{", ".join(good)} instances'
+            f'{configuration.label}: Cannot divide the {count} data disks of '
+            f"'{profile.name}' equally among {instances} workers. Use "
+            f'{", ".join(good)} instances.'
         )
 
 
@@ -132,9 +134,9 @@ def volumes(configuration: Configuration, requested: Volumes | None) -> None:
         return
     if configuration.storage != 'ceph' or configuration.disk_pinning:
         raise errors.InputError(
-            f'{configuration.label}: its disks are those of the hosts, '
-            "volume type and number of volumes cannot be chosen: take 'ceph' "
-            'without disk pinning'
+            f'{configuration.label}: Cannot choose the type and the number of '
+            'volumes, because the workers use the disks of the hosts. Use '
+            "storage 'ceph' without disk pinning."
         )
 
 
@@ -146,10 +148,10 @@ def readiness(requested: bool, controllers_first: bool) -> None:
     """
     if requested and controllers_first:
         raise errors.InputError(
-            'nodes cannot tell Heat that they are ready where controllers '
-            'come before the workers (separate ones, compute workers): these '
-            'wait for their topology, which is known when the stack is '
-            'complete: leave --readiness out'
+            'Cannot signal to Heat that the nodes are ready: controllers are '
+            'created before the workers (separate controllers, compute '
+            'workers) and wait for their topology, which is known when the '
+            'stack is complete. Omit --readiness.'
         )
 
 
@@ -170,13 +172,15 @@ def flavor(
     dedicated = extra_specs.get(key) == value
     if configuration.cpu_policy == 'dedicated' and not dedicated:
         raise errors.InputError(
-            f"flavor '{name}' is not dedicated: take one with {key}={value} "
-            "('hvstack flavor publish' makes them), or cpu_policy shared"
+            f"Cannot use flavor '{name}' for dedicated CPUs: it does not have "
+            f"{key}={value}. Use a flavor that has it ('hvstack flavor "
+            "publish' creates such flavors), or cpu_policy shared."
         )
     if configuration.cpu_policy == 'shared' and dedicated:
         raise errors.InputError(
-            f"flavor '{name}' has {key}={value}: take cpu_policy dedicated, "
-            'or a flavor without it'
+            f"Cannot use flavor '{name}' for shared CPUs: it has "
+            f'{key}={value}. Use cpu_policy dedicated, or a flavor without '
+            'this extra spec.'
         )
 
 
@@ -255,11 +259,11 @@ def stack_of(count: int, needed: int, max_resources: int) -> None:
     if max_resources < 0 or needed <= max_resources:
         return
     raise errors.InputError(
-        f'a stack of {count} workers has {needed} resources and Heat takes '
-        f'{max_resources}: have an administrator set max_resources_per_stack '
-        f'in heat.conf to {needed} or -1, and [cloud] '
-        'max_resources_per_stack in hvstack.conf to the same, or take a '
-        'smaller cluster'
+        f'Cannot create a stack of {count} workers: it has {needed} '
+        f'resources, and Heat accepts {max_resources}. Have an administrator '
+        'set max_resources_per_stack in heat.conf, and set [cloud] '
+        f'max_resources_per_stack in hvstack.conf, to {needed} or -1, or use '
+        'a smaller cluster.'
     )
 
 

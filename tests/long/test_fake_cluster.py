@@ -73,7 +73,7 @@ class FakeClusterTest(HostsTest):
         error = self.assertRaises(
             errors.CommandError, self.environment, WORKERS + 1
         )
-        self.assertIn('take 1 to 30', error.tail)
+        self.assertIn('Use 1 to 30', error.tail)
         path = self.environment(WORKERS)
         self.addCleanup(stacks.delete, self.conn, self.name, timeout=600)
         # Servers on fake hosts have no host keys.

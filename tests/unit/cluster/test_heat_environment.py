@@ -281,7 +281,7 @@ class UserDataTest(testtools.TestCase):
             user_data.check,
             heat_environment.parameters(plan),
         )
-        self.assertIn('Nova takes 49149: shorten', str(error))
+        self.assertIn('Nova accepts 49149 bytes', str(error))
 
     def test_workers_count_where_controllers_are_late(self) -> None:
         parameters = {'worker_count': 300, 'compute_count': 18}

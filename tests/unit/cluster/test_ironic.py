@@ -103,9 +103,9 @@ class PlanTest(_Cloud):
         self.assertFalse(plan.secondary_namenode)
 
     def test_what_cannot_be(self) -> None:
-        self.assertIn("takes no machine of Ironic's", self.refused('guest'))
+        self.assertIn("flavor 'guest'", self.refused('guest'))
         self.assertIn(
-            "'guest' takes no machine",
+            "flavor 'guest'",
             self.refused(controller_flavor='guest'),
         )
         self.assertIn("Cannot find flavor 'none'", self.refused('none'))
@@ -268,9 +268,9 @@ class TakenTest(_Cloud):
     def test_a_guest_is_no_bare_metal(self) -> None:
         guest = {'VCPU': 16, 'MEMORY_MB': 65536}
         for resources, expected in (
-            (guest, 'MEMORY_MB, VCPU of its host'),
-            (guest | {'CUSTOM_GPU': 1}, 'MEMORY_MB, VCPU of its host'),
-            ({}, 'nothing of its host'),
+            (guest, 'MEMORY_MB, VCPU of the host'),
+            (guest | {'CUSTOM_GPU': 1}, 'MEMORY_MB, VCPU of the host'),
+            ({}, 'nothing of the host'),
         ):
             self.resources = resources
             error = self.assertRaises(
@@ -282,7 +282,7 @@ class TakenTest(_Cloud):
     def test_a_flavor_that_is_not_the_machine(self) -> None:
         self.useFixture(fixtures.EnvironmentVariable('CPUS', '64'))
         error = self.assertRaises(errors.CloudError, self.acquire().__enter__)
-        self.assertIn('w1 has 64 CPUs and 65429 MiB', str(error))
+        self.assertIn('w1: it has 64 CPUs and 65429 MiB', str(error))
         self.given_back()
 
     def test_an_undo_that_fails_hides_nothing(self) -> None:
@@ -291,5 +291,5 @@ class TakenTest(_Cloud):
             re.compile(f'{fake.NOVA}/os-keypairs/hv-bare-'), status_code=403
         )
         error = self.assertRaises(errors.CloudError, self.acquire().__enter__)
-        self.assertIn('nothing of its host', str(error))
-        self.assertIn('not restored (keypair hv-bare-', str(error))
+        self.assertIn('nothing of the host', str(error))
+        self.assertIn('undo changes: keypair hv-bare-', str(error))

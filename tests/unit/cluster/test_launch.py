@@ -160,7 +160,7 @@ class PlanTest(testtools.TestCase):
             ]
         )
         message = self.refused('i4', controllers='separate', workers=31)
-        self.assertIn('take 1 to 30', message)
+        self.assertIn('Use 1 to 30', message)
         # Each has its whole host.
         self.assertEqual(
             6, self.plan('i1', controllers='separate').nodes.workers
@@ -237,7 +237,7 @@ class PlanTest(testtools.TestCase):
         self.assertEqual((4, 2), (plan.nodes.workers, plan.nodes.replication))
         self.assertEqual(3, self.plan('i2').nodes.replication)
         message = self.refused('i2', controllers='separate', replication=3)
-        self.assertIn('take 1 to 2', message)
+        self.assertIn('Use 1 to 2', message)
 
     def test_gateway(self) -> None:
         """A slot of no worker's; the workers have all that are left."""
@@ -248,7 +248,7 @@ class PlanTest(testtools.TestCase):
             heat_environment.environment(plan)['parameters']['gateway']
         )
         self.assertIn(
-            'take 1 to 30', self.refused('i4', gateway=True, workers=31)
+            'Use 1 to 30', self.refused('i4', gateway=True, workers=31)
         )
         self.assertEqual('controller', self.plan('i4').to_mapping()['gateway'])
         # It takes a whole host, where a worker does.
@@ -301,16 +301,16 @@ class PlanTest(testtools.TestCase):
             self.assertIs(requested, environment['parameters']['readiness'])
         for options in ({'controllers': 'separate'}, {'deployment': 3}):
             message = self.refused('i4', readiness=True, **options)
-            self.assertIn('leave --readiness out', message)
+            self.assertIn('Omit --readiness', message)
 
     def test_too_few_hosts_for_controllers(self) -> None:
         self.hosts(2, down=1)
         message = self.refused('i4', controllers='separate')
-        self.assertIn('they need 2 hosts, and 1 of', message)
-        self.assertIn('take combined ones', message)
+        self.assertIn('they need 2 hosts, and 1 host of', message)
+        self.assertIn('combined controllers', message)
         self.hosts(2)
         message = self.refused('i1', controllers='separate')
-        self.assertIn('use more hosts', message)
+        self.assertIn('more hosts', message)
 
     def test_deployments(self) -> None:
         self.hosts(8)
@@ -351,11 +351,11 @@ class PlanTest(testtools.TestCase):
     def test_deployments_that_cannot_be(self) -> None:
         self.hosts(8)
         for label, deployment, word in (
-            ('i4', 1, 'take instances 1, or deployment 2'),
-            ('i1', 2, 'take instances 2 or more'),
-            ('i1', 3, 'take instances 2 or more'),
-            ('i2', 4, 'take instances 4 or more'),
-            ('i2-pinned', 3, 'take deployment 1 or 2'),
+            ('i4', 1, 'Use instances 1, or deployment 2'),
+            ('i1', 2, 'Use instances 2 or more'),
+            ('i1', 3, 'Use instances 2 or more'),
+            ('i2', 4, 'Use instances 4 or more'),
+            ('i2-pinned', 3, 'Use deployment 1 or 2'),
         ):
             self.assertIn(word, self.refused(label, deployment=deployment))
 
@@ -636,8 +636,8 @@ class OnCeph(testtools.TestCase):
 
     def test_what_it_lacks_is_refused(self) -> None:
         for requested, word in (
-            (Volumes('fast', osd_groups=2), 'osd_groups is 4, not 2'),
-            (Volumes(copies=2), 'copies is 3, not 2'),
+            (Volumes('fast', osd_groups=2), 'osd_groups is 4 instead of 2'),
+            (Volumes(copies=2), 'copies is 3 instead of 2'),
             (Volumes('none'), "Cannot find volume type 'none'"),
         ):
             error = self.assertRaises(

@@ -359,8 +359,6 @@ class StackClusterTest(testtools.TestCase):
         for missing in OUTPUTS:
             outputs = {k: v for k, v in OUTPUTS.items() if k != missing}
             failure = self.assertRaises(errors.InputError, self.make, outputs)
-            self.assertEqual(
-                f"stack 's': its outputs lack '{missing}', create it from "
-                'heat-templates/hadoop-cluster.yaml',
-                str(failure),
+            self.assertIn(
+                f"stack 's': its outputs lack '{missing}'", str(failure)
             )

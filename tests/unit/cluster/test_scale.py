@@ -62,7 +62,7 @@ class PlanTest(testtools.TestCase):
         failure = self.assertRaises(
             errors.InputError, plan, make_workers('abc'), 2, 3
         )
-        self.assertIn('2 workers would be on 2 hosts', str(failure))
+        self.assertIn('the 2 other workers would be on 2 hosts', str(failure))
         self.assertIn('setrep', str(failure))
         self.assertEqual(1, len(plan(make_workers('abc'), 2, 2).remove))
 
@@ -268,7 +268,7 @@ class MapTest(testtools.TestCase):
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'map.yaml'
         path.write_text('{c: {host: h1}, w0: {host: h2}}')
         failure = self.assertRaises(errors.InputError, self.table, path)
-        self.assertIn("'w1' is not in it", str(failure))
+        self.assertIn("node 'w1'", str(failure))
 
     def test_no_update_waits_for_new_nodes(self) -> None:
         """They are ready when they are in the topology, after the update."""

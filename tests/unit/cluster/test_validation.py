@@ -32,22 +32,20 @@ class RefusalTest(testtools.TestCase):
     def test_more_workers_than_slots(self) -> None:
         validation.workers(30, 30, parse('i4'), 8)
         message = self.refused(validation.workers, 31, 30, parse('i4'), 8)
-        self.assertEqual(
-            'Cannot place 31 workers: 8 hosts of 4 slots leave 30 for '
-            'workers, take 1 to 30, or more hosts or instances',
-            message,
-        )
+        self.assertIn('31 workers: 8 hosts with 4 slots', message)
+        self.assertIn('Use 1 to 30 workers', message)
         self.refused(validation.workers, 0, 30, parse('i4'), 8)
 
     def test_no_slot_at_all(self) -> None:
         message = self.refused(validation.workers, 1, 0, parse('i1'), 2)
-        self.assertIn('use more hosts', message)
+        self.assertIn('more hosts', message)
 
     def test_more_resources_than_heat_takes(self) -> None:
         """The largest cluster of vsphere6, 636 workers, needs more."""
         plan = change_nodes(PLAN, workers=636, workers_per_host=20)
         message = self.refused(validation.stack, plan, 1000)
-        self.assertIn('max_resources_per_stack in heat.conf to 3857', message)
+        self.assertIn('max_resources_per_stack in heat.conf', message)
+        self.assertIn('3857', message)
         validation.stack(plan, 3857)
         validation.stack(plan, -1)
         # Two of a worker's resources are for its host key.
@@ -63,19 +61,19 @@ class RefusalTest(testtools.TestCase):
             disks=ClusterDisks((('ceph', 'ceph'),)),
         )
         message = self.refused(validation.stack, with_volumes, 1000)
-        self.assertIn(' has 2641 resources ', message)
+        self.assertIn(' has 2641 resources', message)
 
     def test_separate_controllers_on_one_host(self) -> None:
         vsan = host_profiles.load('vsan')
         validation.controllers('combined', 1, vsan)
         validation.controllers('separate', 2, vsan)
         message = self.refused(validation.controllers, 'separate', 1, vsan)
-        self.assertIn("1 of 'vsan' is up: take combined ones", message)
+        self.assertIn("1 host of 'vsan' is up", message)
 
     def test_more_replicas_than_hosts(self) -> None:
         validation.replication(3, 3)
         message = self.refused(validation.replication, 4, 3)
-        self.assertIn('take 1 to 3', message)
+        self.assertIn('Use 1 to 3', message)
         self.refused(validation.replication, 0, 3)
         validation.replication(4, 3, False)
 
@@ -96,7 +94,9 @@ class RefusalTest(testtools.TestCase):
             message = self.refused(
                 validation.volumes, parse(label), Volumes(count=2)
             )
-            self.assertIn('number of volumes cannot be chosen', message)
+            self.assertIn(
+                f'{label}: Cannot choose the type and the number', message
+            )
 
     def test_an_unknown_storage_mode(self) -> None:
         message = self.refused(lambda: Configuration(storage='nfs'))
@@ -106,7 +106,7 @@ class RefusalTest(testtools.TestCase):
         configuration = parse('i2-dedicated')
         validation.flavor('f', DEDICATED, configuration)
         message = self.refused(validation.flavor, 'f', {}, configuration)
-        self.assertIn('take one with hw:cpu_policy=dedicated', message)
+        self.assertIn("flavor 'f' for dedicated CPUs", message)
         self.refused(validation.flavor, 'f', DEDICATED, parse('i2'))
         # Some clouds do not show them.
         validation.flavor('f', None, configuration)
