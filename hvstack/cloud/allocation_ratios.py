@@ -76,16 +76,16 @@ def set_ratios(
                 continue
             if resource_class not in before[name]:
                 raise errors.CloudError(
-                    f'{name} has no inventory of {resource_class} in '
-                    'Placement, so no ratio of it can be set: take a host '
-                    'with shared CPUs'
+                    f'Cannot set the ratio of {resource_class} on {name}: '
+                    'Placement has no such inventory of the host. Use a host '
+                    'with shared CPUs.'
                 )
             other = entries_by_target.get((uuid, resource_class))
             if other is not None:
                 raise errors.BusyError(
-                    f'the ratio of {resource_class} on {name} is changed '
-                    f'already by {other.owner or f"process {other.pid}"}: '
-                    'end that first'
+                    f'Cannot set the ratio of {resource_class} on {name}: '
+                    f'{other.owner or f"process {other.pid}"} has changed it '
+                    'already. End this process first.'
                 )
             journal.note(
                 KIND,
@@ -147,12 +147,13 @@ def check(
                 continue
             if ratios.get(resource_class) != ratio:
                 raise errors.CloudError(
-                    f'{name}: Placement has ratio '
+                    f'Cannot use host {name}: Placement has ratio '
                     f'{ratios.get(resource_class)} of {resource_class} '
-                    f'instead of {ratio}: someone has set it since, or '
-                    'nova-compute overwrites it (unset '
-                    f'{OPTIONS[resource_class]} in its nova.conf, use '
-                    f'initial_{OPTIONS[resource_class]}, and restart it)'
+                    f'instead of {ratio}, because a user changed it or '
+                    'nova-compute overwrites it. In its nova.conf, unset '
+                    f'{OPTIONS[resource_class]}, use '
+                    f'initial_{OPTIONS[resource_class]}, and restart '
+                    'nova-compute.'
                 )
     return current_ratios
 
@@ -191,7 +192,7 @@ def _put(
     for attempt in range(_TRIES):
         content = placement.inventories(conn, uuid)
         inventory = content['inventories'][resource_class]
-        with refused(f'Placement did not take ratio {ratio} of {name}'):
+        with refused(f'Cannot set ratio {ratio} of {name} in Placement'):
             response = conn.placement.put(
                 f'{path}/{resource_class}',
                 json={
@@ -207,14 +208,16 @@ def _put(
             return
         if response.status_code != 409:
             raise errors.CloudError(
-                f'Placement did not take ratio {ratio} of {resource_class} on '
-                f'{name}: {response.status_code} {response.text[:200]}'
+                f'Cannot set ratio {ratio} of {resource_class} on {name}: '
+                f'Placement answered {response.status_code} '
+                f'{response.text[:200]}. Check the Placement service.'
             )
         # The compute service was faster: read its generation, try again.
         time.sleep(0.1 * attempt)
     raise errors.CloudError(
-        f'Placement did not take ratio {ratio} of {resource_class} on {name} '
-        f'in {_TRIES} tries: something else keeps changing its inventory'
+        f'Cannot set ratio {ratio} of {resource_class} on {name} in {_TRIES} '
+        'tries: another process changes its inventory in Placement. End this '
+        'process.'
     )
 
 

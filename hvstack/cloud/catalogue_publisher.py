@@ -148,7 +148,7 @@ def is_managed(flavor: Any) -> bool:
 
 def in_use(conn: Connection, flavor: Any) -> bool:
     """Tell whether any server has a flavor."""
-    with refused(f"servers of flavor '{flavor.name}' cannot be listed"):
+    with refused(f"Cannot list the servers of flavor '{flavor.name}'"):
         servers = conn.compute.servers(
             details=False,
             paginated=False,
@@ -264,7 +264,7 @@ def apply(
 
     def run(job: Job) -> Exception | None:
         try:
-            with refused(f"flavor '{job.flavor}' cannot be changed"):
+            with refused(f"Cannot change flavor '{job.flavor}'"):
                 for step in job.steps:
                     step()
         except errors.CloudError as exc:
@@ -276,8 +276,9 @@ def apply(
         failed = [failure for failure in pool.map(run, jobs) if failure]
     if failed:
         raise errors.CloudError(
-            f'{len(jobs) - len(failed)} of {len(jobs)} flavors were changed, '
-            f'run it again for the others: {failed[0]}{_rights(failed[0])}'
+            f'Cannot change {len(failed)} of {len(jobs)} flavors: '
+            f'{str(failed[0]).removesuffix(".")}{_rights(failed[0])}. Run the '
+            'command again for these flavors.'
         ) from failed[0]
 
 
@@ -313,16 +314,17 @@ def _publish(
         )
     for name, size, expected in nova_flavors.compare_sizes(published, derived):
         raise errors.CloudError(
-            f"flavor '{derived.name}' is there with {name} {size} instead of "
-            f'{expected}, and Nova changes no sizes: rename it in the '
-            'catalogue, or delete the other one'
+            f"Cannot publish flavor '{derived.name}': it exists with {name} "
+            f'{size} instead of {expected}, and Nova cannot change sizes. '
+            'Rename the flavor in the catalogue, or delete the existing '
+            'flavor.'
         )
     if bool(published.is_public) != options.public:
         raise errors.CloudError(
-            f"flavor '{derived.name}' is "
+            f"Cannot publish flavor '{derived.name}': it is "
             f'{"public" if published.is_public else "private"}, which Nova '
-            f'cannot change: {"leave out" if options.public else "give"} '
-            '--public, or retire it first'
+            f'cannot change. {"Omit" if options.public else "Use"} --public, '
+            'or retire the flavor first.'
         )
     _converge(conn, job, published, specs, described(entry))
     if options.projects is not None and not options.public:

@@ -44,14 +44,13 @@ def publish(
         mismatches = find_differences(existing, flavor)
         if mismatches:
             raise errors.CloudError(
-                f"flavor '{flavor.name}' is there with "
-                f'{"; ".join(mismatches)}: delete or rename it '
-                "('openstack flavor delete'), then run "
-                'this again'
+                f"Cannot create flavor '{flavor.name}': it exists with "
+                f"{'; '.join(mismatches)}. Delete or rename it ('openstack "
+                "flavor delete'), then run the command again."
             )
         if not existing.is_public:
             current_ids = nova_flavors.list_access(conn, existing)
-            with refused(f"no access to the flavor '{flavor.name}'"):
+            with refused(f"Cannot grant access to flavor '{flavor.name}'"):
                 for project in sorted(set(project_ids) - current_ids):
                     nova_flavors.grant(conn, existing, project)
         return Published(existing.id, flavor.name, None)
@@ -59,7 +58,7 @@ def publish(
     entry = journal.note(
         KIND, {'name': flavor.name, 'id': flavor_id}, scope(conn)
     )
-    with refused(f"Nova did not take the flavor '{flavor.name}'"):
+    with refused(f"Cannot create flavor '{flavor.name}'"):
         nova_flavors.create(
             conn, flavor, flavor_id, projects=sorted(set(project_ids))
         )
@@ -95,5 +94,5 @@ def find_differences(existing: Any, flavor: Flavor) -> list[str]:
 
 def undo(conn: Connection, data: dict[str, Any]) -> None:
     """Delete a flavor that we made; servers that use it stay."""
-    with refused(f"flavor '{data['name']}' cannot be deleted"):
+    with refused(f"Cannot delete flavor '{data['name']}'"):
         conn.compute.delete_flavor(data['id'], ignore_missing=True)

@@ -42,7 +42,7 @@ FAILURES = (
 def refused(failure: str) -> Iterator[None]:
     """Turn a service's error into an exception of hvstack.
 
-    :param failure: what was tried, such as ``"flavor 'x' cannot be made"``.
+    :param failure: what failed, such as ``"Cannot create flavor 'x'"``.
     :raises hvstack.errors.CloudError: a request failed in the block.
     """
     try:
@@ -50,8 +50,10 @@ def refused(failure: str) -> Iterator[None]:
     except FAILURES as exc:
         text = ' '.join(str(exc).split())
         if find_cause(exc, keystoneauth1.exceptions.SSLError):
-            text = f'{text}; set {_CACERT}'
-        raise errors.CloudError(f'{failure}: {text}') from exc
+            text = f'{text.removesuffix(".")}. Set {_CACERT}'
+        raise errors.CloudError(
+            f'{failure}: {text.removesuffix(".")}.'
+        ) from exc
 
 
 def find_cause(failure: BaseException, kind: type[_Cause]) -> _Cause | None:
@@ -117,13 +119,15 @@ def connect(
             conn = _from_credential(credential)
     except (openstack.exceptions.ConfigException, *FAILURES) as exc:
         raise errors.InputError(
-            f'no cloud to connect to ({exc}): name an entry of clouds.yaml '
-            "with --os-cloud, or start the lab with 'hvstack lab up'"
+            'Cannot connect to a cloud: '
+            f'{" ".join(str(exc).split()).removesuffix(".")}. Set --os-cloud '
+            'to the name of an entry of clouds.yaml, or start the lab with '
+            "'hvstack lab up'."
         ) from exc
     if conn.session.timeout is None:
         # Without api_timeout in clouds.yaml a command would wait for ever.
         conn.session.timeout = _TIMEOUT
-    with refused('the cloud does not answer'):
+    with refused('Cannot connect to the cloud'):
         auth = conn.config.config.get('auth')
         url = str(auth.get('auth_url') if isinstance(auth, dict) else None)
         try:
@@ -233,5 +237,5 @@ def access(conn: Connection) -> Any:
     :raises hvstack.errors.CloudError: it refused.
     """
     auth: Any = conn.session.auth
-    with refused('the token cannot be inspected'):
+    with refused('Cannot inspect the token'):
         return auth.get_access(conn.session)

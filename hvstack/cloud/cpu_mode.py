@@ -57,8 +57,9 @@ def switch(
         return False
     if len(set(before.values())) > 1:
         raise errors.CloudError(
-            'some hosts have dedicated CPUs and others have not '
-            f'({_format_modes(before)}): switch all to one mode'
+            'Cannot switch the hosts to another CPU mode: some hosts have '
+            f'dedicated CPUs, and others do not ({_format_modes(before)}). '
+            'Switch all hosts to one mode.'
         )
     _unused(conn, providers)
     data = {
@@ -114,13 +115,16 @@ def _switch(
 
 def _unused(conn: Connection, providers: Mapping[str, str]) -> None:
     """Refuse to switch hosts that have servers."""
-    with refused("servers cannot be listed, take an administrator's role"):
+    with refused(
+        'Cannot list the servers, which needs the role of an administrator'
+    ):
         for server in conn.compute.servers(all_projects=True):
             name = server.hypervisor_hostname or server.compute_host
             if name in providers:
                 raise errors.BusyError(
-                    f'{name} has servers (such as {server.name}), so its CPUs '
-                    'cannot be switched: delete them, or wait for their end'
+                    f'Cannot switch the CPUs of {name}: the host has servers '
+                    f'such as {server.name}. Delete the servers, or wait '
+                    'until they are deleted.'
                 )
 
 

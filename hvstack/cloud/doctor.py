@@ -66,7 +66,7 @@ def unseen(check: str, exc: errors.HVStackError) -> Diagnosis:
 def _get(
     service: Any, path: str, subject: str, **query: Any
 ) -> dict[str, Any]:
-    with refused(f'{subject} cannot be inspected'):
+    with refused(f'Cannot inspect {subject}'):
         content: dict[str, Any] = service.get(
             path, raise_exc=True, **query
         ).json()
@@ -107,7 +107,7 @@ def _microversions(
         ('compute', conn.compute, COMPUTE_API, 'checked extra specs'),
         ('placement', conn.placement, _PLACEMENT_API, 'traits in queries'),
     ):
-        with refused(f'API of {name} cannot be inspected'):
+        with refused(f'Cannot inspect the API of {name}'):
             data = adapter.get_endpoint_data()
         newest = tuple(getattr(data, 'max_microversion', None) or (0, 0))
         required = '.'.join(map(str, min_version))
@@ -257,7 +257,7 @@ def _volumes(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
             "name the types of the workers' volumes with --volume-type",
         )
         return
-    with refused('volume types cannot be listed'):
+    with refused('Cannot list the volume types'):
         types_by_name = {
             volume_type.name: volume_type
             for volume_type in conn.block_storage.types()
@@ -343,7 +343,7 @@ def _quota(
 
 
 def _image(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
-    with refused('images cannot be listed'):
+    with refused('Cannot list the images'):
         image = conn.image.find_image(request.image, ignore_missing=True)
     if image is None:
         yield Diagnosis(

@@ -36,7 +36,9 @@ def hypervisors(conn: Connection) -> list[Hypervisor]:
 
     :raises hvstack.errors.CloudError: Nova refused.
     """
-    with refused("hypervisors cannot be listed, take an administrator's"):
+    with refused(
+        'Cannot list the hypervisors, which needs the role of an administrator'
+    ):
         return [
             Hypervisor(
                 name=item.name,
@@ -58,8 +60,8 @@ def cpu_info(conn: Connection, host: str) -> dict[str, Any]:
     :raises hvstack.errors.CloudError: Nova refused, or has no such host.
     """
     with refused(
-        f"hypervisor '{host}' cannot be inspected, take an administrator's "
-        'role (policy os_compute_api:os-hypervisors:list-detail)'
+        f"Cannot inspect hypervisor '{host}', which needs the role of an "
+        'administrator (policy os_compute_api:os-hypervisors:list-detail)'
     ):
         content = conn.compute.get(
             '/os-hypervisors/detail',
@@ -71,8 +73,8 @@ def cpu_info(conn: Connection, host: str) -> dict[str, Any]:
         if item['hypervisor_hostname'] == host:
             return dict(item.get('cpu_info') or {})
     raise errors.CloudError(
-        f"Nova has no hypervisor '{host}': choose one of 'openstack "
-        "hypervisor list'"
+        f"Cannot find hypervisor '{host}': Nova does not have it. Use one of "
+        "'openstack hypervisor list'."
     )
 
 
@@ -86,10 +88,10 @@ def backend(hosts: Iterable[Hypervisor], requested: str | None = None) -> str:
     hypervisor_types = {host.hypervisor_type.lower() for host in hosts}
     if len(hypervisor_types) != 1:
         raise errors.CloudError(
-            f"the workers' hosts have {len(hypervisor_types)} kinds of "
-            'hypervisor '
-            f'({", ".join(sorted(hypervisor_types)) or "no host is up"}): '
-            'figures of them do not compare, take hosts of one kind'
+            'Cannot use the hosts of the workers: they have '
+            f'{len(hypervisor_types)} types of hypervisors '
+            f'({", ".join(sorted(hypervisor_types)) or "no host is up"}), '
+            'whose results are not comparable. Use hosts of one type.'
         )
     hypervisor_type = hypervisor_types.pop()
     if hypervisor_type == 'qemu':
@@ -97,8 +99,8 @@ def backend(hosts: Iterable[Hypervisor], requested: str | None = None) -> str:
     if hypervisor_type == 'lxc':
         return 'lxc'
     raise errors.CloudError(
-        f"hypervisor type '{hypervisor_type}' is unknown: kvm, qemu and "
-        'lxc are known'
+        f"Cannot use hypervisor type '{hypervisor_type}': hvstack does not "
+        'know it. Use hosts with kvm, qemu or lxc.'
     )
 
 
@@ -110,7 +112,7 @@ def versions(
     For LXC, Nova's number is the kernel's, which guests and bare metal show
     themselves.
     """
-    with refused('Nova does not tell its version'):
+    with refused('Cannot read the version of Nova'):
         data = conn.compute.get_endpoint_data()
     newest = getattr(data, 'max_microversion', None)
     qemu = sorted(

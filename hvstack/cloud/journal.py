@@ -215,7 +215,7 @@ def _read(path: Path) -> list[JournalEntry]:
         items = content if isinstance(content, list) else [content]
         if not items:
             raise errors.InputError(
-                f"{source_location('')}: 'content' has no entry"
+                f"{source_location('')}: 'content' has no entry."
             )
         entries = []
         for index, item in enumerate(items):

@@ -29,11 +29,12 @@ def create(conn: Connection, name: str) -> Path:
     """
     if shutil.which('ssh-keygen') is None:
         raise errors.MissingPrerequisiteError(
-            'ssh-keygen is not on this machine: install openssh-client, by '
-            'which hvstack reaches the nodes, too'
+            f"Cannot create key pair '{name}': this machine has no "
+            'ssh-keygen. Install openssh-client, which hvstack also uses to '
+            'connect to the nodes.'
         )
     # Before it is in the journal: undoing would delete the user's own.
-    with refused(f"key pair '{name}' cannot be looked up"):
+    with refused(f"Cannot find key pair '{name}'"):
         exists = any(
             key_pair.name == name for key_pair in conn.compute.keypairs()
         )
@@ -71,7 +72,7 @@ def create(conn: Connection, name: str) -> Path:
                 f"Cannot create key pair '{name}': {exc.filename2} exists. "
                 'Use another name, or move the file if no cluster needs it.'
             ) from exc
-    with refused(f"Nova did not take the key pair '{name}'"):
+    with refused(f"Cannot create key pair '{name}'"):
         conn.compute.create_keypair(name=name, public_key=public, type='ssh')
     return path
 
@@ -85,7 +86,7 @@ def undo(conn: Connection, data: dict[str, Any]) -> None:
     :raises hvstack.errors.CloudError: Nova refused.
     """
     name = data['name']
-    with refused(f"key pair '{name}' cannot be deleted"):
+    with refused(f"Cannot delete key pair '{name}'"):
         pair: Any = conn.compute.find_keypair(name, ignore_missing=True)
         if pair is not None and _same(pair.public_key, data):
             conn.compute.delete_keypair(pair, ignore_missing=True)

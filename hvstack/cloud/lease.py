@@ -261,7 +261,7 @@ def _contend(
             )
         elif clock() - observed_at > duration:
             # Only one process gets past this, and no holder renews after.
-            with refused('Placement did not take over the lease'):
+            with refused('Cannot acquire the lease in Placement'):
                 status, _ = _swap(conn, *observed)
             if status == 200:
                 _delete(conn, observed[0])
@@ -310,7 +310,7 @@ def _create(conn: Connection, provider: str) -> tuple[str, int] | None:
 def _describe(conn: Connection, provider: str) -> None:
     """Name the holder of a lease for people, by a child provider."""
     holder = f'process {os.getpid()} on {socket.gethostname()}'[:100]
-    with refused('Placement did not take the holder of the lease'):
+    with refused('Cannot store the holder of the lease in Placement'):
         conn.placement.post(
             _PROVIDERS,
             json={
@@ -364,7 +364,7 @@ def _swap(
 
 def _delete(conn: Connection, provider: str) -> None:
     for item in (_child(provider), provider):
-        with refused(f'the lease ({NAME} in Placement) cannot be released'):
+        with refused(f'Cannot release the lease ({NAME} in Placement)'):
             response = conn.placement.delete(
                 f'{_PROVIDERS}/{item}', raise_exc=False
             )

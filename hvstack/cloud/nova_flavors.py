@@ -25,7 +25,7 @@ def list_flavors(conn: Connection) -> dict[str, Any]:
 
     :param conn: connection of an administrator.
     """
-    with refused('flavors cannot be listed'):
+    with refused('Cannot list the flavors'):
         return {
             flavor.name: flavor
             for flavor in conn.compute.flavors(is_public=None)
@@ -39,7 +39,7 @@ def find_visible(conn: Connection, name: str) -> Any:
     :param name: name or ID of the flavor.
     :raises hvstack.errors.InputError: the project sees no such flavor.
     """
-    with refused('flavors cannot be listed'):
+    with refused('Cannot list the flavors'):
         flavors = list(conn.compute.flavors())
     for flavor in flavors:
         if name in (flavor.name, flavor.id):
@@ -148,7 +148,9 @@ def delete_extra_spec(conn: Connection, nova_flavor: Any, key: str) -> None:
 
 def list_access(conn: Connection, nova_flavor: Any) -> set[str]:
     """Return the IDs of the projects with access to a private flavor."""
-    with refused(f"access to flavor '{nova_flavor.name}' cannot be listed"):
+    with refused(
+        f"Cannot list the projects with access to flavor '{nova_flavor.name}'"
+    ):
         accesses = conn.compute.get_flavor_access(nova_flavor)
         return {item['tenant_id'] for item in accesses}
 

@@ -68,7 +68,7 @@ def delete(
                     if item.id not in existing
                 ]
         except errors.CloudError as exc:
-            remaining.append(f'{exc}. Run the command again.')
+            remaining.append(f'{exc} Run the command again.')
         for orphan in orphans:
             try:
                 with refused(f'Cannot delete {orphan.type} {orphan.id}'):
@@ -76,7 +76,7 @@ def delete(
                     wait_until_deleted(orphan.id)
             except (errors.CloudError, errors.DeadlineExceededError) as exc:
                 remaining.append(
-                    f"{exc}. Run 'openstack {orphan.type} delete {orphan.id}'."
+                    f"{exc} Run 'openstack {orphan.type} delete {orphan.id}'."
                 )
             else:
                 deleted.append(f'{orphan.type} {orphan.id}')

@@ -18,7 +18,7 @@ def get(conn: Connection, path: str) -> dict[str, Any]:
 
     :raises hvstack.errors.CloudError: it refused.
     """
-    with refused(f'Placement does not answer {path}'):
+    with refused(f'Cannot read {path} of Placement'):
         response = conn.placement.get(path, raise_exc=True)
         content: dict[str, Any] = response.json()
         return content

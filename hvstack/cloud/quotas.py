@@ -55,9 +55,9 @@ def check(conn: Connection, need: Need) -> None:
     if need.volumes:
         if not conn.has_service('block-storage'):
             raise errors.MissingPrerequisiteError(
-                f'the cloud has no block storage for {need.volumes} volumes: '
-                "take storage local, or have Cinder set up (the lab: 'hvstack "
-                "lab up --with ceph')"
+                f'Cannot create {need.volumes} volumes: the cloud has no '
+                'block storage. Use storage local, or have Cinder installed '
+                "(in the lab, 'hvstack lab up --with ceph')."
             )
         limits |= _read_limits(conn.block_storage, 'Cinder', _CINDER)
     shortages = find_shortages(needed, limits)
@@ -69,9 +69,10 @@ def check(conn: Connection, need: Need) -> None:
         for shortage in shortages
     )
     raise errors.InputError(
-        f"quota too small: {text}; have an administrator run 'openstack quota "
-        f"set {format_options(shortages)} {conn.current_project_id}', or take "
-        'a smaller cluster'
+        f'Cannot create the cluster, because the quota is too small: {text}. '
+        "Have an administrator run 'openstack quota set "
+        f"{format_options(shortages)} {conn.current_project_id}', or use a "
+        'smaller cluster.'
     )
 
 
@@ -118,7 +119,7 @@ def format_options(shortages: Iterable[Shortage]) -> str:
 def _read_limits(
     service: Any, name: str, keys: Mapping[str, tuple[str, str]]
 ) -> dict[str, tuple[int, int]]:
-    with refused(f'{name} does not tell the limits'):
+    with refused(f'Cannot read the limits of {name}'):
         answer = service.get('/limits', raise_exc=True).json()
     limits: dict[str, int] = answer['limits']['absolute']
     return {

@@ -70,9 +70,10 @@ def choose(os_cloud: str | None) -> str:
         return configured
     if len(names) != 1:
         raise errors.InputError(
-            'no cloud is named. Set --os-cloud or OS_CLOUD to the name of an '
-            f'entry of clouds.yaml (entries: {", ".join(names) or "none"}), '
-            "source an openrc file, or start the lab with 'hvstack lab up'"
+            'Cannot choose a cloud: no cloud is named. Set --os-cloud or '
+            'OS_CLOUD to the name of an entry of clouds.yaml (entries: '
+            f'{", ".join(names) or "none"}), source an openrc file, or start '
+            "the lab with 'hvstack lab up'."
         )
     LOG.info("Using the only cloud of clouds.yaml, '%s'.", names[0])
     return names[0]

@@ -17,13 +17,13 @@ def image(conn: Connection, name: str) -> Any:
     :raises hvstack.errors.InputError: the image does not exist.
     :raises hvstack.errors.CloudError: Glance does not answer.
     """
-    with refused('images cannot be listed'):
+    with refused('Cannot list the images'):
         glance_image = conn.image.find_image(name, ignore_missing=True)
     if glance_image is None:
         raise errors.InputError(
-            f"image '{name}' is not on the cloud: 'hvstack image upload' puts "
-            "hvstack's there, or set 'image' in hvstack.conf to one of "
-            "'openstack image list'"
+            f"Cannot find image '{name}' on the cloud. Upload the image of "
+            "hvstack with 'hvstack image upload', or set 'image' in "
+            "hvstack.conf to one of 'openstack image list'."
         )
     return glance_image
 
@@ -35,7 +35,7 @@ def check_key_pair(conn: Connection, name: str) -> None:
     :raises hvstack.errors.InputError: the user has no such key pair.
     :raises hvstack.errors.CloudError: Nova refused.
     """
-    with refused(f"key pair '{name}' cannot be looked up"):
+    with refused(f"Cannot find key pair '{name}'"):
         key_pair: Any = conn.compute.find_keypair(name, ignore_missing=True)
     if key_pair is None:
         raise errors.InputError(
@@ -52,7 +52,7 @@ def find_network(conn: Connection, name: str) -> Any:
     :param name: name or ID of the network.
     :raises hvstack.errors.CloudError: Neutron refused.
     """
-    with refused('networks cannot be listed'):
+    with refused('Cannot list the networks'):
         return conn.network.find_network(name, ignore_missing=True)
 
 
@@ -102,7 +102,7 @@ def flavor(conn: Connection, server: str) -> dict[str, Any]:
     :param server: its id.
     :raises hvstack.errors.CloudError: Nova refused.
     """
-    with refused(f'server {server} cannot be inspected'):
+    with refused(f'Cannot inspect server {server}'):
         server_flavor = conn.compute.get_server(server).flavor
     return {
         'name': server_flavor.name,
@@ -134,7 +134,7 @@ def locate_servers(conn: Connection) -> dict[str, ServerLocation]:
 
     :raises hvstack.errors.CloudError: Nova refused.
     """
-    with refused('servers cannot be listed'):
+    with refused('Cannot list the servers'):
         return {
             server.id: ServerLocation(
                 server.host_id or '',

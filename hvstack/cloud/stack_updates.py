@@ -69,7 +69,7 @@ def settled(
     return stacks.wait_until(
         look,
         is_idle,
-        failure=f"stack '{name}' cannot be inspected",
+        failure=f"Cannot inspect stack '{name}'",
         timeout=timeout,
         late=lambda stack: (
             f"stack '{name}' was still {stack.status} after {timeout:.0f} s: "
@@ -132,7 +132,7 @@ def mark_unhealthy(conn: Connection, member: Member, reason: str) -> None:
 
     :raises hvstack.errors.CloudError: Heat refused.
     """
-    with refused(f'member {member.name} cannot be marked unhealthy'):
+    with refused(f'Cannot mark member {member.name} as unhealthy'):
         conn.orchestration.patch(
             member.url,
             json={'mark_unhealthy': True, 'resource_status_reason': reason},
@@ -156,7 +156,7 @@ def update(
         names the resource and why.
     :raises hvstack.errors.DeadlineExceededError: it took too long.
     """
-    with refused(f"Heat did not take the update of stack '{stack.name}'"):
+    with refused(f"Cannot update stack '{stack.name}'"):
         conn.orchestration.patch(
             f'/stacks/{stack.name}/{stack.id}',
             json={'parameters': dict(parameters)},
@@ -171,10 +171,10 @@ def _wait_for_update(conn: Connection, before: Any) -> None:
     stacks.wait_until(
         lambda: conn.orchestration.get_stack(before.id),
         lambda stack: bool(stack.updated_at != before.updated_at),
-        failure='the stack cannot be inspected',
+        failure='Cannot inspect the stack',
         timeout=_BEGIN_SECONDS,
         late=lambda _: (
             f"Heat did not begin the update of stack '{before.name}' in "
-            f"{_BEGIN_SECONDS} s: see 'openstack stack event list'"
+            f"{_BEGIN_SECONDS} s. Check it with 'openstack stack event list'."
         ),
     )

@@ -57,16 +57,16 @@ def create(
     :raises hvstack.errors.CloudError: Heat refused the template.
     """
     user_data.check(parameters)
-    with refused(f"stack '{name}' cannot be looked up"):
+    with refused(f"Cannot find stack '{name}'"):
         if conn.orchestration.find_stack(name, ignore_missing=True):
             raise errors.InputError(
-                f"a stack '{name}' already exists: take another name, or "
-                f"'hvstack cluster delete {name}'"
+                f"Cannot create stack '{name}': it already exists. Use "
+                f"another name, or run 'hvstack cluster delete {name}'."
             )
     # If the answer with the ID is lost, the tag shows whose stack it is.
     tag = f'hvstack-{uuid.uuid4()}'
     entry = journal.note(KIND, {'name': name, 'tag': tag}, scope(conn))
-    with _limits(f"Heat did not take the stack '{name}'"):
+    with _limits(f"Cannot create stack '{name}'"):
         content = conn.orchestration.read_env_and_templates(
             template_file=str(template),
             environment_files=[
@@ -102,9 +102,9 @@ def wait(
 
     def is_complete(stack: Any) -> bool:
         if stack.status.endswith('_FAILED'):
+            cause = f'{reason(conn, stack)}{last_words(conn, stack)}'
             raise errors.CloudError(
-                f"stack '{stack.name}' failed: {reason(conn, stack)}"
-                f'{last_words(conn, stack)}'
+                f"Stack '{stack.name}' failed: {cause.removesuffix('.')}."
             )
         if stack.status in _DONE:
             return True
@@ -121,11 +121,12 @@ def wait(
     stack = wait_until(
         look,
         is_complete,
-        failure='the stack cannot be inspected',
+        failure='Cannot inspect the stack',
         timeout=timeout,
         late=lambda stack: (
-            f"stack '{stack.name}' was not complete after {timeout:.0f} s: "
-            f'{_unfinished(conn, stack)}'
+            f"Stack '{stack.name}' was not complete after {timeout:.0f} s: "
+            f'{_unfinished(conn, stack)}. Check it with '
+            f"'openstack stack resource list {stack.name}'."
         ),
         silence=_SILENCE,
     )
@@ -194,7 +195,7 @@ def outputs(conn: Connection, name: str) -> dict[str, Any]:
     :raises hvstack.errors.CloudError: Heat does not have the stack, or it is
         not complete.
     """
-    with refused(f"stack '{name}' cannot be inspected"):
+    with refused(f"Cannot inspect stack '{name}'"):
         listed_stack = conn.orchestration.find_stack(name, ignore_missing=True)
         stack = (
             conn.orchestration.get_stack(listed_stack.id)
@@ -202,9 +203,10 @@ def outputs(conn: Connection, name: str) -> dict[str, Any]:
             else None
         )
     if stack is None or stack.status not in _CREATED:
-        state = stack.status if stack else 'not there'
+        state = f'has status {stack.status}' if stack else 'does not exist'
         raise errors.CloudError(
-            f"stack '{name}' is {state}: see 'openstack stack list'"
+            f"Cannot use stack '{name}', which {state}. Check it with "
+            "'openstack stack list'."
         )
     return _outputs(stack)
 
@@ -216,7 +218,8 @@ def _limits(failure: str) -> Iterator[None]:
         with refused(failure):
             yield
     except errors.CloudError as exc:
-        raise errors.CloudError(with_remedy(str(exc))) from exc
+        message = with_remedy(str(exc).removesuffix('.'))
+        raise errors.CloudError(f'{message}.') from exc
 
 
 def _outputs(stack: Any) -> dict[str, Any]:
@@ -270,12 +273,13 @@ def with_remedy(cause: str) -> str:
     """
     if 'resources per stack' in cause:
         return (
-            f'{cause}; each worker takes six resources and more: have '
-            'max_resources_per_stack of heat.conf raised, or set to -1'
+            f'{cause}. Each worker has at least six resources. Have an '
+            'administrator increase max_resources_per_stack in heat.conf, or '
+            'set it to -1'
         )
     if _HOST_KEY_TIMEOUT.search(cause):
         return (
-            f'{cause}; a node did not send its ssh host key: check that nodes '
+            f'{cause}. A node did not send its ssh host key. Check that nodes '
             "boot and reach Heat's CFN API, or set [cloud] host_key_source in "
             "hvstack.conf to 'console' (Heat parameter host_keys: false)"
         )
@@ -397,7 +401,7 @@ def wait_until_deleted(
     :raises hvstack.errors.CloudError: Heat failed twice.
     :raises hvstack.errors.DeadlineExceededError: it took too long.
     """
-    failure = f"stack '{name}' cannot be deleted"
+    failure = f"Cannot delete stack '{name}'"
     tries = 0
 
     def is_deleted(status: str | None) -> bool:
@@ -406,7 +410,9 @@ def wait_until_deleted(
             return True
         if status not in _DELETING:
             if tries == 2:
-                raise errors.CloudError(f'{failure}: {get_reason()}')
+                raise errors.CloudError(
+                    f'{failure}: {get_reason().removesuffix(".")}.'
+                )
             tries += 1
             with refused(failure):
                 ask()
@@ -419,8 +425,8 @@ def wait_until_deleted(
         failure=failure,
         timeout=timeout,
         late=lambda _: (
-            f"stack '{name}' was not deleted after {timeout:.0f} s: look at "
-            f"'openstack stack resource list {name}'"
+            f"Stack '{name}' was not deleted after {timeout:.0f} s. Check it "
+            f"with 'openstack stack resource list {name}'."
         ),
     )
 
@@ -473,7 +479,7 @@ def _tagged(conn: Connection, name: str, tag: str | None) -> str | None:
     :raises hvstack.errors.CloudError: an older release wrote the entry, and
         the stack may be that of another user.
     """
-    with refused(f"stack '{name}' cannot be looked up"):
+    with refused(f"Cannot find stack '{name}'"):
         for stack in conn.orchestration.stacks(name=name):
             has_tag = tag is None or tag in (stack.tags or ())
             if has_tag and _own(conn, stack):

@@ -61,14 +61,14 @@ def undo(
                 with progress.stage(name) if progress else nullcontext():
                     _undo(entry, conn, progress)
             except errors.HVStackError as exc:
-                failed.append(f'{name}: {exc}')
+                failed.append(f'{name}: {str(exc).removesuffix(".")}.')
                 continue
             journal.forget(entry)
             lines.append(name)
     if failed:
         raise errors.CloudError(
-            f'not restored ({"; ".join(failed)}): the next hvstack command '
-            'tries again'
+            f'Cannot undo changes: {" ".join(failed)} The next hvstack '
+            'command tries again.'
         )
     return lines
 
@@ -154,4 +154,6 @@ def undo_failed(
     try:
         undo_own(conns, progress)
     except errors.CloudError as exc:
-        raise errors.CloudError(f'{failure}; {exc}') from failure
+        raise errors.CloudError(
+            f'{str(failure).removesuffix(".")}. {exc}'
+        ) from failure

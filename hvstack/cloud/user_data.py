@@ -45,6 +45,6 @@ def check(parameters: Mapping[str, Any]) -> None:
     size = compute_size(parameters)
     if size > MAX_SIZE:
         raise errors.InputError(
-            f"a controller's user data would have {size} bytes, and Nova "
-            f'takes {MAX_SIZE}: shorten the site files'
+            f'Cannot create a controller: its user data has {size} bytes, and '
+            f'Nova accepts {MAX_SIZE} bytes. Shorten the site files.'
         )

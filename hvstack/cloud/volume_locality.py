@@ -22,7 +22,7 @@ _ATTACHMENTS_API = '3.27'
 _REMEDY = (
     'Enable InstanceLocalityFilter for cinder-scheduler, give it an account '
     'in [nova] of cinder.conf, and name backend hosts as Nova names its '
-    "hosts ('hvstack host nova-conf --disk-pinning')."
+    "hosts ('hvstack host nova-conf --disk-pinning')"
 )
 
 
@@ -33,7 +33,7 @@ def count_backends(conn: Connection) -> dict[str, int]:
     :raises hvstack.errors.CloudError: Cinder refused.
     """
     counts: dict[str, int] = defaultdict(int)
-    with refused("Cinder's services cannot be listed"):
+    with refused('Cannot list the services of Cinder'):
         for service in conn.block_storage.services(binary='cinder-volume'):
             # HOST@BACKEND
             host = (service.host or '').partition('@')[0]
@@ -101,7 +101,7 @@ def check_volumes(
     :raises hvstack.errors.CloudError: a volume is on another host or does
         not exist, or a service refused.
     """
-    with refused('the hosts of volumes and servers cannot be listed'):
+    with refused('Cannot list the hosts of volumes and servers'):
         server_hosts = {
             server.id: server.compute_host
             for server in conn.compute.servers(all_projects=True)
@@ -128,9 +128,9 @@ def check_volumes(
             if volume_host != server_host:
                 raise errors.CloudError(
                     f'Cannot use the cluster (server {name}): its volume '
-                    f'{volume_id} is on host {volume_host}, but the server '
-                    f'is on host {server_host}, so the disk is not local. '
-                    f'{_REMEDY}'
+                    f'{volume_id} is on host {volume_host}, but the server is '
+                    f'on host {server_host}, so the disk is not local. '
+                    f'{_REMEDY}.'
                 )
     return True
 
@@ -141,7 +141,7 @@ def find_protocol(conn: Connection, server_id: str) -> str | None:
     :param conn: connection of an administrator.
     """
     try:
-        with refused("Cinder's attachments cannot be listed"):
+        with refused('Cannot list the attachments of Cinder'):
             content: dict[str, Any] = conn.block_storage.get(
                 '/attachments/detail',
                 params={'all_tenants': '1', 'instance_id': server_id},

@@ -72,10 +72,11 @@ def check(conn: Connection, requested: Volumes) -> VolumeType:
     ):
         if value is not None and properties.get(key) != str(value):
             raise errors.InputError(
-                f"volume type '{requested.type}': its property {key} is "
-                f'{properties.get(key, "not set")}, not {value}: lay Ceph out '
-                "so (operator guide, 'Ceph'), then openstack volume type set "
-                f'--property {key}={value} {requested.type}'
+                f"Cannot use volume type '{requested.type}': its property "
+                f'{key} is {properties.get(key, "not set")} instead of '
+                f'{value}. Configure Ceph accordingly (operator guide, '
+                "'Ceph'), then run 'openstack volume type set --property "
+                f"{key}={value} {requested.type}'."
             )
     return VolumeType(
         requested.type, volume_type.description or '', dict(properties)
@@ -96,14 +97,14 @@ def refuse_unknown(conn: Connection, names: Iterable[str]) -> None:
 def _types(conn: Connection, names: Sequence[str]) -> dict[str, Any]:
     """Return Cinder's volume types by name, these among them."""
     try:
-        with refused("Cinder's volume types cannot be listed"):
+        with refused('Cannot list the volume types of Cinder'):
             types_by_name = {
                 volume_type.name: volume_type
                 for volume_type in conn.block_storage.types()
             }
     except errors.CloudError as exc:
         raise errors.InputError(
-            f'{exc}: a cloud without Cinder has no storage ceph'
+            f'{exc} Use storage local if the cloud has no Cinder.'
         ) from exc
     missing = [name for name in names if name not in types_by_name]
     if missing:
@@ -125,10 +126,10 @@ def backends(
 
     :param conn: an administrator's.
     :returns: ``type``, ``backend``, ``protocol`` and number of ``volumes`` of
-        each kind; a protocol that Cinder does not tell is ``unknown``.
+        each kind; a protocol that Cinder does not report is ``unknown``.
     :raises hvstack.errors.CloudError: Cinder refused.
     """
-    with refused("Cinder's volumes and backends cannot be listed"):
+    with refused('Cannot list the volumes and backends of Cinder'):
         protocols = {
             pool.name: (pool.capabilities or {}).get('storage_protocol')
             for pool in conn.block_storage.backend_pools()

@@ -46,8 +46,8 @@ _CONTROL = re.compile(
     '[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]'
 )
 #: A library's words about a cloud that is away stand behind ours.
-_CLOUD = re.compile('cloud does not answer: |Cannot connect to the cloud')
-_NO_CLOUD = re.compile('no cloud to connect')
+_CLOUD = re.compile('Cannot connect to the cloud')
+_NO_CLOUD = re.compile('Cannot connect to a cloud')
 
 
 @dataclass

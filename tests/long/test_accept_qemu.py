@@ -118,7 +118,7 @@ class AsPromisedTest(QemuTest):
             (reason,) = (
                 reason for name, reason in unchecked.items() if test in name
             )
-            self.assertIn('kinds of hypervisor', reason)
+            self.assertIn('types of hypervisors', reason)
         for test in unchecked:
             self.assertNotRegex(test, f'({SHOWN})Test')
 

@@ -84,7 +84,7 @@ class RatiosTest(testtools.TestCase):
             allocation_ratios.set_ratios,
             *(self.conn, self.hosts, requested),
         )
-        self.assertIn('take a host with shared CPUs', str(error))
+        self.assertIn('Use a host with shared CPUs', str(error))
         allocation_ratios.set_ratios(
             self.conn, self.hosts, requested, shared=False
         )
@@ -154,7 +154,7 @@ class RatiosTest(testtools.TestCase):
             self.hosts,
             {'VCPU': 2.0, 'MEMORY_MB': 1.0},
         )
-        self.assertIn('someone has set it since', str(error))
+        self.assertIn('because a user changed it', str(error))
         self.assertIn('initial_cpu_allocation_ratio', str(error))
         self.assertNotIn('\n', str(error))
 

@@ -102,6 +102,6 @@ class ConnectTest(testtools.TestCase):
         cause = keystoneauth1.exceptions.SSLError('verify failed')
         with (
             testtools.ExpectedException(errors.CloudError, '.*cacert'),
-            connection.refused('images cannot be listed'),
+            connection.refused('Cannot list the images'),
         ):
             raise openstack.exceptions.SDKException('x') from cause

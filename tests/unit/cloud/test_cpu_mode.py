@@ -87,7 +87,9 @@ class HostModeTest(testtools.TestCase):
     def test_hosts_with_servers_are_left_alone(self) -> None:
         self.servers('h1')
         error = self.assertRaises(errors.BusyError, self.switch, 'dedicated')
-        self.assertIn('h1 has servers (such as guest-on-h1)', str(error))
+        self.assertIn(
+            'h1: the host has servers such as guest-on-h1', str(error)
+        )
         self.assertEqual([], journal.entries())
         self.servers('elsewhere')
         self.assertTrue(self.switch('dedicated'))

@@ -55,7 +55,7 @@ class KeysTest(testtools.TestCase):
         error = self.assertRaises(
             errors.MissingPrerequisiteError, keypairs.create, self.conn, 'mine'
         )
-        self.assertIn('install openssh-client', str(error))
+        self.assertIn('openssh-client', str(error))
         self.assertEqual([], journal.own())
 
     def test_name_was_used_by_another_process(self) -> None:

@@ -60,13 +60,12 @@ class QuotaTest(testtools.TestCase):
 
     def test_all_in_one_line(self) -> None:
         message = self.refused(Need(instances=32, server_group_members=30))
-        self.assertEqual(
-            'quota too small: instances 32 needed, 8 left of 10, server '
-            'group members 30 needed, 10 left of 10; have an administrator '
-            "run 'openstack quota set --instances 34 --server-group-members "
-            "30 p1', or take a smaller cluster",
-            message,
-        )
+        for part in (
+            'instances 32 needed, 8 left of 10, server group members 30',
+            'openstack quota set --instances 34 --server-group-members 30 p1',
+        ):
+            self.assertIn(part, message)
+        self.assertNotIn('\n', message)
 
     def test_memory(self) -> None:
         self.cloud.http.get(
@@ -105,7 +104,7 @@ class NoCinderTest(testtools.TestCase):
             conn,
             Need(volumes=2),
         )
-        self.assertIn('no block storage for 2 volumes', str(error))
+        self.assertIn('2 volumes: the cloud has no block storage', str(error))
 
 
 def limits(absolute: dict[str, int]) -> dict[str, Any]:

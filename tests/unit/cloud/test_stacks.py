@@ -83,7 +83,7 @@ class StacksTest(testtools.TestCase):
         error = self.assertRaises(
             errors.CloudError, stacks.wait, self.conn, 's1', timeout=5
         )
-        self.assertIn('cannot be inspected', str(error))
+        self.assertIn('Cannot inspect', str(error))
 
     def test_a_stack_that_is_gone(self) -> None:
         get_mock = self.http.get(f'{URL}/s1', status_code=404)
@@ -126,7 +126,7 @@ class StacksTest(testtools.TestCase):
             errors.CloudError, stacks.wait, self.conn, 's1', timeout=5
         )
         self.assertEqual(
-            "stack 'hv-x' failed: server (OS::Nova::Server): No valid host "
+            "Stack 'hv-x' failed: server (OS::Nova::Server): No valid host "
             'was found.',
             str(error),
         )
@@ -160,7 +160,7 @@ class StacksTest(testtools.TestCase):
         self.assertTrue(
             str(error).endswith(
                 '(OS::Nova::Server): x; console of server: Linux | Kernel '
-                'panic'
+                'panic.'
             ),
             str(error),
         )
@@ -171,7 +171,7 @@ class StacksTest(testtools.TestCase):
         error = self.assertRaises(
             errors.CloudError, stacks.wait, self.conn, 's1', timeout=5
         )
-        self.assertTrue(str(error).endswith('(OS::Nova::Server): x'))
+        self.assertTrue(str(error).endswith('(OS::Nova::Server): x.'))
 
     def test_heats_limit_is_explained(self) -> None:
         self.http.get(f'{URL}/s1', json=stack('CREATE_FAILED'))
@@ -191,7 +191,7 @@ class StacksTest(testtools.TestCase):
         error = self.assertRaises(
             errors.CloudError, stacks.wait, self.conn, 's1', timeout=5
         )
-        self.assertIn('max_resources_per_stack of heat.conf', str(error))
+        self.assertIn('max_resources_per_stack in heat.conf', str(error))
 
     def test_a_node_that_sends_no_host_key(self) -> None:
         self.http.get(f'{URL}/s1', json=stack('CREATE_FAILED'))
@@ -230,7 +230,7 @@ class StacksTest(testtools.TestCase):
         error = self.assertRaises(
             errors.CloudError, stacks.create, self.conn, 'hv-x', template, {}
         )
-        self.assertIn('max_resources_per_stack of heat.conf', str(error))
+        self.assertIn('max_resources_per_stack in heat.conf', str(error))
 
     def test_environments_are_given(self) -> None:
         self.http.get(f'{URL}/hv-x', status_code=404)
@@ -293,10 +293,7 @@ class StacksTest(testtools.TestCase):
             's1',
             timeout=-1,
         )
-        self.assertTrue(
-            str(error).endswith('left: r0, r1, r2, r3, r4, r5 and 630 more'),
-            str(error),
-        )
+        self.assertIn('left: r0, r1, r2, r3, r4, r5 and 630 more.', str(error))
 
     def mock_stack_list(self, *statuses: str) -> None:
         """Have Heat list a stack with these states, then none."""
