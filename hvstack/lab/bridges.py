@@ -54,8 +54,9 @@ def ensure(untested: bool = False) -> None:
             for entry in link.get('addr_info', []):
                 if other != name and entry['local'].startswith(network):
                     raise errors.BusyError(
-                        f'the lab needs {network}0/24, but interface '
-                        f"'{other}' has {entry['local']}: take that away first"
+                        'Cannot create the network of the lab: it needs '
+                        f"{network}0/24, but interface '{other}' has "
+                        f'{entry["local"]}. Remove this address first.'
                     )
     _filter(untested)
     for name, address in constants.BRIDGES.items():

@@ -87,8 +87,8 @@ def leave() -> None:
         attached = database.sql(_ATTACHED).split()
         if attached:
             raise errors.BusyError(
-                f'servers have volumes attached ({", ".join(attached)}): '
-                'delete these servers before Ceph is taken away'
+                'Cannot remove Ceph from the lab: servers have attached '
+                f'volumes ({", ".join(attached)}). Delete these servers first.'
             )
     names = [
         service.name for service in (*services.cinder(), *services.ceph())

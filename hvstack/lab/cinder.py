@@ -24,7 +24,8 @@ def link_bindings() -> None:
         binding = next(_BINDINGS.glob(f'{name}.cpython-*.so'), None)
         if binding is None:
             raise errors.MissingPrerequisiteError(
-                f"{_BINDINGS} has no '{name}': install python3-{name}"
+                f"Cannot use Ceph: {_BINDINGS} has no '{name}'. Install "
+                f'python3-{name}.'
             )
         link = site / binding.name
         if not link.exists():

@@ -305,7 +305,7 @@ def stays(*, keep_cache: bool = False) -> list[str]:
     users = [name for name in PACKAGE_USERS if name in existing_users]
     lines = [
         f'packages that stay: {" ".join(installed) or "none"}',
-        f'users of theirs that stay: {" ".join(users) or "none"}',
+        f'users of the packages that stay: {" ".join(users) or "none"}',
     ]
     older = clouds_yaml.in_users_file()
     if older is not None:

@@ -30,8 +30,8 @@ def exclusive() -> Iterator[None]:
         stream = paths.open_lock(_LOCK, 0o600)
     except PermissionError as exc:
         raise errors.MissingPrerequisiteError(
-            f'{_LOCK} cannot be written: the lab needs root, run the command '
-            "with sudo, or use a cloud of your own with '--os-cloud NAME'"
+            f'Cannot write {_LOCK}: the lab needs root. Run the command with '
+            "sudo, or use your cloud with '--os-cloud NAME'."
         ) from exc
     with stream:
         try:
@@ -40,8 +40,8 @@ def exclusive() -> Iterator[None]:
             stream.seek(0)
             holder = stream.read(20).strip() or 'unknown'
             raise errors.BusyError(
-                f"another command changes this machine's lab (pid {holder}): "
-                'wait for it, or end it'
+                f'Cannot change the lab: another command (pid {holder}) '
+                'changes it. Wait until the command ends, or end it.'
             ) from None
         stream.truncate(0)
         stream.write(f'{os.getpid()}\n')

@@ -164,7 +164,9 @@ def install(names: Iterable[str]) -> list[str]:
             processutils.retried(fetch)
     except (errors.CommandError, errors.DeadlineExceededError) as exc:
         raise errors.MissingPrerequisiteError(
-            f'cannot install {", ".join(missing_names)}: {exc}'
+            f'Cannot install {", ".join(missing_names)}: '
+            f'{str(exc).removesuffix(".")}. Check the package sources, then '
+            'run the command again.'
         ) from exc
     disable_units(enabled_units() - before)
     return missing_names

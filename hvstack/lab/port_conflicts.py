@@ -99,12 +99,12 @@ def check(*, ceph: bool = False) -> None:
         listeners(), process_cgroup.members(), needed(ceph=ceph)
     )
     if foreign_listeners:
+        ports = '; '.join(
+            f'port {listener.port} for {service} is used by '
+            f"'{listener.name}' "
+            f'(pid {listener.pid or "unknown"}, {listener.address})'
+            for service, listener in foreign_listeners
+        )
         raise errors.BusyError(
-            '; '.join(
-                f'port {listener.port} for {service} is taken by '
-                f"'{listener.name}' "
-                f'(pid {listener.pid or "unknown"}, {listener.address})'
-                for service, listener in foreign_listeners
-            )
-            + ': stop it first'
+            f'Cannot start the lab: {ports}. Stop these programs first.'
         )

@@ -55,8 +55,9 @@ def join(pid: int) -> None:
         except OSError:
             continue
     raise errors.MissingPrerequisiteError(
-        'no cgroup hierarchy can be written (cgroup2 or freezer): the lab '
-        'needs a machine, or a privileged container, of its own'
+        'Cannot track the processes of the lab: no cgroup hierarchy is '
+        'writable (cgroup2 or freezer). Use a dedicated machine or a '
+        'privileged container.'
     )
 
 

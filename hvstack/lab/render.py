@@ -44,7 +44,8 @@ def render(template: str, context: dict[str, Any] | None = None) -> str:
         return _environment(share.LAB).get_template(template).render(names)
     except jinja2.TemplateError as exc:
         raise errors.InputError(
-            f'template {share.LAB / template}: {exc}'
+            f'Cannot render template {share.LAB / template}: '
+            f'{str(exc).removesuffix(".")}. Correct the template.'
         ) from exc
 
 

@@ -12,7 +12,7 @@ from hvstack.lab.settings import LabSettings
 
 #: Free disk space that a lab and its guests need, in GiB.
 DISK_GIB = 15
-_HINT = "or use a cloud of your own with '--os-cloud NAME'"
+_HINT = "or use your cloud with '--os-cloud NAME'"
 
 
 def check(lab_settings: LabSettings) -> None:
@@ -23,13 +23,14 @@ def check(lab_settings: LabSettings) -> None:
     """
     if os.geteuid() != 0:
         raise errors.MissingPrerequisiteError(
-            f'the lab needs root: run the command with sudo, {_HINT}'
+            'Cannot start the lab: it needs root. Run the command with sudo, '
+            f'{_HINT}.'
         )
     release = packages.release()
     if release is None:
         raise errors.MissingPrerequisiteError(
-            f'the lab needs {packages.tested_releases()}: take such a '
-            f'machine, {_HINT}'
+            f'Cannot start the lab: it needs {packages.tested_releases()}. '
+            f'Use such a machine, {_HINT}.'
         )
     if not release.is_tried and not lab_settings.untested:
         raise errors.MissingPrerequisiteError(
@@ -79,9 +80,9 @@ def check_disk() -> None:
         free = free_gib(directory)
         if free < DISK_GIB:
             raise errors.MissingPrerequisiteError(
-                f'{directory} has {free:.1f} GiB of free disk space and the '
-                f'lab needs {DISK_GIB}: free some, or mount a larger disk '
-                'there'
+                f'Cannot start the lab: {directory} has {free:.1f} GiB of '
+                f'free disk space, and the lab needs {DISK_GIB} GiB. Free '
+                'disk space, or mount a larger disk there.'
             )
 
 

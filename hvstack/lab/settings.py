@@ -62,19 +62,23 @@ class LabSettings:
     def __post_init__(self) -> None:
         if not 1 <= self.hosts <= 40:
             raise errors.InputError(
-                f'--hosts is {self.hosts}: give a number from 1 to 40'
+                f'Cannot use --hosts {self.hosts}: the lab supports 1 to 40 '
+                'hosts. Use a number from 1 to 40.'
             )
         if not 0 <= self.fake_hosts <= 200:
             raise errors.InputError(
-                f'--fake-hosts is {self.fake_hosts}: give 0 to 200'
+                f'Cannot use --fake-hosts {self.fake_hosts}: the lab supports '
+                'up to 200 fake hosts. Use a number from 0 to 200.'
             )
         if not 0 <= self.racks <= self.hosts:
             raise errors.InputError(
-                f'--racks is {self.racks}: give 0 to the number of hosts'
+                f'Cannot use --racks {self.racks}: the lab has {self.hosts} '
+                f'hosts. Use a number from 0 to {self.hosts}.'
             )
         if not 1 <= self.ceph_copies <= OSDS:
             raise errors.InputError(
-                f'--ceph-copies is {self.ceph_copies}: give 1 to {OSDS}'
+                f'Cannot use --ceph-copies {self.ceph_copies}: the lab has '
+                f'{OSDS} OSDs. Use a number from 1 to {OSDS}.'
             )
         names = {f'hv-host{n}' for n in range(1, self.hosts + 1)}
         for name, backend in [
@@ -83,13 +87,14 @@ class LabSettings:
         ]:
             if backend not in BACKENDS:
                 raise errors.InputError(
-                    f"{name}: unknown compute backend '{backend}', "
-                    f'choose one of {", ".join(BACKENDS)}'
+                    f"Cannot use compute backend '{backend}' for {name}: "
+                    'hvstack does not know it. Use one of '
+                    f'{", ".join(BACKENDS)}.'
                 )
         for name in sorted(set(self.host_compute) - names):
             raise errors.InputError(
-                f"--host-compute names '{name}', but the hosts are "
-                f'hv-host1 to hv-host{self.hosts}'
+                f"Cannot use --host-compute for '{name}': the lab has no such "
+                f'host. Use hv-host1 to hv-host{self.hosts}.'
             )
 
     def change(self, **changes: Any) -> 'LabSettings':

@@ -88,7 +88,8 @@ def _call(name: str, *args: Any, fine: Iterable[int] = ()) -> Any:
         ) from exc
     except PermissionError as exc:
         raise errors.MissingPrerequisiteError(
-            f"{SOCKET} is root's: run the command with sudo"
+            f'Cannot connect to {SOCKET}: only root can use it. Run the '
+            'command with sudo.'
         ) from exc
     except (OSError, client.Error) as exc:
         raise errors.CommandError(

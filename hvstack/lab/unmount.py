@@ -55,6 +55,6 @@ def release(directory: Path) -> None:
     remaining = mounts(directory, mounted.read_text(encoding='utf-8'))
     if remaining:
         raise errors.BusyError(
-            f'{remaining[0]} cannot be unmounted: end what uses it, then run '
-            'the command again'
+            f'Cannot unmount {remaining[0]}: a process uses it. End the '
+            'process, then run the command again.'
         )

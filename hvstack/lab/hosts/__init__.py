@@ -44,15 +44,15 @@ def planned(
     for name in lab_settings.options.get('dedicated', {}):
         if backends.get(name, 'lxc') == 'lxc':
             raise errors.InputError(
-                f'--dedicated {name}: only a kvm or qemu host gives out '
-                f'dedicated CPUs: take --host-compute {name}=qemu, or '
-                f'--dedicated {name}= for none'
+                f'Cannot use --dedicated {name}: only a kvm or qemu host '
+                f'provides dedicated CPUs. Use --host-compute {name}=qemu, or '
+                f'--dedicated {name}= for no dedicated CPUs.'
             )
     if lab_settings.ceph and all(size.backend == 'lxc' for size in hosts):
         raise errors.InputError(
-            '--with ceph: all hosts are lxc, and containers cannot attach '
-            'volumes of Ceph: take --compute qemu, or --host-compute '
-            f'{hosts[-1].name}=qemu'
+            'Cannot use --with ceph: all hosts are lxc, and containers cannot '
+            'attach volumes of Ceph. Use --compute qemu, or --host-compute '
+            f'{hosts[-1].name}=qemu.'
         )
     return hosts
 
@@ -123,8 +123,8 @@ def _drop_others(cloud: Any, hosts: list[HostSize]) -> None:
     if busy:
         named = '; '.join(f'{k}: {", ".join(v)}' for k, v in busy.items())
         raise errors.BusyError(
-            f'hosts that are no longer wanted have servers ({named}): delete '
-            'these first'
+            f'Cannot remove hosts from the lab: they have servers ({named}). '
+            'Delete these servers first.'
         )
     for name in sorted(extra):
         host.forget(name)
@@ -145,8 +145,9 @@ def _ensure(
         busy = nova.servers(cloud, [size.name])
         if busy:
             raise errors.BusyError(
-                f'{size.name} has servers ({", ".join(busy[size.name])}): '
-                'delete these before its backend or size is changed'
+                f'Cannot change the backend or the size of {size.name}: it '
+                f'has servers ({", ".join(busy[size.name])}). Delete these '
+                'servers first.'
             )
         host.shut_down(size.name)
         running = False
@@ -212,8 +213,8 @@ def _wait(cloud: Any, names: list[str], since: Mapping[str, float]) -> None:
     )
     for name in stopped_hosts():
         raise errors.HVStackError(
-            f'Cannot start {name}: its first process ended. '
-            + host.log_tail(name)
+            f'Cannot start {name}: its first process ended: '
+            f'{host.log_tail(name)}. Check the log.'
         )
 
 

@@ -27,8 +27,8 @@ def resolve(compute: str, *, probing: bool = True) -> str:
         return 'kvm'
     if compute == 'kvm':
         raise errors.MissingPrerequisiteError(
-            'no kernel boots under /dev/kvm on this machine: take --compute '
-            'lxc for speed, or qemu for function'
+            'Cannot use --compute kvm: no kernel boots under /dev/kvm on this '
+            'machine. Use --compute lxc for speed, or qemu for all functions.'
         )
     return 'lxc'
 

@@ -36,8 +36,8 @@ def prepare(name: str, image: Path | None = None) -> None:
     running = host.guests(name)
     if running:
         raise errors.BusyError(
-            f'{name} has guests ({", ".join(running)}): delete their servers '
-            'before bare metal is measured'
+            f'Cannot measure bare metal on {name}: it has guests '
+            f'({", ".join(running)}). Delete their servers first.'
         )
     if image is None:
         built = images.find('hadoop')

@@ -72,8 +72,8 @@ def check() -> None:
         if missing:
             raise errors.MissingPrerequisiteError(
                 f'Cannot cap lab hosts ({ROOT}): the cgroup controllers '
-                f'{", ".join(missing)} are not mounted. Mount them with: '
-                f'mount -t cgroup -o NAME cgroup {ROOT}/NAME'
+                f'{", ".join(missing)} are not mounted. Mount each with '
+                f"'mount -t cgroup -o NAME cgroup {ROOT}/NAME'."
             )
         return
     existing = (
@@ -108,9 +108,9 @@ def check() -> None:
         raise errors.MissingPrerequisiteError(
             f'Cannot cap lab hosts ({ROOT}/cgroup.subtree_control): the '
             'cgroup of this container has processes, so that it cannot have '
-            'children with controllers. Move the processes to a child: '
-            f'mkdir {ROOT}/init; for p in $(cat {ROOT}/cgroup.procs); do '
-            f'echo $p >{ROOT}/init/cgroup.procs; done'
+            'children with controllers. Move the processes to a child with '
+            f"'mkdir {ROOT}/init; for p in $(cat {ROOT}/cgroup.procs); do "
+            f"echo $p >{ROOT}/init/cgroup.procs; done'."
         )
 
 

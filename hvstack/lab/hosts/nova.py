@@ -136,8 +136,9 @@ def set_traits(cloud: Any, hosts: Iterable[HostSize]) -> None:
                 break
         else:
             raise errors.CloudError(
-                f'Placement does not take trait {host.trait} of {host.name}: '
-                f'{answer.text[:200]}'
+                f'Cannot set trait {host.trait} of {host.name}: Placement '
+                f'answered {answer.text[:200]}. Check the Placement service '
+                'of the lab.'
             )
 
 

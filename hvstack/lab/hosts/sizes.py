@@ -242,13 +242,13 @@ def rest_of(dedicated: str, cpus: int) -> str:
             )
         except ValueError:
             raise errors.InputError(
-                f"--dedicated: '{dedicated}' is not a set of CPUs: give one "
-                "such as '1' or '2-3,6'"
+                f"Cannot use --dedicated '{dedicated}': it is not a list of "
+                "CPUs. Use one such as '1' or '2-3,6'."
             ) from None
     if not dedicated_cpus <= set(range(cpus)):
         raise errors.InputError(
-            f"--dedicated: '{dedicated}' of {cpus} CPUs: name none above "
-            f'{cpus - 1}'
+            f"Cannot use --dedicated '{dedicated}': the host has {cpus} CPUs. "
+            f'Use CPUs from 0 to {cpus - 1}.'
         )
     return ','.join(
         str(cpu) for cpu in sorted(set(range(cpus)) - dedicated_cpus)
@@ -261,7 +261,8 @@ def _changed(size: HostSize, options: dict[str, Any]) -> HostSize:
         return dataclasses.replace(size, **changes)
     except TypeError as exc:
         raise errors.InputError(
-            f"host_sizes of {size.name}: {exc}; take fields such as 'cpu_cap'"
+            f"Cannot use 'host_sizes' of {size.name}: {exc}. Use fields such "
+            "as 'cpu_cap'."
         ) from exc
 
 

@@ -67,14 +67,16 @@ def build(
         _choose(tarball, maven)
     elif tarball:
         raise errors.InputError(
-            f"--hadoop-tarball: the image '{name}' holds no Hadoop"
+            f"Cannot use --hadoop-tarball: image '{name}' does not contain "
+            'Hadoop. Omit the option.'
         )
     ready = store.find(name)
     if ready and not force and set(outputs) <= set(ready.outputs):
         return ready
     if os.geteuid() != 0:
         raise errors.MissingPrerequisiteError(
-            'building guest images needs root: run it with sudo'
+            f"Cannot build image '{name}': this needs root. Run the command "
+            'with sudo.'
         )
     report = (progress or Progress()).say
     with store.building() as work_dir:
@@ -105,16 +107,16 @@ def check_room(name: str) -> None:
     free = shutil.disk_usage(store.root()).free // disk_images.MIB
     if free < ROOM_MIB[name]:
         raise errors.MissingPrerequisiteError(
-            f'{store.root()}: {free} MiB are free, building the image '
-            f"'{name}' takes {ROOM_MIB[name]}: make room there"
+            f"Cannot build image '{name}' ({store.root()}): {free} MiB are "
+            f'free, and it needs {ROOM_MIB[name]} MiB. Free disk space there.'
         )
 
 
 def _choose(tarball: Path | None, maven: bool) -> None:
     if tarball and maven:
         raise errors.InputError(
-            'give --hadoop-tarball or --maven, not both: each names where '
-            'Hadoop comes from'
+            'Cannot use both --hadoop-tarball and --maven: each names the '
+            'source of Hadoop. Use one of the options.'
         )
     if tarball:
         path = tarball.resolve()

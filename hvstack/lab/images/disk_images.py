@@ -96,8 +96,9 @@ def write_boot(disk: Path, first: bytes, core: bytes, *, sectors: int) -> None:
     """
     if len(core) > (FIRST_SECTOR - 1) * SECTOR:
         raise errors.HVStackError(
-            f'GRUB takes {len(core)} bytes, more than lie before the first '
-            'partition: use fewer modules'
+            f'Cannot write GRUB to the image: it needs {len(core)} bytes, '
+            'more than the space before the first partition. Use fewer '
+            'modules.'
         )
     entry = struct.pack(
         '<B3sB3sII',

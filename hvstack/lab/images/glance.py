@@ -61,8 +61,9 @@ def upload(
     """
     if output not in image.outputs or output == 'rootfs':
         raise errors.InputError(
-            f"the image '{image.name}' has no output '{output}': run "
-            f"'hvstack image build {image.name} --output {output}'"
+            f"Cannot upload image '{image.name}': it has no output "
+            f"'{output}'. Run 'hvstack image build {image.name} --output "
+            f"{output}'."
         )
     name = title or f'hvstack-{image.name}'
     try:
@@ -78,7 +79,9 @@ def upload(
         openstack.exceptions.SDKException,
     ) as exc:
         raise errors.CloudError(
-            f"Glance did not take the image '{name}': {exc}"
+            f"Cannot upload image '{name}': "
+            f'{" ".join(str(exc).split()).removesuffix(".")}. Check the '
+            'Glance service.'
         ) from exc
 
 

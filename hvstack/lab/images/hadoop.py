@@ -98,8 +98,8 @@ def sha256(tarball: Path) -> str:
             return hashlib.file_digest(stream, 'sha256').hexdigest()
     except OSError as exc:
         raise errors.InputError(
-            f'--hadoop-tarball {tarball}: {exc.strerror}; give a Hadoop '
-            'release, such as hadoop-3.5.0.tar.gz'
+            f'Cannot read --hadoop-tarball {tarball}: {exc.strerror}. Use a '
+            'release of Hadoop, such as hadoop-3.5.0.tar.gz.'
         ) from exc
 
 
@@ -124,7 +124,9 @@ def install_release(tarball: Path, home: Path) -> None:
                     shutil.copyfileobj(stream, out)
     except (tarfile.TarError, OSError, EOFError) as exc:
         raise errors.InputError(
-            f'--hadoop-tarball {tarball}: cannot be unpacked ({exc})'
+            f'Cannot unpack --hadoop-tarball {tarball}: '
+            f'{str(exc).removesuffix(".")}. Use a release of Hadoop, such as '
+            'hadoop-3.5.0.tar.gz.'
         ) from exc
 
 
@@ -177,7 +179,7 @@ def _jar_version(home: Path, artifact: str, source: Path) -> str:
     ]
     if len(versions) != 1:
         raise errors.InputError(
-            f'{source} has {len(versions)} jars of {artifact} where one is '
-            'needed: give a complete Hadoop release'
+            f'Cannot use {source}: it has {len(versions)} jars of {artifact}, '
+            'and hvstack needs exactly one. Use a complete release of Hadoop.'
         )
     return versions[0]

@@ -78,8 +78,9 @@ def unpacked(work_dir: Path) -> Iterator[Kernel]:
         images = sorted((root / 'boot').glob('vmlinuz-*'))
         if not images:
             raise errors.MissingPrerequisiteError(
-                f"Debian's {recipes.KERNEL.packages[0]} brought no kernel: "
-                "look at 'apt-get update' and try again"
+                "Cannot build the kernel: Debian's "
+                f'{recipes.KERNEL.packages[0]} contains no kernel. Run '
+                "'apt-get update', then the command again."
             )
         version = images[-1].name.removeprefix('vmlinuz-')
         processutils.run(['chroot', root, 'depmod', version])

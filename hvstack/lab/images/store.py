@@ -182,7 +182,7 @@ def chosen_tarball() -> tuple[Path | None, str]:
         tarball = Path(fields.text('path'))
         digest = fields.text('sha256')
         if not tarball.is_absolute():
-            raise fields.error('path', 'is not an absolute path')
+            raise fields.error('path', 'is not an absolute path. Correct it')
         if not re.fullmatch('[0-9a-f]{64}', digest):
             raise fields.error('sha256', 'is not a SHA-256 digest')
     except textfile.MissingFileError:
@@ -215,9 +215,9 @@ def building(timeout_seconds: float = 900) -> Iterator[Path]:
             except OSError:
                 if time.monotonic() > deadline:
                     raise errors.BusyError(
-                        'another hvstack process has been building guest '
-                        f'images for {timeout_seconds:.0f} s: wait until it '
-                        'ends'
+                        'Cannot build the image: another hvstack process has '
+                        'been building guest images for '
+                        f'{timeout_seconds:.0f} s. Wait until it ends.'
                     ) from None
                 time.sleep(1)
         for build_dir in root().glob('.build-*'):

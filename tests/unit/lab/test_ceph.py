@@ -105,7 +105,7 @@ class RefusedTest(testtools.TestCase):
             exc = self.assertRaises(
                 errors.InputError, LabSettings, ceph_copies=copies
             )
-            self.assertIn(f'--ceph-copies is {copies}', str(exc))
+            self.assertIn(f'--ceph-copies {copies}', str(exc))
 
 
 class FilesTest(LabFilesTest):

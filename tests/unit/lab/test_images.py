@@ -309,7 +309,7 @@ class TestStore(ImagesCase):
             exc = self.assertRaises(
                 errors.BusyError, store.building(timeout_seconds=0).__enter__
             )
-        self.assertIn('wait until it ends', str(exc))
+        self.assertIn('Wait until it ends', str(exc))
 
 
 class TestBuild(ImagesCase):
@@ -412,7 +412,7 @@ class TestRelease(ImagesCase):
         exc = self.assertRaises(
             errors.InputError, hadoop.install, self.cache / 'root', path
         )
-        self.assertIn('cannot be unpacked', str(exc))
+        self.assertIn('Cannot unpack --hadoop-tarball', str(exc))
 
 
 class TestRootfs(ImagesCase):
