@@ -65,10 +65,11 @@ def list_candidates(
         if run_record.kind == 'baseline' and run_record.valid
     ]
     if not baseline_records:
+        invalid = _explain_invalid(baseline_name, store)
         raise errors.InputError(
-            f"baseline '{baseline_name}': {store.describe()} has no such "
-            "valid run on bare metal, make one with 'hvstack baseline run'"
-            + _explain_invalid(baseline_name, store)
+            f"Cannot find baseline '{baseline_name}': {store.describe()} has "
+            f'no such valid run on bare metal{invalid}. Run '
+            "'hvstack baseline run'."
         )
     return baseline_records
 
@@ -78,7 +79,7 @@ def _explain_invalid(name: str, store: RunStore) -> str:
     _, invalid_records = store.read_baselines()
     for invalid in invalid_records:
         if name in (AUTO, invalid.sweep) or name in invalid.reason:
-            return f'; left out: {invalid.reason}'
+            return f' (left out: {invalid.reason.removesuffix(".")})'
     return ''
 
 
@@ -132,8 +133,8 @@ def replace_baseline(
     ]
     valid = [run_record for run_record in configured if run_record.valid]
     refusal: errors.HVStackError = errors.InputError(
-        f"baseline '{baseline_name}': the sweep has no valid run of a "
-        'configuration to compare with it'
+        f"Cannot find baseline '{baseline_name}': the sweep has no valid run "
+        'of a configuration to compare with it. Run the sweep first.'
     )
     for run in valid:
         try:

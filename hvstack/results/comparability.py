@@ -273,8 +273,8 @@ def check_fact_names(
     for name in names:
         if name not in fact_names:
             raise errors.InputError(
-                f"--allow '{name}': no such fact, choose one of "
-                f'{", ".join(sorted(fact_names))}'
+                f"Cannot use --allow '{name}': no record has this fact. Use "
+                f'one of {", ".join(sorted(fact_names))}.'
             )
     return names
 

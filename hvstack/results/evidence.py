@@ -133,8 +133,8 @@ def verify_evidence(
     evidence = entry.evidence
     if entry.status != 'approved' or not evidence:
         raise errors.InputError(
-            f"{source_location}: flavor '{name}' has no evidence, measure it "
-            "and let 'hvstack flavor approve' write it"
+            f"{source_location}: Flavor '{name}' has no evidence. Measure it, "
+            "then run 'hvstack flavor approve'."
         )
     sweep = evidence.get('sweep')
     used_records = select_records(
@@ -153,9 +153,10 @@ def verify_evidence(
         )
     if compute_digest(used_records) != evidence.get('digest'):
         raise errors.InputError(
-            f"{source_location}: 'digest' of flavor '{name}' does not fit the "
-            f"{len(used_records)} records of sweep '{sweep}': restore them, "
-            "or approve it again with 'hvstack flavor approve'"
+            f"{source_location}: 'digest' of flavor '{name}' does not match "
+            f"the {len(used_records)} records of sweep '{sweep}'. Restore the "
+            "records, or approve the flavor again with 'hvstack flavor "
+            "approve'."
         )
     figures = _compute_figures(used_records)
     for field, value in figures.items():
@@ -164,7 +165,8 @@ def verify_evidence(
             raise errors.InputError(
                 f"{entry.source_location(f'evidence.{field}')}: '{field}' of "
                 f"flavor '{name}' is {evidence.get(field)}, but the records "
-                f"make {value}: approve it again with 'hvstack flavor approve'"
+                f"result in {value}. Approve the flavor again with 'hvstack "
+                "flavor approve'."
             )
     try:
         return (policy or signing.policy()).assess(
@@ -174,8 +176,8 @@ def verify_evidence(
         )
     except ValueError as exc:
         raise errors.InputError(
-            f"{source_location}: the evidence of flavor '{name}' {exc}, or "
-            "approve it again with 'hvstack flavor approve'"
+            f"{source_location}: The evidence of flavor '{name}' {exc}, or "
+            "approve the flavor again with 'hvstack flavor approve'."
         ) from None
 
 

@@ -51,8 +51,8 @@ def store(record: RunRecord, records_dir: Path) -> Path:
         paths.write_whole(path, format_document(record))
     except OSError as exc:
         raise errors.MissingPrerequisiteError(
-            f'{path}: the run record cannot be written ({exc.strerror}): make '
-            'room there, then continue; the run is done again'
+            f'Cannot write the run record ({path}): {exc.strerror}. Free disk '
+            'space there, then continue; hvstack repeats the run.'
         ) from exc
     return path
 
@@ -199,8 +199,8 @@ def _read(path: Path) -> Json:
         data: Json = jsonfile.load(path, _MAX_FILE_BYTES).data
     except errors.InputError as exc:
         raise errors.InputError(
-            f'{str(exc).removesuffix(".")}. Or move the file away: it is no '
-            'whole run record'
+            f'{exc} Otherwise, move the file to another directory, because it '
+            'is not a complete run record.'
         ) from exc
     return data
 
@@ -233,7 +233,9 @@ def verify_record(
     try:
         unverified = policy.assess(signing.RECORD, canonical, record.signature)
     except ValueError as exc:
-        raise errors.InputError(f'{source}: the record {exc}') from None
+        raise errors.InputError(
+            f'Cannot use the record ({source}): it {exc}.'
+        ) from None
     contradiction = selfcheck.first_contradiction(record)
     if contradiction:
         name, reason = contradiction

@@ -53,8 +53,8 @@ def compute_rate(size_bytes: int, seconds: float) -> float:
     """
     if size_bytes <= 0 or not seconds > 0 or not math.isfinite(seconds):
         raise errors.InputError(
-            f'no rate of {size_bytes} bytes in {seconds} s: both must be '
-            'more than 0'
+            f'Cannot compute the rate of {size_bytes} bytes in {seconds} s: '
+            'both must be more than 0. Check the run record.'
         )
     return size_bytes / 1e12 / (seconds / 3600)
 
@@ -327,8 +327,8 @@ def create(run: RunId, content: Mapping[str, object]) -> RunRecord:
         plain = json.loads(json.dumps(document, allow_nan=False))
     except (TypeError, ValueError) as exc:
         raise errors.InputError(
-            f'run record {run}: cannot be written as JSON ({exc}), keep plain '
-            'finite values in it'
+            f'Cannot write run record {run} as JSON: '
+            f'{str(exc).removesuffix(".")}. Report this error.'
         ) from exc
     return from_document(_replace_unprintable(plain), f'run record {run}')
 
@@ -397,7 +397,7 @@ def from_document(data: Json, source: str) -> RunRecord:
         )
 
     if not isinstance(data, dict):
-        raise build_error('content', 'is no mapping')
+        raise build_error('content', 'is not a mapping')
     _check_schema(data.get('schema'), source, build_error)
     keys = _list_keys()
     for name in sorted(keys - OPTIONAL_KEYS - set(data)):
@@ -420,7 +420,7 @@ def from_document(data: Json, source: str) -> RunRecord:
         target = parse_target(stored.configuration)
         run = RunId(stored.sweep, target, stored.index)
     except errors.InputError as exc:
-        raise build_error('configuration', f'is not valid ({exc})') from exc
+        raise build_error('configuration', f'is not valid: {exc}') from exc
     if target.name != stored.configuration:
         raise build_error('configuration', f'is not written as {target.name}')
     if stored.kind != KINDS[isinstance(target, BareMetal)]:
@@ -452,8 +452,9 @@ def _check_schema(schema: Json, source: str, error: _ErrorBuilder) -> None:
         raise error('schema', f'is {schema!r:.60}, not a run record')
     if schema > SCHEMA:
         raise errors.InputError(
-            f"{source}: 'schema' is {schema}, written by a newer release "
-            f'than this one ({SCHEMA}): update hvstack'
+            f'Cannot read the record ({source}): a newer release wrote it '
+            f"('schema' is {schema}, and this release supports {SCHEMA}). "
+            'Update hvstack.'
         )
 
 

@@ -30,8 +30,8 @@ def save_skip(store: TextStore, sweep: str, name: str, reason: str) -> None:
         store.write_text(file_name, text)
     except OSError as exc:
         raise errors.MissingPrerequisiteError(
-            f'{store.describe(file_name)}: cannot be written '
-            f'({exc.strerror}), make room there'
+            f'Cannot write {store.describe(file_name)}: {exc.strerror}. Free '
+            'disk space there.'
         ) from exc
 
 

@@ -365,8 +365,9 @@ class SqlRunStore:
             for column in _INDEX:
                 if row._mapping[column] != expected[column.name]:
                     raise errors.InputError(
-                        f"{source}: the column '{column.name}' does not fit "
-                        'the document: the row was edited'
+                        f"Cannot use {source}: its column '{column.name}' "
+                        'does not match the document, because the row was '
+                        'edited. Restore the row.'
                     )
         except errors.InputError as error:
             return InvalidRecord(

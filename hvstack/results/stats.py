@@ -183,7 +183,7 @@ class CorrectedRates:
         """
         if not self.base or self.fit is None:
             raise errors.InputError(
-                'no valid run on bare metal: run the baseline first'
+                'Cannot find a valid run on bare metal. Run a baseline first.'
             )
         pooled = self.pooled
         half = None
@@ -495,6 +495,6 @@ def compute_logs(rates: Sequence[float]) -> list[float]:
     for rate in rates:
         if not rate > 0 or not math.isfinite(rate):
             raise errors.InputError(
-                f'a rate is {rate}: only valid runs have one that counts'
+                f'Cannot use rate {rate}: it is not positive. Use valid runs.'
             )
     return [math.log(rate) for rate in rates]

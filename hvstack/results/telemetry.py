@@ -496,19 +496,19 @@ def read(record: RunRecord, store: TextStore) -> str:
     """
     summary = record.observations.telemetry
     if summary is None or not summary.sha256:
-        raise errors.InputError('the record has no telemetry')
+        raise errors.InputError(f'{record.id} has no telemetry. Omit it.')
     name = build_name(record)
     path = store.describe(name)
     try:
         text = store.read_text(name, _MAX_FILE_BYTES)
     except errors.InputError as exc:
         raise errors.InputError(
-            f'{path}: cannot be read, restore it: {exc}'
+            f'Cannot read the telemetry ({path}): {exc}'
         ) from exc
     if hashlib.sha256(text.encode()).hexdigest() != summary.sha256:
         raise errors.InputError(
-            f"{path}: the record's 'sha256' does not fit, the file was "
-            'edited: restore it'
+            f"Cannot use the telemetry ({path}): 'sha256' of the record does "
+            'not match, because the file was edited. Restore the file.'
         )
     return text
 
@@ -525,7 +525,7 @@ def load(record: RunRecord, store: TextStore) -> Telemetry:
     schema = data.get('schema') if isinstance(data, dict) else None
     if isinstance(schema, int) and schema > SCHEMA:
         raise errors.InputError(
-            f'telemetry of run {record.id}: written by a newer release than '
-            f'this one ({SCHEMA}), update hvstack'
+            f'Cannot read the telemetry of run {record.id}: its schema is '
+            f'{schema}, and this release supports {SCHEMA}. Update hvstack.'
         )
     return to_dataclass(Telemetry, data, document.source_location())

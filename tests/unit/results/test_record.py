@@ -60,7 +60,7 @@ class Records(testtools.TestCase):
         path = record.save(run('i1', 0, 100), self.directory)
         path.write_text(path.read_text()[:-20])
         exc = self.assertRaises(errors.InputError, record.load, path)
-        self.assertIn('no whole run record', str(exc))
+        self.assertIn('not a complete run record', str(exc))
 
     def test_job_id_that_is_no_text(self) -> None:
         record_ = run('i1', 0, 100)
@@ -78,7 +78,7 @@ class Records(testtools.TestCase):
             self.assertIn("'phases.2.job_id'", self.changed(phases=phases))
 
     def test_newer_release(self) -> None:
-        self.assertIn('update hvstack', self.changed(schema=2))
+        self.assertIn('Update hvstack', self.changed(schema=2))
 
     def test_bad_fields(self) -> None:
         for name, value in (
@@ -123,7 +123,7 @@ class Records(testtools.TestCase):
             run('i1', 0, 60),
             full,
         )
-        self.assertIn('cannot be written (', str(error))
+        self.assertIn(f'Cannot write the run record ({full}', str(error))
         self.assertNotIn('\n', str(error))
 
     def test_load_all(self) -> None:

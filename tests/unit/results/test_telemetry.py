@@ -221,7 +221,7 @@ class File(testtools.TestCase):
             self.record,
             FileRunStore(self.directory / 'elsewhere'),
         )
-        self.assertIn('cannot be read', str(failure))
+        self.assertIn('Cannot read the telemetry', str(failure))
 
     def test_copied(self) -> None:
         other = self.directory / 'other'
