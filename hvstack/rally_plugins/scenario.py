@@ -179,7 +179,9 @@ def _run_iteration(
         )
     output.add_run(tpcx_hs, task.progress, record, runs, args.allow)
     if not record.valid:
-        raise errors.RunFailedError(f'{step.label}: {record.reason}')
+        raise errors.RunFailedError(
+            f'{step.label}: {record.reason.removesuffix(".")}.'
+        )
 
 
 def _measure(task: TaskState, args: WorkloadArgs, step: Step) -> RunRecord:

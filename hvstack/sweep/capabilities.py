@@ -88,7 +88,11 @@ def check_capabilities(
             profile = host_profiles.load(options.cloud.host_profile)
             reason = explain_missing(conn, name, profile, options.sweep)
             if reason:
-                raise errors.InputError(f'{capability.reason} ({reason})')
+                raise errors.InputError(
+                    f'Cannot run configuration {configuration.label}: '
+                    f'{capability.reason.removesuffix(".")} '
+                    f'({reason.removesuffix(".")}).'
+                )
 
 
 def get_mode_command(profile: HostProfile, options: Any) -> str | None:
@@ -102,8 +106,9 @@ def get_mode_command(profile: HostProfile, options: Any) -> str | None:
     if command:
         if '{mode}' not in command:
             raise errors.InputError(
-                f"hvstack.conf: host_mode_command '{command}' has no {{mode}} "
-                'in it, which becomes shared or dedicated: add it'
+                f"Cannot use host_mode_command '{command}' of hvstack.conf: "
+                'it does not contain {mode}, which hvstack replaces by shared '
+                'or dedicated. Add {mode}.'
             )
         return str(command)
     if profile.policy.lab and baseline_hosts.LAB.exists():
@@ -198,8 +203,8 @@ def check_backend(
         backend == 'lxc'
     ):
         raise errors.InputError(
-            f"--backend {backend}: the workers' hosts are of kind "
-            f'{cloud_backend}, give theirs'
+            f'Cannot use --backend {backend}: the hosts of the workers have '
+            f'{cloud_backend}. Use --backend {cloud_backend}.'
         )
 
 
@@ -223,5 +228,8 @@ def choose_storage(
         reason = reason or str(exc)
     reason = reason or explain_missing_ceph(conn, ONE_COPY)
     if reason:
-        return 'local', f'no Ceph with one copy here ({reason})'
+        return (
+            'local',
+            f'no Ceph with one copy here ({reason.removesuffix(".")})',
+        )
     return 'ceph', f"volume type '{ONE_COPY.type}' keeps one copy"

@@ -295,8 +295,8 @@ def load_status(
     """
     if sweep.spec is None:
         raise errors.InputError(
-            f"sweep '{sweep.id}' has no strategy: 'hvstack demo' continues "
-            'with it'
+            f"Cannot continue sweep '{sweep.id}': it has no strategy. Run "
+            "'hvstack demo', which continues it."
         )
     try:
         area = build_space(sweep.spec, sweep.tuning)
@@ -441,6 +441,7 @@ def run_sweep(
             on_step(status, now)
         if now.record_count == status.record_count:
             raise errors.RunFailedError(
-                f"sweep '{sweep.id}' made no progress: Rally left no record, "
-                f"its log says why; then 'hvstack sweep resume {sweep.id}'"
+                f"Sweep '{sweep.id}' made no progress: Rally stored no "
+                "record. Read the log of Rally, then run 'hvstack sweep "
+                f"resume {sweep.id}'."
             )

@@ -97,14 +97,15 @@ def check_database(output: str) -> None:
     where = f' ({match[1]})' if match else ''
     if 'database is locked' in output:
         raise errors.BusyError(
-            f"Rally's database{where} is locked by another process: wait for "
-            'it, or find it with fuser and end it'
+            f'Cannot use the database of Rally{where}: another process has '
+            'locked it. Wait until the process ends, or find it with fuser '
+            'and end it.'
         )
     if 'Database seems to be outdated' in output:
         raise errors.MissingPrerequisiteError(
-            "Rally's database is of an older release: keep a copy, then bring "
-            f"it up to date with 'rally {' '.join(build_config_args())} db "
-            "upgrade'"
+            'Cannot use the database of Rally: an older release created it. '
+            f"Keep a copy, then run 'rally {' '.join(build_config_args())} db "
+            "upgrade'."
         )
     if 'malformed' in output or 'not a database' in output:
         raise errors.MissingPrerequisiteError(

@@ -154,7 +154,8 @@ def build_quick_workloads(
     """
     if not configurations or runs < 1:
         raise errors.InputError(
-            'a sweep needs one configuration and one run at least'
+            f'Cannot create a sweep of {len(configurations)} configurations '
+            f'with {runs} runs. Use at least 1 configuration and 1 run.'
         )
     count = len(configurations)
     workloads = [

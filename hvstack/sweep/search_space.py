@@ -163,7 +163,7 @@ def load_space(path: Path) -> Space:
             continue
         items = fields.raw(name)
         if not isinstance(items, list):
-            raise fields.error(name, 'is not a list, write it as [1, 2]')
+            raise fields.error(name, 'is not a list. Write it as [1, 2]')
         texts_by_name[name] = [str(item).lower() for item in items]
     start = top.text('start') if top.has('start') else None
     try:
@@ -191,12 +191,14 @@ def parse_space(assignments: Sequence[str], start: str | None = None) -> Space:
         name, equals, values = word.partition('=')
         if not equals or name not in PARAMETERS:
             raise errors.InputError(
-                f"--values '{word}': write it as 'instances=1,2,4', with one "
-                f'of {", ".join(PARAMETERS)}'
+                f"Cannot use --values '{word}': it is not a parameter and its "
+                "values. Write it as 'instances=1,2,4', with one of "
+                f'{", ".join(PARAMETERS)}.'
             )
         if name in texts_by_name:
             raise errors.InputError(
-                f'--values {name}: is duplicated, give all its values at once'
+                f'Cannot use --values {name}: the parameter is duplicated. '
+                'Write all its values at once.'
             )
         texts_by_name[name] = values.split(',')
     return _build_space(texts_by_name, start, lambda _: '--values')
@@ -238,19 +240,20 @@ def create_space(
     for name, choices in values.items():
         if not choices or len(set(choices)) < len(choices):
             raise errors.InputError(
-                f"{source_location(name)}: '{name}' is empty or has a value "
-                'twice, give each once'
+                f"{source_location(name)}: '{name}' is empty or has a "
+                'duplicate value. Write each value once.'
             )
     if not values:
         raise errors.InputError(
-            "a sweep needs 'values' of one parameter at least, such as "
-            'instances=1,2,4'
+            "Cannot create a search space without 'values'. Write the values "
+            'of at least one parameter, such as instances=1,2,4.'
         )
     count = math.prod(map(len, values.values()))
     if count > _MAX_COMBINATIONS:
         raise errors.InputError(
-            f"'values' make {count} combinations, more than "
-            f'{_MAX_COMBINATIONS}: give fewer values'
+            f"Cannot create a search space: 'values' result in {count} "
+            f'combinations, and hvstack supports {_MAX_COMBINATIONS}. Use '
+            'fewer values.'
         )
     if start is None:
         first = {name: choices[0] for name, choices in values.items()}
@@ -258,8 +261,9 @@ def create_space(
     for name, choices in values.items():
         if getattr(start, name) not in choices:
             raise errors.InputError(
-                f"start '{start.label}': its {name} {getattr(start, name)} is "
-                'none of the values, add it to them'
+                f"Cannot use start '{start.label}': its {name} "
+                f'{getattr(start, name)} is not one of the values. Add it to '
+                'them.'
             )
     return Space(values, start, is_start_requested=True)
 
@@ -315,8 +319,8 @@ def _parse_value(
             'disk_pinning': 'on or off',
         }.get(name, 'a number')
         raise errors.InputError(
-            f"{source_location(name)}: {name} is '{text[:40]}', give "
-            f'{expected_format}'
+            f"{source_location(name)}: '{name}' is '{text[:40]}'. Use "
+            f'{expected_format}.'
         ) from None
     except errors.InputError as exc:
         # The ratios of the configuration are checked later.
@@ -377,8 +381,9 @@ def explore_space(
             combination.name: combination.reason for combination in skipped
         }
         raise errors.InputError(
-            f"start '{space.start.label}' cannot exist: "
-            f'{reasons[space.start.label]}; give another start'
+            f"Cannot use start '{space.start.label}': "
+            f'{reasons[space.start.label].removesuffix(".")}. Use another '
+            'start.'
         )
     return replace(space, possible=tuple(possible), skipped=tuple(skipped))
 

@@ -138,7 +138,8 @@ def check_name(sweep: str) -> str:
     """
     if not run_id.is_sweep(sweep):
         raise errors.InputError(
-            f"sweep '{sweep}': take letters, digits, dots and dashes"
+            f"Cannot use sweep '{sweep}': its name is not valid. Use letters, "
+            'digits, dots and dashes.'
         )
     return sweep
 
@@ -446,7 +447,8 @@ def lock_measurements() -> Iterator[None]:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise errors.BusyError(
-                'another sweep is measuring on this machine: two at a time '
-                'would measure each other, wait for it or end it'
+                'Cannot start the sweep: another sweep measures on this '
+                'machine, and each would disturb the other. Wait until the '
+                'other sweep ends, or end it.'
             ) from None
         yield

@@ -115,8 +115,8 @@ def create_trials(
     """
     if trials < 1 or runs < 2:
         raise errors.InputError(
-            f'{trials} trials of {runs} runs: give 1 trial and 2 runs of '
-            'each side at least, an interval needs them'
+            f'Cannot compute an interval of {trials} trials with {runs} runs. '
+            'Use at least 1 trial, and 2 runs of each side.'
         )
     name_a, name_b = (parse_target(name).name for name in configurations)
     new_trials = Trials(
@@ -139,7 +139,7 @@ def load_trials(name: str) -> Trials:
             sorted(marker.stem for marker in TRIALS_DIR.glob('*.json'))
         )
         raise errors.InputError(
-            f"trials '{name}': there are none, choose one of {names or 'none'}"
+            f"Cannot find trials '{name}'. Use one of {names or 'none'}."
         )
     document = jsonfile.load(path)
     source_location = document.source_location()
@@ -277,8 +277,9 @@ def _run_side(
             # Rally did not execute the run, or the run would be killed again.
             break
     raise errors.RunFailedError(
-        f"trial {trial_number}, {side.upper()}: runs are missing, Rally's log "
-        f"says why; then 'hvstack sweep trials run {trials.id}'"
+        f'Cannot complete trial {trial_number}, {side.upper()}: runs are '
+        "missing. Read the log of Rally, then run 'hvstack sweep trials run "
+        f"{trials.id}'."
     )
 
 

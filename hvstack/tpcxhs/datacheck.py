@@ -99,7 +99,9 @@ def check_data(
     try:
         files = select_data_files(fsck.run(cluster.gateway, path))
     except errors.CommandError as exc:
-        raise errors.RunFailedError(f'HSDataCheck of {path}: {exc}') from exc
+        raise errors.RunFailedError(
+            f'HSDataCheck of {path} failed: {str(exc).removesuffix(".")}.'
+        ) from exc
     hosts = {node.address: node.host for node in cluster.workers}
     problems = find_problems(
         files,
@@ -109,9 +111,9 @@ def check_data(
         hosts=hosts if spread else None,
     )
     if problems:
+        more = f' and {len(problems) - 5} more' if len(problems) > 5 else ''
         raise errors.RunFailedError(
-            f'HSDataCheck of {path}: {"; ".join(problems[:5])}'
-            + (f' and {len(problems) - 5} more' if len(problems) > 5 else '')
+            f'HSDataCheck of {path} failed: {"; ".join(problems[:5])}{more}.'
         )
     return {
         'files': len(files),

@@ -205,7 +205,7 @@ def _compare_files(cluster: Cluster) -> None:
         text = ' '.join((result.stdout + result.stderr).split())[-300:]
         raise errors.RunFailedError(
             f'The files in HDFS differ after the restoration of the hosts: '
-            f'{text}'
+            f'{text.removesuffix(".")}.'
         )
 
 

@@ -216,7 +216,8 @@ def execute_kit(
         )
     except errors.DeadlineExceededError as exc:
         raise errors.RunFailedError(
-            f"TPC's kit was stopped: {watch.stop_jobs(timeout)}"
+            "TPC's kit was stopped: "
+            f'{watch.stop_jobs(timeout).removesuffix(".")}.'
         ) from exc
     done = node.run(f'cat {KIT_DIR}/{log} || tail -n 5 {KIT_DIR}/output.txt')
     return done.stdout

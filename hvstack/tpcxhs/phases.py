@@ -192,7 +192,7 @@ class PhaseRunner:
             self._record_phase(phase, time.monotonic() - begin)
             raise errors.RunFailedError(
                 f'{phase} was stopped after {time.monotonic() - begin:.0f} s: '
-                f'{watch.stop_jobs(self._deadlines[phase])}'
+                f'{watch.stop_jobs(self._deadlines[phase]).removesuffix(".")}.'
             ) from exc
         seconds = time.monotonic() - begin
         output = result.stdout + result.stderr
@@ -201,7 +201,8 @@ class PhaseRunner:
         if result.returncode != 0 or not jobs:
             raise errors.RunFailedError(
                 f'{phase} exited with status {result.returncode} after '
-                f'{seconds:.0f} s: {_failure_reason(output)}'
+                f'{seconds:.0f} s: '
+                f'{_failure_reason(output).removesuffix(".")}.'
             )
 
     def _count_maps(self, phase: str) -> int:
@@ -320,7 +321,9 @@ class PhaseRunner:
         )
         reason = check_sorted(self.run_result.phases, report, self.workload)
         if reason:
-            raise errors.RunFailedError(f'HSValidate: {reason}')
+            raise errors.RunFailedError(
+                f'HSValidate failed: {reason.removesuffix(".")}.'
+            )
 
 
 def _read_report(gateway: Node) -> str:

@@ -94,7 +94,7 @@ class LacksTest(testtools.TestCase):
             'cpu_policy=dedicated',
             command='to',
         )
-        self.assertIn("'to' has no {mode} in it", str(error))
+        self.assertIn("host_mode_command 'to'", str(error))
 
     def test_only_what_is_asked_for_is_looked_up(self) -> None:
         before = len(self.cloud.http.request_history)
@@ -227,4 +227,4 @@ class LacksTest(testtools.TestCase):
             *('--values', 'instances=1,2'),
         )
         self.assertEqual(2, status)
-        self.assertIn("--backend lxc: the workers' hosts are of kind kvm", err)
+        self.assertIn('--backend lxc: the hosts of the workers have kvm', err)

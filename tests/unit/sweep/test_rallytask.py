@@ -52,7 +52,7 @@ class RallyTaskTest(testtools.TestCase):
 
     def test_a_database_that_is_locked_meanwhile(self) -> None:
         error = self.assertRaises(errors.BusyError, self.start, LOCKED)
-        self.assertIn('locked by another process', str(error))
+        self.assertIn('another process has locked', str(error))
         self.assertNotIn('\n', str(error))
         # The output is for the log.
         self.assertNotIn('ours', self.stream.getvalue())
