@@ -47,7 +47,7 @@ def delete_test_resources(
     users: list[Any] = []
     flavors: list[Any] = []
     if _is_administrator(conn):
-        with refused('what tests left cannot be listed'):
+        with refused('Cannot list the resources that tests left'):
             identity: Any = conn.identity
             projects = _select_by_prefix(prefix, identity.projects())
             users = _select_by_prefix(prefix, identity.users())
@@ -56,7 +56,7 @@ def delete_test_resources(
     for project in projects:
         progress.say(f'  deleting what is in {project.name}')
         with _collect_error(
-            failed, f"project '{project.name}' cannot be emptied"
+            failed, f"Cannot delete the resources of project '{project.name}'"
         ):
             for name in _empty_project(conn, project):
                 removed.append(f'{name} in {project.name}')
@@ -70,11 +70,13 @@ def delete_test_resources(
             _delete_ports_and_groups,
             _delete_volumes,
         ):
-            with _collect_error(failed, 'what tests left cannot be deleted'):
+            with _collect_error(
+                failed, 'Cannot delete the resources that tests left'
+            ):
                 removed += delete_resources(
                     user_conn, prefix, _is_administrator(user_conn)
                 )
-    with _collect_error(failed, 'what tests left cannot be deleted'):
+    with _collect_error(failed, 'Cannot delete the resources that tests left'):
         for flavor in flavors:
             if _select_by_prefix(prefix, [flavor]):
                 conn.compute.delete_flavor(flavor, ignore_missing=True)
@@ -92,7 +94,7 @@ def delete_test_resources(
             identity.delete_project(project, ignore_missing=True)
             removed.append(f'project {project.name}')
     if failed:
-        raise errors.CloudError('; '.join(failed))
+        raise errors.CloudError(' '.join(failed))
     return removed
 
 

@@ -272,10 +272,10 @@ def lock_cloud(workspace: Workspace, url: str) -> Iterator[int]:
             stream.seek(0)
             other = stream.read() or 'another workspace'
             raise errors.BusyError(
-                f"'hvstack accept', or tests that one left when it was "
-                f'killed, use the cloud {url} from {other}: wait for them, or '
-                "end such tests with 'hvstack accept --cleanup --workspace "
-                f"{other}'"
+                f"Cannot use the cloud {url}: 'hvstack accept', or tests that "
+                f"a killed 'hvstack accept' left, use it from {other}. Wait "
+                "until the tests end, or end such tests with 'hvstack accept "
+                f"--cleanup --workspace {other}'."
             ) from exc
         stream.truncate(0)
         stream.write(str(workspace.directory))
@@ -307,9 +307,9 @@ def handle_orphans(workspace: Workspace, *, end: bool) -> None:
     process_ids = _find_orphans(workspace)
     if process_ids and not end:
         raise errors.BusyError(
-            f"tests of an 'hvstack accept' that was killed still run in "
-            f'{workspace.directory} (process {min(process_ids)}): wait for '
-            "them, or end them with 'hvstack accept --cleanup'"
+            f"Cannot use {workspace.directory}: tests of a killed 'hvstack "
+            f"accept' still run there (process {min(process_ids)}). Wait "
+            "until the tests end, or end them with 'hvstack accept --cleanup'."
         )
     if process_ids:
         _end_session(os.getsid(process_ids[0]))

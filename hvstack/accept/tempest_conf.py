@@ -174,7 +174,7 @@ def credential_sections(
             f"Cannot create users for the tests (cloud '{config.name}'): the "
             'credential is not an administrator. Use --accounts FILE.'
         )
-    with refused('roles cannot be listed'):
+    with refused('Cannot list the roles'):
         role_names = {role.name for role in conn.identity.roles()}
     domain = auth.get('user_domain_name') or 'Default'
     return {
@@ -307,7 +307,7 @@ def service_sections(
     :raises hvstack.errors.InputError: the image or the network does not exist.
     """
     glance_image = servers.image(conn, image)
-    with refused('networks cannot be listed'):
+    with refused('Cannot list the networks'):
         net: Any = conn.network.find_network(network, ignore_missing=True)
     if net is None:
         raise errors.InputError(
@@ -352,7 +352,7 @@ def build_stack_request(
     :raises hvstack.errors.CloudError: a template cannot be read.
     """
     cluster_plan = cluster_plan.with_key(_KEY_NAME, {})
-    with refused('the templates cannot be read'):
+    with refused('Cannot read the templates'):
         content: dict[str, Any] = conn.orchestration.read_env_and_templates(
             template_file=str(
                 share.HEAT_TEMPLATES / heat_environment.TEMPLATE

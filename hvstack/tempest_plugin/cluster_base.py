@@ -146,8 +146,8 @@ class ClusterTest(MemberTest):
         stack = cls.wait_for_stack(name, stack_id, action)
         if not stack['stack_status'].endswith('_COMPLETE'):
             raise errors.CloudError(
-                f'stack {name}: {stack["stack_status"]}: '
-                f'{cls.failure_reasons(name, stack_id)}'
+                f'Stack {name} has status {stack["stack_status"]}: '
+                f'{cls.failure_reasons(name, stack_id)}.'
             )
         return stack
 
@@ -416,8 +416,9 @@ def check_servers_exist(
     """
     if missing := sorted(set(names) - set(existing)):
         raise errors.CloudError(
-            f"the stack's servers {', '.join(missing)} are not in its project "
-            "any more: see 'openstack stack check', and create it again"
+            f'Cannot use the stack: its servers {", ".join(missing)} are no '
+            "longer in its project. Check the stack with 'openstack stack "
+            "check', and create it again."
         )
 
 

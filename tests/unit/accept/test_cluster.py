@@ -272,4 +272,4 @@ class VolumesTest(testtools.TestCase):
             ['w0', 'w1'],
             ['w1'],
         )
-        self.assertIn("the stack's servers w0 are not in", str(error))
+        self.assertIn('its servers w0', str(error))

@@ -37,9 +37,9 @@ MISSING: tuple[tuple[dict[str, Any], Any, str], ...] = (
         'set [hvstack] stack_request',
     ),
     (
-        {'stack_request': None, 'no_cluster': 'no cluster can be made: x'},
+        {'stack_request': None, 'no_cluster': 'Cannot create a cluster: x.'},
         test_stack.StackTest,
-        'no cluster can be made: x',
+        'Cannot create a cluster: x.',
     ),
     (
         {'full_cluster': False},

@@ -401,7 +401,7 @@ class CleanupTest(testtools.TestCase):
         self.stacks(cloud, 3)
         deleted = self.leave_resources(cloud)
         error = self.assertRaises(errors.CloudError, self.clean, cloud)
-        self.assertIn(f"stack '{self.MINE}' cannot be", str(error))
+        self.assertIn(f"Cannot delete stack '{self.MINE}'", str(error))
         self.assertTrue(all(matcher.called_once for matcher in deleted))
 
     def test_others_stacks_stay(self) -> None:
