@@ -100,7 +100,9 @@ def prepare_workspace(
             group.pop(name, None)
     try:
         if not values['service_available']['heat']:
-            raise errors.CloudError('the cloud has no Heat')
+            raise errors.CloudError(
+                'The cloud has no Heat. Use a cloud that has Heat.'
+            )
         if placed:
             group |= _placed(
                 conn,
@@ -115,10 +117,10 @@ def prepare_workspace(
                 conn, configuration, workspace, parsed_args, options
             )
     except errors.HVStackError as exc:
-        reason = ' '.join(f'no cluster can be made: {exc}'.split())
+        reason = ' '.join(f'Cannot create a cluster: {exc}'.split())
         # Options name others by a dollar sign.
         group['no_cluster'] = reason.replace('$', '$$')
-        progress.say(f'{reason}; its tests are skipped')
+        progress.say(f'{reason} Its tests are skipped.')
     workspace.write(values)
 
 
@@ -224,12 +226,13 @@ def _catalogues(cloud: str, parsed_args: argparse.Namespace) -> list[Path]:
         catalogue_paths = sorted(CATALOGUES.glob('*.yaml'))
     if not catalogue_paths:
         raise errors.InputError(
-            'no --catalogue: give the files of the published flavors, '
-            "'hvstack flavor export' writes them"
+            'Cannot check the published flavors: no --catalogue is given. Use '
+            "the files that 'hvstack flavor export' writes."
         )
     for path in catalogue_paths:
         if not os.access(path, os.R_OK):
             raise errors.InputError(
-                f'--catalogue {path}: cannot be read, give a YAML file'
+                f'Cannot read --catalogue {path}: the file does not exist, or '
+                'is not readable. Use a YAML file.'
             )
     return catalogue_paths

@@ -208,15 +208,15 @@ def check_options(parsed_args: argparse.Namespace) -> None:
     """
     if parsed_args.concurrency < 0:
         raise errors.InputError(
-            f'--concurrency is {parsed_args.concurrency}: give 1 or more, or '
-            '0 for as many as there are CPUs'
+            f'Cannot use --concurrency {parsed_args.concurrency}: it is '
+            'negative. Use 1 or more, or 0 for the number of CPUs.'
         )
     try:
         re.compile(parsed_args.test)
     except re.error as exc:
         raise errors.InputError(
-            f"--test '{parsed_args.test}' is no regular expression ({exc}): "
-            'give a part of a name, such as test_pins'
+            f"Cannot use --test '{parsed_args.test}': it is not a regular "
+            f'expression ({exc}). Use a part of a name, such as test_pins.'
         ) from exc
     backends = [
         assignment.partition(':') for assignment in parsed_args.volume_backend
@@ -224,20 +224,21 @@ def check_options(parsed_args: argparse.Namespace) -> None:
     for name, colon, backend in backends:
         if not (name and backend) or re.search('[:,]', backend):
             raise errors.InputError(
-                f"--volume-backend '{name}{colon}{backend}' is not TYPE:NAME: "
-                'give a volume type and its volume_backend_name, such as '
-                'disk-slot-1:slot1'
+                f"Cannot use --volume-backend '{name}{colon}{backend}': it is "
+                'not TYPE:NAME. Use a volume type and its '
+                'volume_backend_name, such as disk-slot-1:slot1.'
             )
     names = [name for name, _, _ in backends]
     if twice := {name for name in names if names.count(name) > 1}:
         raise errors.InputError(
-            f"--volume-backend names '{min(twice)}' twice: give each type once"
+            f"Cannot use --volume-backend: '{min(twice)}' is duplicated. Use "
+            'each volume type once.'
         )
     for name in _HOST_COMMANDS:
         try:
             shlex.split(getattr(parsed_args, name) or '')
         except ValueError as exc:
             raise errors.InputError(
-                f'--{name.replace("_", "-")}: {exc}: close its quotes, as '
-                'for a shell'
+                f'Cannot use --{name.replace("_", "-")}: a shell cannot read '
+                f'it ({str(exc).lower()}). Close its quotes.'
             ) from exc

@@ -29,7 +29,7 @@ def count(text: str) -> int:
     """
     if not re.fullmatch('-?[0-9]{1,10}', text) or int(text) > MAX_COUNT:
         raise argparse.ArgumentTypeError(
-            f"'{text[:60]}' is not a whole number of at most {MAX_COUNT}"
+            f"'{text[:60]}' is not a whole number of at most {MAX_COUNT}."
         )
     return int(text)
 
@@ -46,7 +46,7 @@ def number(text: str) -> float:
         float(text) > MAX_COUNT
     ):
         raise argparse.ArgumentTypeError(
-            f"'{text[:60]}' is not a number of at most {MAX_COUNT}"
+            f"'{text[:60]}' is not a number of at most {MAX_COUNT}."
         )
     return float(text)
 
@@ -61,7 +61,7 @@ def path(text: str) -> Path:
     """
     if not text:
         raise argparse.ArgumentTypeError(
-            'the path is empty. Name a file or a directory'
+            'The path is empty. Name a file or a directory.'
         )
     return Path(text)
 
@@ -76,9 +76,9 @@ def records(text: str) -> Path | str:
         return path(text)
     if _has_password(text):
         raise argparse.ArgumentTypeError(
-            'the URL contains a password, which other users of this machine '
+            'The URL contains a password, which other users of this machine '
             'can see. Set [records] connection in hvstack.conf, or write the '
-            'password to ~/.pgpass'
+            'password to ~/.pgpass.'
         )
     return text
 

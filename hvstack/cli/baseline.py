@@ -202,13 +202,16 @@ class Run(Lister):
         if parsed_args.sweep is not None:
             sweep_store.check_name(parsed_args.sweep)
         if parsed_args.runs < 1:
-            raise errors.InputError('--runs must be 1 or more')
+            raise errors.InputError(
+                f'Cannot use --runs {parsed_args.runs}: a baseline needs a '
+                'run. Use 1 or more.'
+            )
         if parsed_args.kit:
             kit.check_kit(parsed_args.kit, parsed_args.size)
             if parsed_args.runs % 2:
                 raise errors.InputError(
-                    "--runs with --kit: TPC's kit does pairs of runs, give "
-                    'an even number'
+                    f"Cannot use --runs {parsed_args.runs} with --kit: TPC's "
+                    'kit executes pairs of runs. Use an even number.'
                 )
         if parsed_args.dry_run:
             return self._dry_run(parsed_args)
@@ -275,8 +278,9 @@ class Run(Lister):
         for option in ('workers', 'controller_flavor', 'image', 'os_cloud'):
             if getattr(args, option) is not None:
                 raise errors.InputError(
-                    f'--{option.replace("_", "-")} goes with --stack, hosts '
-                    'come from --hosts'
+                    f'Cannot use --{option.replace("_", "-")} with hosts of '
+                    '--hosts: it is for --stack. Omit the option, or use '
+                    '--stack.'
                 )
         for name in acquired_hosts.recover():
             progress.say(f'{name}: released, a dead process had taken it')
@@ -290,8 +294,9 @@ class Run(Lister):
         run_workload = workload(cluster, args.size, args.maps, args.reduces)
         if run_workload.replication > cluster.worker_hosts:
             raise errors.InputError(
-                f'--replication {run_workload.replication} is more than the '
-                f'{cluster.worker_hosts} worker hosts can hold'
+                f'Cannot use --replication {run_workload.replication}: there '
+                f'are {cluster.worker_hosts} hosts with workers. Use at most '
+                f'{cluster.worker_hosts}.'
             )
         baseline_release.confirm_wipe(cluster.hosts, args.yes, progress)
         return cluster, run_workload
@@ -306,7 +311,8 @@ class Run(Lister):
             )
         if args.workers is None:
             raise errors.InputError(
-                '--stack needs --workers: how many machines sort'
+                'Cannot use --stack without --workers. Set --workers to the '
+                'number of Ironic nodes that sort.'
             )
         options = conf.load().cloud
         conn = connection.connect(args.os_cloud)
@@ -370,7 +376,9 @@ class Import(Command):
         for path, run_ in imported:
             if run_.kind != 'baseline' or not run_.valid:
                 raise errors.InputError(
-                    f'{path}: is no valid baseline run (kind {run_.kind})'
+                    f'Cannot import {path}: it is not a valid baseline run '
+                    f"(its kind is {run_.kind}). Use a file of 'hvstack "
+                    "baseline export'."
                 )
         store = sweep_store.open_store(
             parsed_args.records, parsed_args.unsigned
@@ -447,8 +455,9 @@ class Show(ShowOne):
         ]
         if len(matching_records) != 1:
             raise errors.InputError(
-                f'{len(matching_records)} baseline runs begin with '
-                f"'{parsed_args.id}', 'hvstack baseline list' shows all"
+                f'Cannot choose a baseline run: {len(matching_records)} runs '
+                f"begin with '{parsed_args.id}'. Use one of 'hvstack baseline "
+                "list'."
             )
         run_record = matching_records[0]
         phases = {

@@ -69,8 +69,9 @@ class _OnCloud(ShowOne):
         """Return the administrator's and the tenant's connection."""
         if not _NAME.fullmatch(parsed_args.name):
             raise errors.InputError(
-                f"cluster '{parsed_args.name}': take lower case letters, "
-                'digits and dashes, since its nodes are named after it'
+                f"Cannot use cluster '{parsed_args.name}': the names of its "
+                'nodes contain its name. Use lower-case letters, digits and '
+                'dashes, and begin with a letter.'
             )
         admin = connection.connect(parsed_args.os_cloud)
         if parsed_args.tenant_os_cloud is None:
@@ -192,8 +193,8 @@ class Create(_OnCloud):
         name = parsed_args.name
         if journal.owned(_owner(name)):
             raise errors.InputError(
-                f"a cluster '{name}' already exists: 'hvstack cluster "
-                f"delete {name}' removes it"
+                f"Cannot create cluster '{name}': it already exists. Use "
+                f"another name, or run 'hvstack cluster delete {name}'."
             )
         recovery.recover([admin, tenant])
         # Before flavors and ratios, which others may see.
@@ -300,9 +301,9 @@ class Delete(_OnCloud):
             lines = undo.undo(journal_entries, [admin, tenant], Progress())
         if foreign_entries:
             raise errors.CloudError(
-                f'{len(foreign_entries)} of its resources are in another '
-                'cloud or project: give the --os-cloud and --tenant-os-cloud '
-                'it was made with'
+                f'Cannot delete {len(foreign_entries)} of its resources: they '
+                'are in another cloud or project. Use the --os-cloud and '
+                '--tenant-os-cloud with which the cluster was created.'
             )
         title = 'would delete' if parsed_args.dry_run else 'deleted'
         return (title,), ('\n'.join(lines),)

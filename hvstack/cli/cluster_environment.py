@@ -134,8 +134,9 @@ class Environment(Command):
         for name, minimum in _LEAST.items():
             if getattr(args, name) < minimum:
                 raise errors.InputError(
-                    f'--{name.replace("_", "-")} is {getattr(args, name)}: '
-                    f'give {minimum} or more'
+                    f'Cannot use --{name.replace("_", "-")} '
+                    f'{getattr(args, name)}: it is too small. Use {minimum} '
+                    'or more.'
                 )
         spec = ClusterSpec(
             configuration,

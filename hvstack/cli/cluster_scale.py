@@ -67,8 +67,9 @@ class Scale(ShowOne):
         worker_count = parsed_args.workers
         if worker_count is not None and worker_count < 1:
             raise errors.InputError(
-                f'--workers is {worker_count}: a cluster has 1 or more, or '
-                f"'hvstack cluster delete {parsed_args.name}'"
+                f'Cannot use --workers {worker_count}: a cluster has at least '
+                "1 worker. Use 1 or more, or run 'hvstack cluster delete "
+                f"{parsed_args.name}'."
             )
         options = conf.load().cloud
         conn = connection.connect(parsed_args.os_cloud)

@@ -137,7 +137,8 @@ class Topology(Lister):
         self.mismatch_count = 0
         if parsed_args.dry_run and not parsed_args.refresh:
             raise errors.InputError(
-                '--dry-run is for --refresh: nothing else changes anything'
+                'Cannot use --dry-run without --refresh, which alone changes '
+                'the topology. Add --refresh, or omit --dry-run.'
             )
         conn = connection.connect(parsed_args.os_cloud)
         outputs = stacks.outputs(conn, parsed_args.name)

@@ -237,7 +237,8 @@ def _judge(sweep: Sweep) -> None:
             )
     if missing:
         raise errors.RunFailedError(
-            f'{len(missing)} runs are missing ({"; ".join(missing)}): run '
-            'it again, valid runs are kept'
+            f'Cannot complete the demo: {len(missing)} runs are missing '
+            f'({"; ".join(missing)}). Run the command again, which keeps the '
+            'valid runs.'
         )
     sweep_store.finish_sweep(sweep)

@@ -89,7 +89,8 @@ class Doctor(Lister):
         worker_count = parsed_args.workers
         if worker_count is not None and worker_count < 1:
             raise errors.InputError(
-                f'--workers is {worker_count}: give 1 or more'
+                f'Cannot use --workers {worker_count}: a cluster has at least '
+                '1 worker. Use 1 or more.'
             )
         loaded = conf.load()
         if parsed_args.host:

@@ -90,7 +90,7 @@ class Lint(Command):
         )
         if error_count:
             raise errors.InputError(
-                f'{path}: {error_count} error(s) and '
-                f'{len(violations) - error_count} warning(s), correct the '
-                'errors'
+                f'{path}: The catalogue has {error_count} error(s) and '
+                f'{len(violations) - error_count} warning(s). Correct the '
+                'errors.'
             )

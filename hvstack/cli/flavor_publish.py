@@ -106,7 +106,8 @@ class _Publishing(Lister):
             ):
                 if violation.level == lint.ERROR:
                     raise errors.InputError(
-                        f"{violation} ('hvstack flavor lint' shows all)"
+                        f"{str(violation).removesuffix('.')}. Run 'hvstack "
+                        "flavor lint', which shows all errors."
                     )
         _earned(catalogue, chosen, parsed_args)
         conn = connection.connect(parsed_args.os_cloud)
@@ -258,8 +259,8 @@ class Retire(Lister):
                 or not catalogue_publisher.is_managed(flavors_by_name[name])
             ):
                 raise errors.InputError(
-                    f"flavor '{name}' is none that hvstack published: "
-                    "choose one of 'hvstack flavor list'"
+                    f"Cannot retire flavor '{name}': hvstack did not publish "
+                    "it. Use one of 'hvstack flavor list'."
                 )
         jobs = [
             catalogue_publisher.retirement(conn, flavors_by_name[name])
@@ -301,8 +302,9 @@ class Export(Command):
         ]
         if not flavors:
             raise errors.InputError(
-                f"no flavor of host profile '{parsed_args.host}' is "
-                "published there: see 'hvstack flavor list'"
+                'Cannot export flavors: the cloud has no flavor of host '
+                f"profile '{parsed_args.host}'. Use one of the profiles of "
+                "'hvstack flavor list'."
             )
         data = {
             'host': parsed_args.host,
@@ -320,8 +322,8 @@ def _chosen(
     for name in names:
         if name not in entries_by_name:
             raise errors.InputError(
-                f"flavor '{name}' is not in the catalogue of host profile "
-                f"'{catalogue.host}': correct its name"
+                f"Cannot publish flavor '{name}': it is not in the catalogue "
+                f"of host profile '{catalogue.host}'. Correct the name."
             )
     return [
         entries_by_name[name]
@@ -355,16 +357,16 @@ def _earned(
             low = float((entry.evidence or {}).get('low', 0))
             if low < catalogue.min_percent:
                 raise errors.InputError(
-                    f'{entry.source_location("evidence")}: flavor '
-                    f"'{entry.flavor.name}' reaches {low:g} % at least, the "
-                    f'catalogue asks for {catalogue.min_percent:g}: measure '
-                    'it more often'
+                    f'{entry.source_location("evidence")}: Cannot publish '
+                    f"flavor '{entry.flavor.name}': it reaches at least "
+                    f'{low:g} %, and the catalogue requires '
+                    f'{catalogue.min_percent:g} %. Measure it more often.'
                 )
         elif not parsed_args.include_candidates:
             raise errors.InputError(
-                f'{entry.source_location("status")}: flavor '
-                f"'{entry.flavor.name}' is a candidate: let 'hvstack flavor "
-                "approve' judge it, or give --include-candidates"
+                f'{entry.source_location("status")}: Cannot publish flavor '
+                f"'{entry.flavor.name}': it is a candidate. Run 'hvstack "
+                "flavor approve', or use --include-candidates."
             )
 
 
@@ -376,7 +378,7 @@ def _projects(
         return None
     project_ids = set()
     for name in names:
-        with refused(f"project '{name}' cannot be looked up"):
+        with refused(f"Cannot find project '{name}'"):
             identity: Any = conn.identity
             project = identity.find_project(name)
         if project is None:

@@ -51,7 +51,8 @@ def handlers(parsed_args: argparse.Namespace) -> int | None:
     handler_count: int | None = parsed_args.namenode_handlers
     if handler_count is not None and handler_count < 1:
         raise errors.InputError(
-            f'--namenode-handlers is {handler_count}: give 1 or more'
+            f'Cannot use --namenode-handlers {handler_count}: the NameNode '
+            'needs a handler. Use 1 or more.'
         )
     return handler_count
 

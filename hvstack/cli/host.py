@@ -91,7 +91,8 @@ def _of_machine(parsed_args: argparse.Namespace) -> dict[str, Any]:
     for option in ('sockets', 'threads', 'cells'):
         if getattr(parsed_args, option) is not None:
             raise errors.InputError(
-                f"--{option} is for --from-cloud: this machine's are detected"
+                f'Cannot use --{option} without --from-cloud, because hvstack '
+                f'detects the CPUs of this machine. Omit --{option}.'
             )
     memory = {
         int(
@@ -117,7 +118,8 @@ def _json(argv: tuple[str, ...]) -> Any:
         return json.loads(text)
     except ValueError as exc:
         raise errors.MissingPrerequisiteError(
-            f"'{argv[0]} -J' printed no JSON ({exc}): update util-linux"
+            f"Cannot read the output of '{argv[0]} -J': it is not JSON "
+            f'({exc}). Update util-linux.'
         ) from exc
 
 
@@ -125,8 +127,8 @@ def _of_cloud(parsed_args: argparse.Namespace) -> dict[str, Any]:
     host = parsed_args.from_cloud
     if parsed_args.disks is None:
         raise errors.InputError(
-            f'{host}: no API reports its data disks, give --disks 20x600 with '
-            '--rotational, or --disks none'
+            f'Cannot create a host profile ({host}): no API reports its data '
+            'disks. Use --disks 20x600 with --rotational, or --disks none.'
         )
     disks = host_detection.parse_disks_option(
         parsed_args.disks, _rotational(parsed_args)
@@ -135,8 +137,8 @@ def _of_cloud(parsed_args: argparse.Namespace) -> dict[str, Any]:
     provider = placement.providers(conn).get(host)
     if provider is None:
         raise errors.InputError(
-            f"Placement has no host '{host}': choose one of 'openstack "
-            "hypervisor list'"
+            f"Cannot find host '{host}' in Placement. Use one of 'openstack "
+            "hypervisor list'."
         )
     inventories = placement.inventories(conn, provider)['inventories']
     fields = host_detection.parse_inventories(

@@ -169,7 +169,8 @@ class Up(Command):
             )
         elif parsed_args.fake_cpu_policy is not None:
             raise errors.InputError(
-                '--fake-cpu-policy needs --fake-profile beside it'
+                'Cannot use --fake-cpu-policy without --fake-profile. Add '
+                '--fake-profile.'
             )
 
         def change(before: LabSettings) -> LabSettings:
@@ -197,7 +198,8 @@ def _pairs(
         host, mark, value = word.partition('=')
         if not mark:
             raise errors.InputError(
-                f'{option} {word}: give a host and a value, such as {example}'
+                f'Cannot use {option} {word}: it is not HOST=VALUE. Use a '
+                f'host and a value, such as {example}.'
             )
         pairs[host] = value
     return pairs

@@ -95,7 +95,8 @@ def _become(name: str, argv: list[str]) -> None:
     lab_host = hosts.find(name)
     if host.pid(lab_host.name) is None:
         raise errors.MissingPrerequisiteError(
-            f"{name} is off: 'hvstack lab host on {name}' starts it"
+            f"Cannot run a program on {name}: the host is off. Run 'hvstack "
+            f"lab host on {name}'."
         )
     program = str(host.directory(lab_host.name) / 'enter')
     sys.stdout.flush()

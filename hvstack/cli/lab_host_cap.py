@@ -39,7 +39,8 @@ class Cap(Command):
         percent = parsed_args.percent
         if not 10 <= percent <= 100:
             raise errors.InputError(
-                f'PERCENT is {percent:g}: give a number from 10 to 100'
+                f'Cannot use PERCENT {percent:g}: it is not a share that a '
+                'host can have. Use a number from 10 to 100.'
             )
         lifecycle.up(lambda before: capped(before, percent), Progress())
 

@@ -19,8 +19,8 @@ def cloud_name(text: str) -> str:
     """
     if not text.strip():
         raise argparse.ArgumentTypeError(
-            'the name of the cloud is empty. Use the name of an entry of '
-            'clouds.yaml, or envvars for the OS_* variables'
+            'The name of the cloud is empty. Use the name of an entry of '
+            'clouds.yaml, or envvars for the OS_* variables.'
         )
     return text
 

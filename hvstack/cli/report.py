@@ -142,11 +142,13 @@ class Report(Command):
         sweeps = [*parsed_args.sweeps, *filter(None, [parsed_args.sweep])]
         if len(sweeps) > 2:
             raise errors.InputError(
-                f'{len(sweeps)} sweeps are given: give one, or two to compare'
+                f'Cannot report {len(sweeps)} sweeps. Name one sweep, or two '
+                'sweeps to compare.'
             )
         if parsed_args.changed and len(sweeps) < 2:
             raise errors.InputError(
-                '--changed says what differs between two sweeps: give two'
+                'Cannot use --changed with one sweep: it shows the '
+                'differences between two sweeps. Name two sweeps.'
             )
         store = sweep_store.open_store(
             parsed_args.records, parsed_args.unsigned
@@ -164,7 +166,8 @@ class Report(Command):
         stored_records = StoredSweeps(store)
         if len(selections) == 2 and form in EXCHANGE:
             raise errors.InputError(
-                f'-f {form}: two sweeps are compared as table, json or html'
+                f'Cannot use -f {form} for two sweeps. Use table, json or '
+                'html.'
             )
         tail = ''
         if form == 'table' and len(selections) == 1:

@@ -60,8 +60,9 @@ class _Running(Command):
         if stored.failed:
             raise errors.PartlyFailedError(
                 f'{len(stored.failed)} variants failed '
-                f'({", ".join(stored.failed)}), the others were measured: '
-                f"'hvstack study report {started.id}' names the reasons"
+                f'({", ".join(stored.failed)}), and the others were measured. '
+                f"Run 'hvstack study report {started.id}', which names the "
+                'reasons.'
             )
 
 

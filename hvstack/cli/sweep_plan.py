@@ -98,7 +98,7 @@ class Plan(Command):
         for name, value in (('run', run), ('setup', setup)):
             if value is not None and not 0 <= value < 1e7:
                 raise errors.InputError(
-                    f'--{name}-seconds is {value:g}: give 0 or more'
+                    f'Cannot use --{name}-seconds {value:g}. Use 0 to 1e7.'
                 )
         if run is None or setup is None:
             median_times = run_times.compute_median_times(
@@ -343,7 +343,7 @@ def chosen_space(
     if parsed_args.space is not None:
         if parsed_args.start is not None:
             raise errors.InputError(
-                "--start beside --space: write 'start' into the file"
+                "Cannot use --start with --space. Write 'start' into the file."
             )
         requested_space = search_space.load_space(parsed_args.space)
     else:

@@ -101,8 +101,8 @@ class _Running(Command):
             )
         if failures:
             raise errors.PartlyFailedError(
-                f'{" and ".join(failures)}, the others were measured: '
-                f"'hvstack report {sweep.id}' names the reasons"
+                f'{" and ".join(failures)}, and the others were measured. Run '
+                f"'hvstack report {sweep.id}', which names the reasons."
             )
 
 

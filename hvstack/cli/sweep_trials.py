@@ -80,7 +80,10 @@ class Run(Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Begin or continue."""
         if parsed_args.max_trials is not None and parsed_args.max_trials < 1:
-            raise errors.InputError('--max-trials: give 1 or more')
+            raise errors.InputError(
+                f'Cannot use --max-trials {parsed_args.max_trials}: an '
+                'invocation runs at least 1 trial. Use 1 or more.'
+            )
         if parsed_args.id:
             stored_trials = trials.load_trials(parsed_args.id)
             if parsed_args.after:

@@ -50,7 +50,7 @@ class RefusalTest(testtools.TestCase):
 
     def test_unknown_host_profile(self) -> None:
         message = self.refused('doctor', '--host', 'unknown-1')
-        self.assertIn("'unknown-1' is unknown", message)
+        self.assertIn("host profile 'unknown-1'", message)
 
     def test_bad_configuration(self) -> None:
         self.refused('doctor', '--host', 'vsan', '--configuration', 'x9')
@@ -60,7 +60,7 @@ class RefusalTest(testtools.TestCase):
             message = self.refused(
                 'doctor', '--host', 'vsan', '--workers', count
             )
-            self.assertIn('give 1 or more', message)
+            self.assertIn('Use 1 or more', message)
 
 
 class CloudTest(testtools.TestCase):
@@ -135,7 +135,7 @@ class AcceptTest(CloudTest):
         path = str(CATALOGUES / 'vsan.yaml')
         for args, expected in (
             ((), 'no --catalogue'),
-            (('--catalogue', '/nowhere'), '/nowhere: cannot be read'),
+            (('--catalogue', '/nowhere'), '--catalogue /nowhere'),
             (
                 ('--catalogue', path, '--image', 'unknown-1'),
                 "image 'unknown-1'",
@@ -148,18 +148,18 @@ class AcceptTest(CloudTest):
     def test_options_that_cannot_work(self) -> None:
         """They are refused before any cloud is asked, with status 2."""
         for args, expected in (
-            (('--concurrency', '-1'), '--concurrency is -1: give 1 or more'),
-            (('--test', '('), "--test '(' is no regular expression"),
-            (('--volume-backend', 'foo'), "--volume-backend 'foo' is not"),
+            (('--concurrency', '-1'), '--concurrency -1'),
+            (('--test', '('), "--test '('"),
+            (('--volume-backend', 'foo'), "--volume-backend 'foo'"),
             (('--volume-backend', 'foo:'), 'such as disk-slot-1:slot1'),
             (('--volume-backend', ':b'), 'is not TYPE:NAME'),
             (('--volume-backend', 'a:b,c:d'), 'is not TYPE:NAME'),
-            (2 * ('--volume-backend', 'a:b'), "names 'a' twice"),
+            (2 * ('--volume-backend', 'a:b'), "'a' is duplicated"),
             (
                 ('--host-command', "in '{host} --"),
-                '--host-command: No closing',
+                'no closing',
             ),
-            (('--power-on-command', "o'n"), '--power-on-command: No closing'),
+            (('--power-on-command', "o'n"), '--power-on-command: a shell'),
         ):
             err = io.StringIO()
             with redirect_stdout(io.StringIO()), redirect_stderr(err):
@@ -179,9 +179,7 @@ class AcceptTest(CloudTest):
         ):
             for args in ((), ('--cleanup',)):
                 message = self.refused(*args)
-                self.assertIn(
-                    f'keystone.test/v3 from {other.directory}', message
-                )
+                self.assertIn(f'use it from {other.directory}', message)
             self.assertIn('no test was run', self.refused('--last'))
         self.assertIn('no --catalogue', self.refused())
 
@@ -225,7 +223,8 @@ class AcceptTest(CloudTest):
         for extra_args in ((), ('--placement-only',)):
             options = self.conf(cloud, *args, *extra_args)
             self.assertEqual(
-                'no cluster can be made: the cloud has no Heat',
+                'Cannot create a cluster: The cloud has no Heat. Use a cloud '
+                'that has Heat.',
                 options['no_cluster'],
             )
             self.assertNotIn('stack_request', options)

@@ -122,15 +122,15 @@ class BaselineTest(testtools.TestCase):
 
     def test_run_as_a_stack_or_on_hosts(self) -> None:
         for message, *args in (
-            ('--stack needs --workers', '--stack', 'metal'),
-            ('--workers goes with --stack', '--workers', '2'),
-            ('--os-cloud goes with --stack', '--os-cloud', 'lab'),
+            ('--stack without --workers', '--stack', 'metal'),
+            ('--workers with hosts', '--workers', '2'),
+            ('--os-cloud with hosts', '--os-cloud', 'lab'),
             (
                 'Use --wipe with --hosts',
                 *('--stack', 'metal', '--workers', '2', '--wipe', 'w:/x'),
             ),
             (
-                '--controller-flavor goes with --stack',
+                '--controller-flavor with hosts',
                 *('--controller-flavor', 'metal'),
             ),
         ):

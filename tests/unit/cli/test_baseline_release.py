@@ -3,6 +3,7 @@
 
 import io
 import json
+import os
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -149,5 +150,5 @@ class HostsTest(testtools.TestCase):
             self.assertTrue(acquired_hosts.try_lock(lock))
             status, _, err = self.release()
         self.assertNotEqual(0, status)
-        self.assertIn('another process measures bare metal', err)
+        self.assertIn(f'(pid {os.getpid()})', err)
         self.assertEqual('', self.log.read_text())

@@ -86,14 +86,16 @@ class Machine(Commands):
         profile = self.detect('--disks', 'vda', '--rotational', 'no')
         self.assertEqual(HostDisks(1, 274, False), profile.disks)
         self.assertIn('--rotational', self.refused('--disks', 'vda'))
-        self.assertIn('--cells is for', self.refused('--cells', '2'))
+        self.assertIn(
+            '--cells without --from-cloud', self.refused('--cells', '2')
+        )
         self.assertIn("'name'", self.refused('--name', 'My host'))
 
     def test_no_json(self) -> None:
         (self.directory / 'bin' / 'lsblk').write_text('#!/bin/sh\necho old\n')
         status, _, err = self.call('detect')
         self.assertEqual((3, 1), (status, err.count('\n')))
-        self.assertIn('update util-linux', err)
+        self.assertIn('Update util-linux', err)
 
 
 class FromCloud(Commands):
@@ -161,13 +163,17 @@ class FromCloud(Commands):
         self.assertIn('--disks 20x600', self.refused(*HOST))
         self.assertIn('--cells', self.refused(*HOST, '--disks', 'none'))
         self.assertIn(
-            "no host 'other'",
+            "host 'other'",
             self.refused(*HOST[:3], 'other', '--disks', 'none'),
         )
 
     def test_nova_does_not_tell(self) -> None:
         for hypervisor, status, text in (
-            ({'hypervisor_hostname': 'another'}, 200, 'has no hypervisor'),
+            (
+                {'hypervisor_hostname': 'another'},
+                200,
+                'Cannot find hypervisor',
+            ),
             ({}, 403, 'list-detail'),
         ):
             self.hypervisors(

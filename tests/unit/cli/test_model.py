@@ -201,7 +201,7 @@ class Commands(testtools.TestCase):
             (
                 (edited, 'was edited'),
                 (newer, 'newer release'),
-                (directory / 'torn.json', 'no whole run record'),
+                (directory / 'torn.json', 'not a complete run record'),
             ),
             strict=True,
         ):
@@ -302,7 +302,7 @@ class Commands(testtools.TestCase):
         _, text, _ = self.call('flavor', 'catalogue', '--host', 'vsan', 'i4')
         path = directory / 'vsan.yaml'
         for old, new, message in (
-            ('host: vsan', 'host: cray', "'host': host profile 'cray'"),
+            ('host: vsan', 'host: cray', "host profile 'cray'"),
             (
                 'configuration: i4-',
                 'configuration: x4-',

@@ -66,7 +66,7 @@ class CloudOptionTest(testtools.TestCase):
         ):
             status, error = self.call(*args)
             self.assertEqual(2, status)
-            self.assertIn('the name of the cloud is empty', error)
+            self.assertIn('name of the cloud is empty', error)
         self.assertEqual([], self.clouds)
 
     def test_a_command_without_a_cloud(self) -> None:

@@ -194,7 +194,7 @@ class SweepTest(testtools.TestCase):
             self.assertIn(message, err)
         for args, message in (
             (('--values', 'cpus=1'), "--values 'cpus=1'"),
-            (('--values', 'instances=x'), "instances is 'x'"),
+            (('--values', 'instances=x'), "'instances' is 'x'"),
             (
                 ('--values', 'instances=1', '--baseline', 'mine'),
                 "baseline 'mine'",
