@@ -315,7 +315,8 @@ class _File(iniparser.BaseParser):
     def _error(self, reason: str) -> errors.InputError:
         text = textfile.printable(reason)
         return errors.InputError(
-            f'{self.path}:{self.lineno}: Cannot read the options: {text}'
+            f'{self.path}:{self.lineno}: Cannot read the options: '
+            f'{text.removesuffix(".")}.'
         )
 
 
@@ -365,10 +366,11 @@ def _check_variables() -> None:
                 continue
             reason = _refusal(option, value)
             if reason or textfile.printable(value) != value:
+                reason = reason or 'has a control character. Remove it.'
                 raise errors.InputError(
                     f'Cannot read environment variable {name}: '
                     f"'{textfile.printable(value[:60])}' "
-                    f'{reason or "has a control character. Remove it."}'
+                    f'{reason.removesuffix(".")}.'
                 )
 
 
@@ -400,6 +402,7 @@ def load(files: tuple[Path, ...] = FILES) -> Any:
                 getattr(getattr(conf, group), option.dest)
     except (cfg.Error, ValueError) as exc:
         raise errors.InputError(
-            f'hvstack.conf: {exc}; look at hvstack.conf.sample'
+            f'Cannot read hvstack.conf: {str(exc).removesuffix(".")}. Compare '
+            'it with hvstack.conf.sample.'
         ) from exc
     return conf

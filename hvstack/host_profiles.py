@@ -100,16 +100,17 @@ def load(name: str) -> HostProfile:
         profiles = read(Path(name))
         if len(profiles) != 1:
             raise errors.InputError(
-                f'{name}: holds {len(profiles)} host profiles, give a file '
-                'with one'
+                f'Cannot use {name}: it contains {len(profiles)} host '
+                'profiles. Use a file with one host profile.'
             )
         return next(iter(profiles.values()))
     paths_by_name = list_paths()
     path = paths_by_name.get(name) or _find_file(name)
     if path is None:
         raise errors.InputError(
-            f"host profile '{name}' is unknown: choose one of "
-            f'{", ".join(paths_by_name) or "none"}, or the path of a YAML file'
+            f"Cannot find host profile '{name}'. Use one of "
+            f'{", ".join(paths_by_name) or "none"}, or the path of a YAML '
+            'file.'
         )
     return read(path).get(name) or load(str(path))
 

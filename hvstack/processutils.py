@@ -102,9 +102,10 @@ def run(
         _kill_session(process)
         out, err = process.communicate()
         seconds = time.monotonic() - started_at if on_timeout else timeout
+        output = tail(err) or tail(out) or 'it printed nothing'
         raise errors.DeadlineExceededError(
             f"'{' '.join(names)[:200]}' did not end within {seconds:.0f} s: "
-            f'{tail(err) or tail(out) or "it printed nothing"}'
+            f'{output.removesuffix(".")}.'
         ) from None
     except BaseException:
         _kill_session(process)
@@ -231,8 +232,9 @@ def wait_for(
             last = str(exc)
         if clock() > end:
             reason = (get_reason() if get_reason else '') or last
+            suffix = f': {reason.removesuffix(".")}' if reason else ''
             raise errors.DeadlineExceededError(
-                f'timed out after {time.monotonic() - start:.0f} s waiting '
-                f'for {description}' + (f': {reason}' if reason else '')
+                f'Timed out after {time.monotonic() - start:.0f} s waiting '
+                f'for {description}{suffix}.'
             )
         time.sleep(interval)

@@ -71,12 +71,13 @@ def load(path: Path, *, packaged: bool = False) -> Document:
         mark = exc.problem_mark
         line = mark.line + 1 if mark else 1
         raise errors.InputError(
-            f'{path}:{line}: no plain YAML ({exc.problem}), correct this line'
+            f'{path}:{line}: Cannot read the YAML: {exc.problem}. Correct '
+            'this line.'
         ) from exc
     except (yaml.YAMLError, ValueError, RecursionError) as exc:
         raise errors.InputError(
-            f'{path}: no plain YAML, a value or a character is not allowed: '
-            'correct the file'
+            f'{path}: Cannot read the YAML: a value or a character is not '
+            'allowed. Correct the file.'
         ) from exc
     check_values(document)
     return document
@@ -93,13 +94,15 @@ def check_values(document: Document) -> None:
     while todo:
         name, value, depth = todo.pop()
         if depth > MOST_DEPTH:
-            reason = f'is nested deeper than {MOST_DEPTH} levels: flatten it'
+            reason = (
+                f'is nested deeper than {MOST_DEPTH} levels. Use fewer levels'
+            )
             raise _value_error(document, name, reason)
         if isinstance(value, Mapping):
             for key, item in value.items():
                 deeper = _join(name, str(key))
                 if textfile.printable(str(key)) != str(key):
-                    reason = 'has a control character: remove it'
+                    reason = 'has a control character. Remove it'
                     raise _value_error(document, deeper, reason)
                 todo.append((deeper, item, depth + 1))
         elif isinstance(value, list):
@@ -108,10 +111,10 @@ def check_values(document: Document) -> None:
                 for index, item in enumerate(value)
             ]
         elif isinstance(value, float) and not math.isfinite(value):
-            reason = f'is {value}: give a finite number'
+            reason = f'is {value}. Use a finite number'
             raise _value_error(document, name, reason)
         elif isinstance(value, str) and textfile.printable(value) != value:
-            reason = f'is {value[:60]!a}: remove the control character'
+            reason = f'is {value[:60]!a}. Remove the control character'
             raise _value_error(document, name, reason)
 
 
@@ -122,7 +125,7 @@ def _value_error(
     # Keys are the user's, and may have control characters.
     return errors.InputError(
         f"{source_location}: '{textfile.printable(name[:200]) or 'content'}' "
-        f'{reason}'
+        f'{reason}.'
     )
 
 
@@ -246,8 +249,8 @@ def _refuse_bombs(text: str, path: Path, loader_class: _Loader) -> None:
         line = mark.line + 1 if mark else 1
         if isinstance(event, yaml.AliasEvent):
             raise errors.InputError(
-                f'{path}:{line}: aliases (*{event.anchor}) are not allowed, '
-                'write the values out'
+                f'{path}:{line}: Cannot use aliases (*{event.anchor}). Write '
+                'the values at each location.'
             )
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
@@ -255,8 +258,8 @@ def _refuse_bombs(text: str, path: Path, loader_class: _Loader) -> None:
             depth -= 1
         if depth > MOST_DEPTH:
             raise errors.InputError(
-                f'{path}:{line}: nested deeper than {MOST_DEPTH} levels, '
-                'flatten it'
+                f'{path}:{line}: Cannot read more than {MOST_DEPTH} nested '
+                'levels. Use fewer levels.'
             )
 
 
@@ -280,7 +283,7 @@ def _walk(
             if text in seen:
                 full_name = ' '.join(_join(name, text).split())
                 raise errors.InputError(
-                    f"{path}:{line}: '{full_name}' is duplicated, remove one"
+                    f"{path}:{line}: '{full_name}' is duplicated. Delete one."
                 )
             seen.add(text)
             lines[_join(name, text)] = line

@@ -420,15 +420,15 @@ class Verify(testtools.TestCase):
     def test_edited_evidence(self) -> None:
         written = self.data['flavors'][0]['evidence']
         for field, value, message in (
-            ('percent', 99.9, 'is 99.9, but the records make'),
-            ('runs', 30, 'is 30, but the records make 3'),
-            ('baseline_runs', 30, 'is 30, but the records make 3'),
-            ('digest', '0' * 64, 'does not fit'),
+            ('percent', 99.9, 'is 99.9, but the records result in'),
+            ('runs', 30, 'is 30, but the records result in 3'),
+            ('baseline_runs', 30, 'is 30, but the records result in 3'),
+            ('digest', '0' * 64, "'digest' of flavor"),
             ('low', 96.0, 'has a signature that does not fit the content'),
             ('high', 96.0, 'has a signature that does not fit the content'),
-            ('date', '2026-11-20', 'but the records make 2026-11-21'),
+            ('date', '2026-11-20', 'but the records result in 2026-11-21'),
             ('min_percent', 10, 'has a signature that does not fit'),
-            ('backend', 'kvm', 'but the records make lxc'),
+            ('backend', 'kvm', 'but the records result in lxc'),
             ('signature', {'key': 'x', 'value': 'y'}, 'was edited'),
         ):
             edited = {**written, field: value}

@@ -136,7 +136,7 @@ class PageTest(testtools.TestCase):
             assert record_.observations.telemetry
             (self.directory / record_.observations.telemetry.file).unlink()
         text = self.page().text
-        self.assertIn(f'{last[0].id}.json: cannot be read', text)
+        self.assertIn(f'{last[0].id}.json): ', text)
 
     def test_edited_file(self) -> None:
         self.saved(build_telemetry())
@@ -144,7 +144,7 @@ class PageTest(testtools.TestCase):
             path.write_text('{}')
         page = self.page()
         self.assertNotIn('cpu', page.charts)
-        self.assertIn('edited: restore it', page.text)
+        self.assertIn("'sha256' of the record", page.text)
 
     def test_files_of_drawn_runs_are_packed(self) -> None:
         self.records = sweep()
