@@ -318,8 +318,6 @@ STRATEGIES = (
     ('one-at-a-time', 3),
     ('full-factorial', 2),
     ('full-factorial', 3),
-    ('racing', 2),
-    ('racing', 3),
     ('model-based', ModelBased.DEFAULT_RUNS),
 )
 

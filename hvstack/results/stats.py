@@ -258,45 +258,6 @@ def fit_drift(hours: Sequence[float], rates: Sequence[float]) -> Drift | None:
     return Drift(slope, compute_t_quantile(degrees) * error, tuple(hours))
 
 
-def choose(
-    runs: Mapping[str, Sequence[float]],
-    spread: Pooled,
-    cost: Callable[[str], Any],
-    eligible_names: Collection[str] | None = None,
-) -> Choice | None:
-    """Return the best configuration and the tied configurations.
-
-    A race uses it to drop configurations: it compares the ratios of pairs, by
-    Student's t and without passes. Without an interval all configurations are
-    tied.
-
-    :param runs: rates of the valid runs of each configuration, corrected for
-        a drift.
-    :param spread: pooled variance of the sweep.
-    :param cost: function that returns the cost of a configuration; the
-        cheapest tied configuration is selected.
-    :param eligible_names: names of the configurations that may be selected;
-        None allows all.
-    :returns: None without any run.
-    """
-    rows = {
-        name: rates
-        for name, rates in runs.items()
-        if rates and (eligible_names is None or name in eligible_names)
-    }
-    if not rows:
-        return None
-    best = max(rows, key=lambda name: _mean(compute_logs(rows[name])))
-    tied = [
-        name
-        for name, rates in rows.items()
-        if name != best
-        and not _is_slower(compute_ratio(rates, rows[best], spread))
-    ]
-    cheapest = min([best, *tied], key=cost)
-    return Choice(best, tuple(tied), cheapest)
-
-
 def choose_winner(
     corrected_rates: CorrectedRates,
     cost: Callable[[str], Any],
@@ -325,10 +286,6 @@ def choose_winner(
         if name != best and not corrected_rates.is_slower(name, best)
     ]
     return Choice(best, tuple(tied), min([best, *tied], key=cost))
-
-
-def _is_slower(percent: Percent) -> bool:
-    return percent.high is not None and percent.high < 100
 
 
 def pool_variance(rows: Sequence[Sequence[float]]) -> Pooled:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hvstack.model.configuration import Configuration
-from hvstack.model.target import BareMetal
 from hvstack.results.run_store import iter_records
 from hvstack.sweep import executor, search_forecast, sweep_store
 from hvstack.sweep.run_order import count_baselines
@@ -52,9 +51,8 @@ def estimate_sweep(
 ) -> tuple[SweepEstimate, SweepEstimate]:
     """Return the lowest and the highest estimate of the work of a sweep.
 
-    The strategy is simulated with rates that do not scatter: equal rates, so
-    that no configuration is dropped, and rates with the first or the last
-    configuration as the best.
+    The strategy is simulated with rates that do not scatter: equal rates, and
+    rates with the first or the last configuration as the best.
 
     :param strategy: strategy of the sweep.
     :param measured: runs so far; the estimate covers the remaining runs.
@@ -142,9 +140,8 @@ def simulate(
         target: list(observed_rates)
         for target, observed_rates in measured.rates.items()
     }
-    measured_base = rates.get(BareMetal(), [])
     requested = set()
-    runs = baselines = 0
+    runs = 0
     while requests := strategy.request_runs(
         MeasuredRates(rates, measured.excluded)
     ):
@@ -154,11 +151,9 @@ def simulate(
             row = rates.setdefault(configuration, [])
             row += [assumed_rates[configuration]] * request.runs
             runs += request.runs
-        if measure_baseline:
-            baselines = count_baselines(runs, len(strategy.space.possible))
-            rates[BareMetal()] = measured_base + [1.0] * baselines
-    total = runs + baselines + measure_baseline
-    return SweepEstimate(len(requested), total, total)
+    if measure_baseline:
+        runs += count_baselines(runs, len(strategy.space.possible)) + 1
+    return SweepEstimate(len(requested), runs, runs)
 
 
 def format_remaining(sweep: Sweep) -> str:

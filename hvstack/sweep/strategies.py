@@ -241,120 +241,6 @@ class OneAtATime(Strategy):
         return missing, way
 
 
-class Racing(Strategy):
-    """Strategy that drops inferior configurations and repeats close ones.
-
-    The race is that of Birattari et al., "A Racing Algorithm for Configuring
-    Metaheuristics" (2002), with the pooled t interval as its test: a
-    configuration is dropped if the 95 % interval of its ratio to the best
-    configuration does not contain 100. The saved runs go to the remaining
-    configurations, up to :attr:`MAX_FACTOR` times the runs that
-    full-factorial has. The total number of runs, including those on bare
-    metal, is not larger than that of full-factorial, except for the pair of
-    runs of each remaining configuration.
-    """
-
-    name = 'racing'
-    #: Runs of each configuration in the first round, and in later rounds.
-    FIRST_RUNS = 1
-    FURTHER_RUNS = 2
-    #: Maximum number of runs of a configuration as a multiple of ``runs``.
-    MAX_FACTOR = 2
-
-    def request_runs(self, measured: MeasuredRates) -> list[RunRequest]:
-        """Return requests for the missing runs of the current round."""
-        return self._run_race(measured)[0]
-
-    def list_candidates(self, measured: MeasuredRates) -> list[Configuration]:
-        """Return the measured configurations in the race."""
-        alive = self._run_race(measured)[1]
-        return [
-            configuration
-            for configuration in alive
-            if measured.get_rates(configuration)
-        ]
-
-    def _run_race(
-        self, measured: MeasuredRates
-    ) -> tuple[list[RunRequest], list[Configuration]]:
-        """Repeat all rounds with the runs that they had.
-
-        :returns: requests for missing runs, and the configurations that are
-            still in the race.
-        """
-        alive = [
-            configuration
-            for configuration in self.space.possible
-            if configuration not in measured.excluded
-        ]
-        # Full-factorial's runs, with those on bare metal, unless the sweep is
-        # compared with recorded ones.
-        base_rates = measured.get_rates(BareMetal())
-        possible_count = len(self.space.possible)
-
-        def count_runs(clusters: int) -> int:
-            if not base_rates:
-                return clusters
-            return clusters + count_baselines(clusters, possible_count)
-
-        budget = count_runs(self.runs * len(alive))
-        observed_rates: dict[str, Sequence[float]] = {}
-        count = further = min(self.FIRST_RUNS, self.runs)
-        clusters = 0
-        while True:
-            missing = self._request_missing(alive, measured, count)
-            if missing or not alive:
-                return missing, alive
-            clusters += further * len(alive)
-            observed_rates |= {
-                configuration.name: measured.get_rates(configuration)[:count]
-                for configuration in alive
-            }
-            # Only runs that existed when the round ended.
-            baseline_count = count_baselines(clusters, possible_count)
-            alive = self._drop_inferior(
-                alive, observed_rates, base_rates[:baseline_count]
-            )
-            further = min(
-                self.FURTHER_RUNS, self.runs * self.MAX_FACTOR - count
-            )
-            while (
-                further > 0
-                and count_runs(clusters + further * len(alive)) > budget
-            ):
-                further -= 1
-            if len(alive) < 2 or further < 1:
-                # The benchmark asks for a pair of runs.
-                return self._request_missing(
-                    alive, measured, min(2, self.runs)
-                ), alive
-            count += further
-
-    def _drop_inferior(
-        self,
-        alive: list[Configuration],
-        observed_rates: Mapping[str, Sequence[float]],
-        base: Sequence[float],
-    ) -> list[Configuration]:
-        """Return the configurations that the runs do not exclude."""
-        choice = stats.choose(
-            {
-                configuration.name: observed_rates[configuration.name]
-                for configuration in alive
-            },
-            stats.pool_variance([*observed_rates.values(), base]),
-            # The selected configuration does not matter.
-            lambda name: name,
-        )
-        assert choice
-        close = {choice.best, *choice.tied}
-        return [
-            configuration
-            for configuration in alive
-            if configuration.name in close
-        ]
-
-
 class ModelBased(Strategy):
     """Strategy that searches with a model, and then confirms its answer.
 
@@ -436,7 +322,7 @@ class ModelBased(Strategy):
 
 STRATEGIES: dict[str, type[Strategy]] = {
     strategy.name: strategy
-    for strategy in (OneAtATime, FullFactorial, Racing, ModelBased)
+    for strategy in (OneAtATime, FullFactorial, ModelBased)
 }
 
 

@@ -32,6 +32,8 @@ SWEEPS_DIR = paths.STATE / 'sweeps'
 RECORDS_DIR = paths.STATE / 'records'
 #: Layout of the markers. Markers of layout 1 have no field ``schema``.
 SCHEMA = 2
+#: Strategies of older releases, which markers can still name.
+REMOVED_STRATEGIES = ('racing',)
 #: Maximum number of runs of a configuration, and of bytes of data.
 _MAX_RUNS = 10_000
 MAX_BYTES = 10**18
@@ -210,7 +212,9 @@ def list_sweeps() -> list[Sweep]:
 
 
 class OldMarkerError(errors.InputError):
-    """Marker with the layout of an older release.
+    """Marker of a sweep that only an older release can continue.
+
+    It has an older layout, or names a strategy that was removed.
 
     :param message: message for the user.
     :param is_finished: whether the sweep is finished.
@@ -224,8 +228,8 @@ class OldMarkerError(errors.InputError):
 def load_usable(prefix: str = '') -> tuple[list[Sweep], list[str]]:
     """Return all sweeps, the oldest first, and reasons for unusable markers.
 
-    Markers of older releases are left out if their sweep is finished, because
-    reports need the run records only.
+    Markers that only an older release can use are left out if their sweep is
+    finished, because reports need the run records only.
 
     :param prefix: start of the names of the sweeps; empty for all.
     :returns: the sweeps, and a line with file, field and remedy for each
@@ -254,17 +258,16 @@ def load_sweep(path: Path) -> Sweep:
     :param path: file of the marker.
     :raises hvstack.errors.InputError: the file is not a marker of a sweep, or
         a field is not valid.
-    :raises OldMarkerError: an older release wrote the marker.
+    :raises OldMarkerError: an older release wrote the marker, and this one
+        cannot continue its sweep.
     """
     document = jsonfile.load(path)
     source_location = document.source_location()
     fields = Fields(document.data, source_location, None)
     if 'schema' not in fields:
-        raise OldMarkerError(
-            f'Cannot continue the sweep of {path}: an older release of '
-            'hvstack wrote this file. Continue the sweep with that release, '
-            'or delete the file, which keeps the run records, and start a '
-            'new sweep.',
+        raise _build_old_marker_error(
+            path,
+            'an older release of hvstack wrote this file',
             fields.raw('finished') is True,
         )
     fields.integer('schema', SCHEMA, SCHEMA)
@@ -282,7 +285,25 @@ def load_sweep(path: Path) -> Sweep:
         content = document.data['spec']
         spec_fields = Fields(content, source_location, None, 'spec')
         _check_spec(spec_fields, sweep.spec)
+        if sweep.spec.strategy in REMOVED_STRATEGIES:
+            raise _build_old_marker_error(
+                path,
+                f"its strategy '{sweep.spec.strategy}' was removed from "
+                'hvstack',
+                sweep.finished,
+            )
     return sweep
+
+
+def _build_old_marker_error(
+    path: Path, reason: str, is_finished: bool
+) -> OldMarkerError:
+    return OldMarkerError(
+        f'Cannot continue the sweep of {path}: {reason}. Continue the sweep '
+        'with the release that started it, or delete the file, which keeps '
+        'the run records, and start a new sweep.',
+        is_finished,
+    )
 
 
 def _check_spec(fields: Fields, spec: SweepSpec) -> None:

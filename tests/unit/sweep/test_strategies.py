@@ -383,64 +383,6 @@ class StrategyTest(testtools.TestCase):
         )
         self.assertIn('+0 %  (95 % interval no interval)', line)
 
-    def test_a_race_drops_the_slow_and_repeats_the_close(self) -> None:
-        simulation = self.play(
-            'racing', 'instances=1,2,4', 'cpu_ratio=1,2', runs=3,
-            i1=1.0, i2=1.002, i4=0.5, i2_c2=0.4, i4_c2=0.3,
-        )  # fmt: skip
-        simulation.whole()
-        self.assertEqual(1, simulation.count('i4-c2'))
-        self.assertEqual(1, simulation.count('i2-c2'))
-        self.assertEqual(6, simulation.count('i1'))
-        self.assertEqual(6, simulation.count('i2'))
-        choice = simulation.strategy.choose(
-            schedule.collect_rates(simulation.records, SIZE)
-        )
-        assert choice
-        self.assertEqual('i1', parse(choice.selected).label)
-        self.assertIsNone(choice.winner)
-
-    def test_a_race_ends_with_one_left(self) -> None:
-        simulation = self.play(
-            'racing', 'instances=1,2,4', runs=4, i1=1, i2=2, i4=1
-        )
-        simulation.whole()
-        self.assertEqual(
-            (1, 2, 1), tuple(map(simulation.count, ('i1', 'i2', 'i4')))
-        )
-        choice = simulation.strategy.choose(
-            schedule.collect_rates(simulation.records, SIZE)
-        )
-        assert choice
-        self.assertEqual('i2', parse(choice.winner or '').label)
-
-    def test_a_race_never_runs_more_than_all(self) -> None:
-        """Nothing can be dropped here."""
-        for runs, max_runs in ((1, 6), (3, 15), (4, 19)):
-            simulation = self.play('racing', 'instances=1,2,4', runs=runs)
-            simulation.whole()
-            self.assertLessEqual(len(simulation.runs), max_runs)
-            self.assertGreater(len(simulation.runs), max_runs - 3)
-            self.assertLessEqual(
-                len(simulation.runs) - simulation.count('bare'), 3 * runs
-            )
-
-    def test_a_race_against_recorded_runs_has_all_for_itself(self) -> None:
-        for runs in (1, 2, 3, 4):
-            area = explored('instances=1,2,4')
-            _, max_estimate = forecast.estimate_sweep(
-                strategies.create_strategy('racing', area, runs),
-                measure_baseline=False,
-            )
-            self.assertEqual(3 * runs, max_estimate.runs)
-
-    def test_a_race_leaves_pairs(self) -> None:
-        simulation = self.play('racing', 'instances=1,2,4', runs=2)
-        simulation.whole()
-        self.assertEqual(
-            (2, 2, 2), tuple(map(simulation.count, ('i1', 'i2', 'i4')))
-        )
-
     def test_killed_anywhere_the_runs_are_the_same(self) -> None:
         """Played asks again after each run, so each run ends a process."""
         for name in strategies.STRATEGIES:
@@ -529,10 +471,15 @@ class StrategyTest(testtools.TestCase):
             ),
         )
         self.assertEqual(10 * 60 + 10 * 10, max_estimate.seconds(60, 10))
+        # A host without another instance has no second value of cpu_ratio.
         min_estimate, max_estimate = forecast.estimate_sweep(
-            strategies.create_strategy('racing', area, 2)
+            strategies.create_strategy(
+                *('one-at-a-time', explored('instances=1,2', 'cpu_ratio=1,2')),
+                2,
+            ),
+            measure_baseline=False,
         )
-        self.assertEqual((7, 10), (min_estimate.runs, max_estimate.runs))
+        self.assertEqual((4, 6), (min_estimate.runs, max_estimate.runs))
 
     def test_nonsense(self) -> None:
         area = explored('instances=1,2')
@@ -540,7 +487,8 @@ class StrategyTest(testtools.TestCase):
             errors.InputError, strategies.create_strategy, 'luck', area, 2
         )
         self.assertRaises(
-            errors.InputError, strategies.create_strategy, 'racing', area, 0
+            errors.InputError,
+            *(strategies.create_strategy, 'full-factorial', area, 0),
         )
 
     def test_nothing_measured_no_choice(self) -> None:

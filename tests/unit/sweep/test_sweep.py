@@ -23,7 +23,7 @@ from hvstack.sweep import run_order, sweep_store
 from tests.unit.results import factory
 
 SPEC = {
-    'strategy': 'racing',
+    'strategy': 'one-at-a-time',
     'values': {'instances': [1, 2]},
     'start': {},
     'host': 'vsan',
@@ -370,6 +370,21 @@ class StateTest(testtools.TestCase):
         self.assertEqual(([], []), sweep_store.load_usable())
         _, again = sweep_store.resume_or_begin([parse('i1')], 2, 1000)
         self.assertFalse(again)
+
+    def test_a_marker_of_a_removed_strategy(self) -> None:
+        """An unfinished sweep is refused, a finished one stops nothing."""
+        sweep = sweep_store.create_sweep([parse('i1')], 2, 1000)
+        path = self.top / 'sweeps_dir' / f'{sweep.id}.json'
+        content = json.loads(path.read_text('utf-8'))
+        content['spec'] = {**SPEC, 'strategy': 'racing'}
+        path.write_text(json.dumps(content), 'utf-8')
+        sweeps, (reason,) = sweep_store.load_usable()
+        self.assertEqual([], sweeps)
+        for text in (str(path), "'racing'", 'start a new sweep'):
+            self.assertIn(text, reason)
+        self.assertNotIn('\n', reason)
+        path.write_text(json.dumps({**content, 'finished': True}), 'utf-8')
+        self.assertEqual(([], []), sweep_store.load_usable())
 
     def test_an_older_marker_of_a_strategy_does_not_stop_the_demo(
         self,
