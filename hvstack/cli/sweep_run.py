@@ -192,8 +192,9 @@ class Run(_Running):
             help='Continue with passes until the half width of every interval '
             'is at most this number of points '
             f'({stopping.DEFAULT_HALF_WIDTH:g} without a number), instead of '
-            '--runs. Only with the strategy full-factorial (default: a fixed '
-            'number of passes)',
+            '--runs. With model-based, these are the passes that confirm the '
+            'answer of the search, within --budget. Not with the strategy '
+            'one-at-a-time (default: a fixed number of passes)',
         )
         parser.add_argument(
             '--kit',

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Budget of a sweep: runs or hours, with its confirmation."""
 
-import math
 import re
 from dataclasses import dataclass
 
@@ -23,6 +22,18 @@ class Budget:
     runs: int | None = None
     hours: float | None = None
 
+    def count_runs(self, seconds: float | None) -> int | None:
+        """Return the maximum number of runs of the sweep.
+
+        :param seconds: seconds of a run with its new cluster; None if no run
+            is known.
+        :returns: None without a limit, or if the time of a run is not known
+            yet.
+        """
+        if self.hours is not None and seconds:
+            return int(3600 * self.hours / seconds)
+        return self.runs
+
     def count_clusters(
         self,
         confirmation_runs: int,
@@ -38,12 +49,10 @@ class Budget:
         :returns: at least 1; None without a limit, or if the time of a run is
             not known yet.
         """
-        runs = math.inf if self.runs is None else self.runs
-        if self.hours is not None and seconds:
-            runs = min(runs, 3600 * self.hours / seconds)
-        if math.isinf(runs):
+        runs = self.count_runs(seconds)
+        if runs is None:
             return None
-        return max(1, int(runs - confirmation_runs) // runs_per_cluster)
+        return max(1, (runs - confirmation_runs) // runs_per_cluster)
 
     def check(self, confirmation_runs: int) -> None:
         """Check that the budget suffices for the confirmation.

@@ -35,6 +35,7 @@ from hvstack.sweep.strategies import (
     MeasuredRates,
     ModelBased,
     Strategy,
+    count_affordable_passes,
     count_confirmation_runs,
 )
 from hvstack.sweep.sweep_store import Sweep, SweepSpec
@@ -152,10 +153,10 @@ def _check_goal(spec: SweepSpec) -> None:
     reason = ''
     if not 0 < spec.half_width <= 100:
         reason = f'{spec.half_width:g} is not between 0 and 100. Use 5'
-    elif spec.strategy != strategies.FullFactorial.name:
+    elif spec.strategy == strategies.OneAtATime.name:
         reason = (
             f"strategy '{spec.strategy}' limits the number of runs. Use "
-            f'--strategy {strategies.FullFactorial.name}'
+            f'--strategy {ModelBased.name} or {strategies.FullFactorial.name}'
         )
     elif not spec.measure_baseline:
         reason = (
@@ -189,50 +190,59 @@ def _check_budget(spec: SweepSpec, strategy: Strategy) -> None:
 
 def _create_strategy(
     sweep: Sweep,
-    spec: SweepSpec,
     area: Space,
     measured: MeasuredRates,
     corrected_rates: stats.CorrectedRates,
     settings: SearchSettings,
+    run_seconds: float | None,
 ) -> Strategy:
     """Return the strategy of a sweep with its number of runs.
 
     :param sweep: sweep with a strategy.
-    :param spec: specification of the sweep.
     :param area: search space with its possible configurations.
     :param measured: runs so far.
     :param corrected_rates: rates of these runs, as the report has them.
     :param settings: settings of a search.
+    :param run_seconds: as in :func:`_compute_run_seconds`.
     """
-    runs = sweep.runs
-    names = [
-        configuration.name
-        for configuration in area.possible
-        if configuration not in measured.excluded
-    ]
-    if spec.half_width and names:
-        goal = stopping.Goal(spec.half_width)
-        runs = goal.count_passes(corrected_rates, names)
-    return strategies.create_strategy(spec.strategy, area, runs, settings)
+    spec = sweep.spec
+    assert spec is not None
+    strategy = strategies.create_strategy(
+        *(spec.strategy, area, sweep.runs, settings)
+    )
+    names = [item.name for item in strategy.list_repeated(measured)]
+    if not spec.half_width or not names:
+        return strategy
+    passes = stopping.Goal(spec.half_width).count_passes(
+        corrected_rates, names
+    )
+    max_runs = parse_budget(spec.budget).count_runs(run_seconds)
+    if max_runs is not None:
+        max_passes = count_affordable_passes(
+            len(area.possible),
+            max_runs - len(measured.search) * spec.runs_per_cluster,
+            measure_baseline=spec.measure_baseline,
+        )
+        passes = min(passes, max(1, max_passes // spec.runs_per_cluster))
+    return strategies.create_strategy(
+        *(spec.strategy, area, passes * spec.runs_per_cluster, settings)
+    )
 
 
-def _build_settings(
+def _compute_run_seconds(
     sweep: Sweep,
-    spec: SweepSpec,
-    area: Space,
     stored_records: Iterable[Sequence[RunRecord]],
     search_records: Sequence[RunRecord],
-) -> SearchSettings:
-    """Return the settings of the search of a sweep.
+) -> float | None:
+    """Return the median seconds of a run of a search with its new cluster.
 
-    They must not change when the search is finished, so only sweeps that were
-    measured before it count for the scatter.
+    They must not change when the search is finished, so only the search and
+    sweeps that were measured before it count.
 
     :param sweep: sweep with a strategy.
-    :param spec: specification of the sweep.
-    :param area: search space with its possible configurations.
     :param stored_records: records of all sweeps by sweep.
     :param search_records: records of the search.
+    :returns: None if no run is known.
     """
     run, setup = compute_median_times(search_records, sweep.size_bytes)
     if run is None or setup is None:
@@ -248,14 +258,37 @@ def _build_settings(
         )
         run = earlier_run if run is None else run
         setup = earlier_setup if setup is None else setup
+    return None if run is None else run + (setup or 0.0)
+
+
+def _build_settings(
+    sweep: Sweep,
+    area: Space,
+    stored_records: Iterable[Sequence[RunRecord]],
+    search_records: Sequence[RunRecord],
+    run_seconds: float | None,
+) -> SearchSettings:
+    """Return the settings of the search of a sweep.
+
+    They must not change when the search is finished, so only sweeps that were
+    measured before it count for the scatter.
+
+    :param sweep: sweep with a strategy.
+    :param area: search space with its possible configurations.
+    :param stored_records: records of all sweeps by sweep.
+    :param search_records: records of the search.
+    :param run_seconds: as in :func:`_compute_run_seconds`.
+    """
+    spec = sweep.spec
+    assert spec is not None
     max_runs = parse_budget(spec.budget).count_clusters(
         count_confirmation_runs(
             len(area.possible),
             sweep.runs,
             measure_baseline=spec.measure_baseline,
         ),
-        2 if spec.kit else 1,
-        None if run is None else run + (setup or 0.0),
+        spec.runs_per_cluster,
+        run_seconds,
     )
     return SearchSettings(
         sweep.id,
@@ -319,17 +352,20 @@ def load_status(
         collect_history(stored_records, records),
     ).corrected_rates
     search_records = store.load_records(run_id.format_search_name(sweep.id))
-    strategy = _create_strategy(
-        *(sweep, sweep.spec, area, measured, corrected_rates),
-        _build_settings(
-            *(sweep, sweep.spec, area, stored_records, search_records)
-        ),
-    )
-    search = None
-    if isinstance(strategy, ModelBased):
+    if sweep.spec.strategy == ModelBased.name:
         measured = schedule.add_search(
             measured, search_records, sweep.size_bytes
         )
+    run_seconds = _compute_run_seconds(sweep, stored_records, search_records)
+    strategy = _create_strategy(
+        *(sweep, area, measured, corrected_rates),
+        _build_settings(
+            sweep, area, stored_records, search_records, run_seconds
+        ),
+        run_seconds,
+    )
+    search = None
+    if isinstance(strategy, ModelBased):
         search = strategy.get_search_status(measured)
     return SweepStatus(
         strategy,
@@ -361,7 +397,6 @@ def _plan_workloads(
     :param records: records of the sweep, and those of its search.
     :param measured: rates of the sweep with those of its search.
     """
-    runs_per_cluster = 2 if spec.kit else 1
     if isinstance(strategy, ModelBased):
         search = strategy.get_search_status(measured)
         if search is not None and search.next_configuration is not None:
@@ -369,7 +404,7 @@ def _plan_workloads(
                 search.next_configuration,
                 records[1],
                 sweep.size_bytes,
-                runs_per_cluster,
+                spec.runs_per_cluster,
             )
     return schedule.plan_workloads(
         strategy,
@@ -377,7 +412,7 @@ def _plan_workloads(
         sweep.size_bytes,
         sweep=sweep.id,
         measure_baseline=spec.measure_baseline,
-        runs_per_cluster=runs_per_cluster,
+        runs_per_cluster=spec.runs_per_cluster,
         measured=measured,
     )
 

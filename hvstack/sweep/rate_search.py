@@ -72,6 +72,11 @@ class SearchStatus:
     runs: int
     next_configuration: Configuration | None = None
 
+    @property
+    def confirmed_configurations(self) -> list[Configuration]:
+        """Configurations that the confirmation measures again."""
+        return [item for item in (self.winner, self.runner_up) if item]
+
 
 class RateSearch:
     """Search in a space of configurations.

@@ -107,6 +107,14 @@ class Strategy(ABC):
             and configuration not in measured.excluded
         ]
 
+    def list_repeated(self, measured: MeasuredRates) -> list[Configuration]:
+        """Return the configurations whose intervals further passes narrow.
+
+        :returns: an empty list if the number of runs of the strategy is fixed,
+            or if these configurations are not known yet.
+        """
+        return []
+
     def choose(
         self,
         measured: MeasuredRates,
@@ -157,6 +165,14 @@ class FullFactorial(Strategy):
     def request_runs(self, measured: MeasuredRates) -> list[RunRequest]:
         """Return requests for all missing runs."""
         return self._request_missing(self.space.possible, measured, self.runs)
+
+    def list_repeated(self, measured: MeasuredRates) -> list[Configuration]:
+        """Return the configurations without a run that failed for good."""
+        return [
+            configuration
+            for configuration in self.space.possible
+            if configuration not in measured.excluded
+        ]
 
 
 class TriedValue(NamedTuple):
@@ -299,10 +315,15 @@ class ModelBased(Strategy):
         if status.next_configuration is not None:
             return [RunRequest(status.next_configuration, 1)]
         return self._request_missing(
-            filter(None, (status.winner, status.runner_up)),
-            measured,
-            self.runs,
+            status.confirmed_configurations, measured, self.runs
         )
+
+    def list_repeated(self, measured: MeasuredRates) -> list[Configuration]:
+        """Return the winner and the runner-up after the search."""
+        status = self.get_search_status(measured)
+        if status is None or status.next_configuration is not None:
+            return []
+        return status.confirmed_configurations
 
     def choose(
         self,
@@ -362,6 +383,27 @@ def count_confirmation_runs(
     if not measure_baseline:
         return clusters
     return clusters + count_baselines(clusters, rows) + 1
+
+
+def count_affordable_passes(
+    configurations: int, runs: int, *, measure_baseline: bool
+) -> int:
+    """Return the maximum number of passes of a confirmation.
+
+    :param configurations: number of possible configurations of the sweep.
+    :param runs: maximum number of runs of the confirmation.
+    :param measure_baseline: whether bare metal is measured.
+    :returns: at least 1.
+    """
+    passes = 1
+    while (
+        count_confirmation_runs(
+            configurations, passes + 1, measure_baseline=measure_baseline
+        )
+        <= runs
+    ):
+        passes += 1
+    return passes
 
 
 def compute_log_mean(rates: Sequence[float]) -> float:

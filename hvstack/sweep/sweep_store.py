@@ -55,7 +55,8 @@ class SweepSpec:
         if the sweep measures bare metal.
     :param allow: names of facts that may differ between runs.
     :param half_width: half width in points that the interval of each row must
-        reach; 0 for a fixed number of runs.
+        reach, after a search those of the winner and of the runner-up; 0 for
+        a fixed number of runs.
     :param budget: maximum number of runs or hours of a sweep with a search, as
         in :func:`hvstack.sweep.budget.parse_budget`; empty without a limit.
     """
@@ -71,6 +72,11 @@ class SweepSpec:
     allow: tuple[str, ...] = ()
     half_width: float = 0.0
     budget: str = ''
+
+    @property
+    def runs_per_cluster(self) -> int:
+        """Number of runs on a cluster: the kit executes them in pairs."""
+        return 2 if self.kit else 1
 
     @property
     def measure_baseline(self) -> bool:

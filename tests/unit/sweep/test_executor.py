@@ -18,8 +18,9 @@ from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
 from hvstack.report import sweep_report
-from hvstack.results import passes, record, record_data
+from hvstack.results import passes, record, record_data, stopping
 from hvstack.sweep import executor, forecast, search_space, sweep_store
+from hvstack.sweep.executor import SweepStatus
 from hvstack.sweep.search_space import ParameterValues, Space
 from hvstack.sweep.sweep_store import Sweep, SweepSpec
 from tests.unit.cloud import fake
@@ -63,6 +64,7 @@ class CourseTest(testtools.TestCase):
         )
         self.sweep = executor.begin_sweep(area, sweep_spec(area), 2, SIZE)
         self.broken = ''
+        self.scatter = 0.0
 
     def rally(
         self,
@@ -86,13 +88,17 @@ class CourseTest(testtools.TestCase):
                 if self.remaining_runs == 0:
                     return
                 self.remaining_runs -= 1
-                seconds = 100 if name.startswith('i2') else 110
+                seconds = 100.0 if name.startswith('i2') else 110.0
+                seconds += self.scatter * ((37 * self.remaining_runs) % 7 - 3)
                 bad = self.broken and name.startswith(self.broken)
                 run_record = factory.run(
                     *(name, first + index, seconds),
                     sweep=name_in_records,
                     size=SIZE,
                     reason='its cluster died' if bad else '',
+                    observations={
+                        'cluster': f'{name_in_records}-{name}-{first}'
+                    },
                 )
                 location = passes.locate_run(
                     sweep_store.load_records(name_in_records),
@@ -178,6 +184,7 @@ class CourseTest(testtools.TestCase):
         for wrong_spec in (
             replace(spec, strategy='one-at-a-time'),
             replace(spec, half_width=-1.0),
+            replace(spec, strategy='model-based', baseline='auto'),
             replace(spec, baseline='auto'),
             replace(spec, backend='qemu'),
         ):
@@ -398,6 +405,72 @@ class CourseTest(testtools.TestCase):
         status = executor.run_sweep(sweep, Progress())
         self.assertEqual(3, len(status.search_records))
 
+    def confirm(
+        self, kit: str = '', min_passes: int = 3, **options: Any
+    ) -> SweepStatus:
+        """Run a search whose confirmation has a half width.
+
+        :param min_passes: minimum number of passes without earlier sweeps.
+        """
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.results.stopping.MIN_PASSES', min_passes
+            )
+        )
+        sweep = self.begin_search(half_width=5.0, **options)
+        assert sweep.spec
+        sweep = replace(sweep, spec=replace(sweep.spec, kit=kit))
+        status = executor.run_sweep(sweep, Progress())
+        self.assertEqual([], status.workloads)
+        return status
+
+    def count_confirmed(self, status: SweepStatus) -> set[int]:
+        """Return the numbers of runs of the confirmed configurations."""
+        assert status.search
+        return {
+            len(status.measured.get_rates(item))
+            for item in status.search.confirmed_configurations
+        }
+
+    def test_confirmation_ends_when_its_intervals_are_narrow(self) -> None:
+        # These runs do not scatter, but no earlier sweep exists.
+        status = self.confirm(min_passes=stopping.MIN_PASSES)
+        self.assertEqual({8}, self.count_confirmed(status))
+        configurations = [
+            item for item in status.records if item.kind == 'configuration'
+        ]
+        self.assertEqual(16, len(configurations))
+
+    def test_confirmation_continues_until_its_intervals_are_narrow(
+        self,
+    ) -> None:
+        self.scatter = 1.5
+        status = self.confirm()
+        (count,) = self.count_confirmed(status)
+        self.assertGreater(count, 3)
+        assert status.search
+        for item in status.search.confirmed_configurations:
+            margin = status.corrected_rates.compute_ratio(item.name).margin
+            self.assertLessEqual(margin or 100, 5.0)
+
+    def test_earlier_sweeps_shorten_the_confirmation(self) -> None:
+        self.save_sweep('earlier', '2026-11-21T04:00:00Z', 0.05)
+        self.scatter = 0.5
+        self.assertEqual({3}, self.count_confirmed(self.confirm(min_passes=8)))
+
+    def test_confirmation_stays_in_its_budget(self) -> None:
+        """It has the runs that the search leaves."""
+        status = self.confirm(budget='20', min_passes=10)
+        self.assertLessEqual(status.record_count, 20)
+        # Another pass has three runs.
+        self.assertGreater(status.record_count, 20 - 3)
+        (count,) = self.count_confirmed(status)
+        self.assertGreater(count, 3)
+
+    def test_confirmation_with_pairs_of_the_kit(self) -> None:
+        status = self.confirm(kit='/kit')
+        self.assertEqual({6}, self.count_confirmed(status))
+
     def test_failed_configuration_is_not_searched(self) -> None:
         self.broken = 'i2-'
         sweep = self.begin_search()
@@ -408,11 +481,14 @@ class CourseTest(testtools.TestCase):
         failed = [o for o in status.search_records if not o.valid]
         self.assertEqual(2, len(failed))
 
-    def save_sweep(self, name: str, started: str) -> None:
+    def save_sweep(
+        self, name: str, started: str, scatter: float = 1.0
+    ) -> None:
         """Save a sweep of two configurations that scatter much."""
         for index in range(12):
+            seconds = 50 + scatter * index * index
             run_record = factory.run(
-                *(f'i{1 + index % 2}', index // 2, 50 + index * index),
+                *(f'i{1 + index % 2}', index // 2, seconds),
                 sweep=name,
                 size=SIZE,
                 started=started,
