@@ -4,20 +4,16 @@
 from collections.abc import Sequence
 from typing import Any
 
-from hvstack.sweep.search_forecast import LOSSES, forecast_search
-from hvstack.sweep.strategies import ModelBased
+from hvstack.sweep.search_forecast import LOSSES, SearchForecast
 
 
-def forecast(
-    strategy: ModelBased, bare_metal: bool, seconds: float | None
-) -> dict[str, Any]:
+def describe(search: SearchForecast, seconds: float | None) -> dict[str, Any]:
     """Return how many runs and hours a search needs.
 
-    :param bare_metal: whether the confirmation measures bare metal.
+    :param search: simulated searches.
     :param seconds: seconds of a run with its new cluster; None if no run is
         known.
     """
-    search = forecast_search(strategy, measure_baseline=bare_metal)
 
     def convert(counts: Sequence[int]) -> list[float] | None:
         if seconds is None:

@@ -24,6 +24,7 @@ from hvstack.sweep import (
     capabilities,
     forecast,
     run_times,
+    search_forecast,
     search_space,
     strategies,
     sweep_store,
@@ -110,8 +111,15 @@ class Plan(Command):
         bare_metal = not compute_backends.is_emulated(parsed_args.backend)
         seconds = None if run is None else run + (setup or 0)
         strategy = _create_strategy(parsed_args, area, seconds)
-        min_estimate, max_estimate = forecast.estimate_sweep(
-            strategy, measure_baseline=bare_metal
+        search = None
+        if isinstance(strategy, ModelBased):
+            search = search_forecast.forecast_search(
+                strategy, measure_baseline=bare_metal
+            )
+        min_estimate, max_estimate = (
+            forecast.convert_forecast(search)
+            if search
+            else forecast.estimate_sweep(strategy, measure_baseline=bare_metal)
         )
         plan: dict[str, Any] = {
             'cloud': notes
@@ -142,10 +150,8 @@ class Plan(Command):
                 for estimate in (min_estimate, max_estimate)
             ],
         }
-        if isinstance(strategy, ModelBased):
-            plan['search'] = search_plan.forecast(
-                strategy, bare_metal, seconds
-            )
+        if search:
+            plan['search'] = search_plan.describe(search, seconds)
         if bare_metal and (disks := _disk_differences(parsed_args, area)):
             plan['disks'] = disks
         if parsed_args.hosts:

@@ -4,6 +4,7 @@
 import functools
 import itertools
 from collections.abc import Sequence
+from operator import eq, mul
 from statistics import NormalDist
 
 from hvstack.model.configuration import Configuration
@@ -18,6 +19,31 @@ RESIDUAL = 0.01
 SAMPLES = 512
 
 _NORMAL = NormalDist()
+
+
+#: Names and values of the varied parameters of a configuration.
+_Values = tuple[tuple[str, object], ...]
+
+
+@functools.lru_cache(maxsize=4)
+def _compute_covariances(rows: tuple[_Values, ...]) -> list[list[float]]:
+    """Return the covariances of the log rates without the mean.
+
+    A plan simulates several searches of the same space.
+
+    :param rows: values of all configurations.
+    """
+    size = len(rows[0])
+    # By the number of values that two configurations share.
+    by_shared = [
+        shared * EFFECT**2 + shared * (shared - 1) / 2 * INTERACTION**2
+        for shared in range(size + 1)
+    ]
+    by_shared[size] += RESIDUAL**2
+    return [
+        [by_shared[sum(map(eq, values, others))] for others in rows]
+        for values in rows
+    ]
 
 
 class Effects:
@@ -43,30 +69,15 @@ class Effects:
             for name in PARAMETERS
             if len({getattr(item, name) for item in configurations}) > 1
         ]
-        self._values = [
-            [(name, getattr(item, name)) for name in names]
+        self._values = tuple(
+            tuple((name, getattr(item, name)) for name in names)
             for item in configurations
-        ]
+        )
 
     @functools.cached_property
     def covariances(self) -> list[list[float]]:
         """Covariances of the log rates without the mean, for a scale of 1."""
-        size = len(self._values[0])
-        # By the number of values that two configurations share.
-        by_shared = [
-            shared * EFFECT**2 + shared * (shared - 1) / 2 * INTERACTION**2
-            for shared in range(size + 1)
-        ]
-        by_shared[size] += RESIDUAL**2
-        return [
-            [
-                by_shared[
-                    sum(a == b for a, b in zip(values, others, strict=True))
-                ]
-                for others in self._values
-            ]
-            for values in self._values
-        ]
+        return _compute_covariances(self._values)
 
     @functools.cached_property
     def prior_samples(self) -> list[list[float]]:
@@ -85,14 +96,17 @@ class Effects:
             + [(find(row), RESIDUAL)]
             for row, values in enumerate(self._values)
         ]
+        deviations = dict(itertools.chain.from_iterable(parts))
+        scales = [deviations[key] for key in range(len(keys))]
+        indexes = [[key for key, _ in part] for part in parts]
         normals = self._draw('effects', len(keys) * self.samples)
-        return [
-            [
-                sum(normals[first + key] * scale for key, scale in part)
-                for part in parts
-            ]
-            for first in range(0, len(normals), len(keys))
-        ]
+        samples = []
+        for first in range(0, len(normals), len(keys)):
+            effects = list(map(mul, normals[first:], scales))
+            samples.append(
+                [sum(map(effects.__getitem__, part)) for part in indexes]
+            )
+        return samples
 
     def draw_noise(self, index: int) -> list[float]:
         """Return two random numbers of each sample for a run.

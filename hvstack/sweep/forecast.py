@@ -12,6 +12,7 @@ from hvstack.results.run_store import iter_records
 from hvstack.sweep import executor, search_forecast, sweep_store
 from hvstack.sweep.run_order import count_baselines
 from hvstack.sweep.run_times import compute_median_times
+from hvstack.sweep.search_forecast import SearchForecast
 from hvstack.sweep.strategies import (
     MeasuredRates,
     ModelBased,
@@ -103,9 +104,20 @@ def _estimate_search(
             runs += count_baselines(runs, strategy.row_count) + 1
         estimate = SweepEstimate(strategy.row_count, runs, runs)
         return estimate, estimate
-    forecast = search_forecast.forecast_search(
-        strategy, measured, measure_baseline=measure_baseline
+    return convert_forecast(
+        search_forecast.forecast_search(
+            strategy, measured, measure_baseline=measure_baseline
+        )
     )
+
+
+def convert_forecast(
+    forecast: SearchForecast,
+) -> tuple[SweepEstimate, SweepEstimate]:
+    """Return the lowest and the highest estimate of a simulated search.
+
+    :param forecast: simulated searches, with the runs of the confirmation.
+    """
     counts = [item.configurations for item in forecast.searches]
     (min_runs, _, max_runs), (min_count, _, max_count) = (
         forecast.clusters,

@@ -127,8 +127,9 @@ class Posterior:
             MEAN**2 + self.square * line[row]
             for row, line in enumerate(effects.covariances)
         ]
-        # A column of each configuration, and the Cholesky factor by run.
+        # Columns by configuration and by run, and the Cholesky factor by run.
         self._columns: list[list[float]] = [[] for _ in range(effects.count)]
+        self._run_columns: list[list[float]] = []
         self._factor: list[list[float]] = []
         self._pivots: list[float] = []
         self._innovations: list[float] = []
@@ -183,6 +184,7 @@ class Posterior:
             run.log_rate - _multiply(column, self._innovations)
         ) / pivot
         covariances = self.effects.covariances[run.row]
+        values = []
         for row, own in enumerate(self._columns):
             value = (
                 MEAN**2
@@ -190,8 +192,10 @@ class Posterior:
                 - _multiply(column, own)
             ) / pivot
             own.append(value)
+            values.append(value)
             self.means[row] += value * innovation
             self.variances[row] -= value * value
+        self._run_columns.append(values)
         self._factor.append(column)
         self._pivots.append(pivot)
         self._innovations.append(innovation)
@@ -221,8 +225,7 @@ class Posterior:
         sample = self._samples[number]
         for index in range(len(sample.weights), len(self.runs)):
             sample.add_weight(
-                self._weigh(number, sample, index),
-                [column[index] for column in self._columns],
+                self._weigh(number, sample, index), self._run_columns[index]
             )
         return sample.rates
 
@@ -256,12 +259,21 @@ class Posterior:
             - _multiply(self._factor[index], sample.weights)
         ) / self._pivots[index]
 
-    def _covariance(self, row: int, other: int) -> float:
-        return (
-            MEAN**2
-            + self.square * self.effects.covariances[row][other]
-            - _multiply(self._columns[row], self._columns[other])
-        )
+    def _list_covariances(
+        self, rows: Sequence[int]
+    ) -> dict[int, dict[int, float]]:
+        """Return the covariances of the rates of some rows."""
+        table: dict[int, dict[int, float]] = {row: {} for row in rows}
+        for index, row in enumerate(rows):
+            column = self._columns[row]
+            covariances = self.effects.covariances[row]
+            for other in rows[: index + 1]:
+                table[row][other] = table[other][row] = (
+                    MEAN**2
+                    + self.square * covariances[other]
+                    - _multiply(column, self._columns[other])
+                )
+        return table
 
     def select_next(
         self, leader: int, rows: Sequence[int], time: float
@@ -278,32 +290,29 @@ class Posterior:
         :param time: expected start time of the run.
         """
         drift = self._solve(self._list_drift(time))
-        moves = {row: _multiply(self._columns[row], drift) for row in rows}
         others = [row for row in rows if row != leader]
-        table = {
-            (row, other): self._covariance(row, other)
-            for row in rows
-            for other in rows
-            if row <= other
-        }
-
-        def covary(row: int, other: int) -> float:
-            return table[min(row, other), max(row, other)]
-
+        differences = [self.means[row] - self.means[leader] for row in others]
+        table = self._list_covariances(rows)
+        variances = [
+            table[row][row] + table[leader][leader] - 2 * table[row][leader]
+            for row in others
+        ]
+        drifts = {row: _multiply(self._columns[row], drift) for row in rows}
         losses = {}
         for row in rows:
             _, variance = self._predict(row, drift)
-            base = covary(leader, row) - moves[leader]
+            covariances = table[row]
+            base = covariances[leader] - drifts[leader]
             losses[row] = sum(
                 compute_expected_gain(
-                    self.means[other] - self.means[leader],
-                    covary(other, other)
-                    + covary(leader, leader)
-                    - 2 * covary(other, leader)
-                    - (covary(other, row) - moves[other] - base) ** 2
+                    difference,
+                    before
+                    - (covariances[other] - drifts[other] - base) ** 2
                     / variance,
                 )
-                for other in others
+                for other, difference, before in zip(
+                    others, differences, variances, strict=True
+                )
             )
         return min(rows, key=lambda row: losses[row])
 
@@ -389,19 +398,17 @@ class RateModel:
             share = (sample + 0.5) / self.effects.samples
             owner = min(bisect.bisect_left(ends, share), len(ends) - 1)
             owners.setdefault(owner, []).append(sample)
-        rates = [
-            [sample[row] for row in rows]
-            for owner, samples in owners.items()
-            for sample in self._posteriors[owner].draw(samples)
-        ]
-        best = [max(sample) for sample in rates]
+        expm1 = math.expm1
+        gains: list[list[float]] = []
+        for owner, samples in owners.items():
+            for values in self._posteriors[owner].draw(samples):
+                rates = list(map(values.__getitem__, rows))
+                highest = max(rates)
+                gains.append([expm1(rate - highest) for rate in rates])
+        columns = zip(*gains, strict=True)
         return {
-            row: sum(
-                -math.expm1(sample[index] - highest)
-                for sample, highest in zip(rates, best, strict=True)
-            )
-            / len(rates)
-            for index, row in enumerate(rows)
+            row: (0.0 - sum(column)) / len(gains)
+            for row, column in zip(rows, columns, strict=True)
         }
 
     def draw_rates(self) -> list[float]:
