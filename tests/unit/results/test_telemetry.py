@@ -249,4 +249,4 @@ class File(testtools.TestCase):
             self.record,
             FileRunStore(self.directory),
         )
-        self.assertIn('newer release', str(failure))
+        self.assertIn(f'schema is {telemetry.SCHEMA + 1}', str(failure))
