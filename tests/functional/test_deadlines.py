@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Phases after their deadline: slow ones continue, stalled ones are stopped.
+"""Phases after their deadline: stalled ones are stopped.
 
-On the lab's hosts without guests, about 300 s. The tests in tests/long have
-more data, longer limits, and a program in the place of TPC's kit.
+On the lab's hosts without guests, about 270 s. The tests in tests/long have
+more data, longer limits, phases that are slow and continue, and a program in
+the place of TPC's kit.
 """
 
 import contextlib
@@ -143,23 +144,6 @@ class DeadlineTest(testtools.TestCase):
             bare_metal.BareHosts.from_file(tuning=LAB, progress=Progress())
         )
         run.warm_up(self.cluster, self.work)
-
-    def test_slow_phase_continues(self) -> None:
-        progress = SortProgress()
-        with slow_tasks(self.cluster, progress.sorting):
-            run_result = run.run(
-                self.cluster,
-                self.work,
-                progress=progress,
-                limits=self.limits,
-            )
-        self.assertEqual('', run_result.reason)
-        seconds = {
-            phase['name']: phase['seconds'] for phase in run_result.phases
-        }
-        self.assertGreater(
-            seconds['HSSort'], 2 * self.limits.phase_timeout, seconds
-        )
 
     def test_stalled_phase_is_stopped(self) -> None:
         begin = time.monotonic()

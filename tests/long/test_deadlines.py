@@ -15,7 +15,7 @@ from hvstack.tpcxhs.deadlines import Limits, StallWatch
 from hvstack.tpcxhs.phases import INPUT
 from hvstack.tpcxhs.workload import Workload
 from tests.functional import test_deadlines
-from tests.functional.test_deadlines import slow_tasks
+from tests.functional.test_deadlines import SortProgress, slow_tasks
 
 #: The kit itself must not be distributed.
 PROGRAM = f"""
@@ -30,6 +30,23 @@ class MinuteTest(test_deadlines.DeadlineTest):
 
     work = Workload(400_000_000, 2, 6, 6)
     limits = Limits(60, 90)
+
+    def test_slow_phase_continues(self) -> None:
+        progress = SortProgress()
+        with slow_tasks(self.cluster, progress.sorting):
+            run_result = run.run(
+                self.cluster,
+                self.work,
+                progress=progress,
+                limits=self.limits,
+            )
+        self.assertEqual('', run_result.reason)
+        seconds = {
+            phase['name']: phase['seconds'] for phase in run_result.phases
+        }
+        self.assertGreater(
+            seconds['HSSort'], 2 * self.limits.phase_timeout, seconds
+        )
 
     def test_kit(self) -> None:
         self.useFixture(
