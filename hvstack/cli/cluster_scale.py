@@ -37,6 +37,14 @@ class Scale(ShowOne):
             help='New number of workers (default: the current number).',
         )
         parser.add_argument(
+            '--compute-workers',
+            type=arguments.count,
+            metavar='N',
+            help='New number of compute workers, which have a NodeManager '
+            'and no DataNode, in a cluster of deployment 3 or 4 (default: '
+            'the current number).',
+        )
+        parser.add_argument(
             '--replace',
             action='append',
             default=[],
@@ -64,13 +72,15 @@ class Scale(ShowOne):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
         """Plan it, and do it."""
+        for option in ('workers', 'compute_workers'):
+            count = getattr(parsed_args, option)
+            if count is not None and count < 1:
+                raise errors.InputError(
+                    f'Cannot use --{option.replace("_", "-")} {count}: a '
+                    'cluster has at least 1. Use 1 or more, or run '
+                    f"'hvstack cluster delete {parsed_args.name}'."
+                )
         worker_count = parsed_args.workers
-        if worker_count is not None and worker_count < 1:
-            raise errors.InputError(
-                f'Cannot use --workers {worker_count}: a cluster has at least '
-                "1 worker. Use 1 or more, or run 'hvstack cluster delete "
-                f"{parsed_args.name}'."
-            )
         options = conf.load().cloud
         conn = connection.connect(parsed_args.os_cloud)
         progress = Progress()
@@ -91,6 +101,7 @@ class Scale(ShowOne):
                 going=scale.going(cluster),
                 replace=parsed_args.replace,
                 compute=scale.workers(conn, stack, nodes, 'compute'),
+                compute_after=parsed_args.compute_workers,
                 node_groups=topology_refresh.grouped(cluster.gateway),
             )
             scale.refuse(
@@ -111,6 +122,10 @@ class Scale(ShowOne):
                     map_file=parsed_args.map,
                 )
                 fields['workers_now'] = [
-                    worker['name'] for worker in after['workers']
+                    worker['name']
+                    for worker in (
+                        *after['workers'],
+                        *after.get('compute', ()),
+                    )
                 ]
         return tuple(fields), tuple(fields.values())

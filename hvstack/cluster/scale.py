@@ -9,7 +9,7 @@ by the same call.
 import contextlib
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,12 +41,14 @@ _BOOT_SECONDS = 180
 _REPLICATION = (
     '. /usr/lib/hvstack/hadoop-env; site_value hdfs-site.xml dfs.replication 3'
 )
-#: Of the template: which members an update takes away.
-_REMOVED = 'removed_workers'
+#: Of the template, by group: which members an update takes away.
+_REMOVED = {'workers': 'removed_workers', 'compute': 'removed_compute'}
+#: Of the template, by group: number of members.
+_COUNTS = {'workers': 'worker_count', 'compute': 'compute_count'}
 #: Of the template: what a worker takes, and where.
 _SIZES = (
     *('workers_per_host', 'anti_affinity', 'storage', 'disk_pinning'),
-    *('volume_types', 'disk_gb', 'host_keys'),
+    *('volume_types', 'disk_gb', 'host_keys', 'compute_per_host'),
 )
 
 
@@ -77,25 +79,44 @@ class ScalePlan:
     :param after: number of workers.
     :param remove: workers that go, once they are drained.
     :param replace: workers that others take the place of.
+    :param compute_before: number of compute workers.
+    :param compute_after: number of compute workers.
+    :param remove_compute: compute workers that go, once they are drained.
     """
 
     before: int
     after: int
     remove: tuple[Worker, ...] = ()
     replace: tuple[Worker, ...] = ()
+    compute_before: int = 0
+    compute_after: int = 0
+    remove_compute: tuple[Worker, ...] = ()
 
     @property
     def leaving(self) -> tuple[Worker, ...]:
         """Workers that must be drained."""
-        return (*self.remove, *self.replace)
+        return (*self.remove, *self.remove_compute, *self.replace)
+
+    @property
+    def resized(self) -> bool:
+        """Whether a number of workers changes."""
+        return (self.before, self.compute_before) != (
+            self.after,
+            self.compute_after,
+        )
 
     def to_mapping(self) -> dict[str, Any]:
         """Return plain data, as ``--dry-run`` shows it."""
+        added_compute = max(0, self.compute_after - self.compute_before)
         return {
             'workers_before': self.before,
             'workers': self.after,
-            'added': max(0, self.after - self.before),
-            'removed': [worker.name for worker in self.remove],
+            'compute_workers_before': self.compute_before,
+            'compute_workers': self.compute_after,
+            'added': max(0, self.after - self.before) + added_compute,
+            'removed': [
+                worker.name for worker in (*self.remove, *self.remove_compute)
+            ],
             'replaced': [worker.name for worker in self.replace],
         }
 
@@ -108,6 +129,7 @@ def plan(
     going: Collection[str] = (),
     replace: Collection[str] = (),
     compute: Sequence[Worker] = (),
+    compute_after: int | None = None,
     node_groups: bool = True,
 ) -> ScalePlan:
     """Choose the workers that go, so that hosts keep equal numbers.
@@ -120,11 +142,13 @@ def plan(
     :param going: names of workers that are being drained.
     :param replace: names of workers to replace in addition to the unhealthy
         ones.
-    :param compute: workers with a NodeManager alone: their number stays.
+    :param compute: workers with a NodeManager and without a DataNode.
+    :param compute_after: wanted number of these; None keeps it.
     :param node_groups: HDFS keeps the replicas of a block on different hosts,
         which ``hostId`` identifies; without them on different nodes.
     :raises hvstack.errors.InputError: fewer hosts than replicas would be
-        left, or a worker does not exist.
+        left, a worker does not exist, or the cluster was created without
+        compute workers.
     """
     names = {worker.name for worker in (*workers, *compute)}
     for name in replace:
@@ -133,21 +157,14 @@ def plan(
                 f"Cannot replace worker '{name}': it does not exist. Choose "
                 f'one of {", ".join(sorted(names))}.'
             )
-    staying = list(workers)
-    removed = []
-    while len(staying) > max(after, 0):
-        counts = Counter(worker.host for worker in staying)
-        chosen = max(
-            staying,
-            key=lambda worker: (
-                worker.unhealthy or worker.name in replace,
-                worker.name in going,
-                counts[worker.host],
-                int(worker.member.name),
-            ),
+    if compute_after and not compute:
+        raise errors.InputError(
+            f'Cannot use {compute_after} compute workers: the stack was '
+            'created without compute workers. Create a stack with '
+            '--deployment 3 or 4.'
         )
-        staying.remove(chosen)
-        removed.append(chosen)
+    removed = _choose_removed(workers, after, going, replace)
+    staying = [worker for worker in workers if worker not in removed]
     placed_workers = [worker for worker in staying if worker.host]
     apart = len(
         {
@@ -164,6 +181,9 @@ def plan(
             'decrease dfs.replication and the replication of the files ("hdfs '
             'dfs -setrep").'
         )
+    if compute_after is None:
+        compute_after = len(compute)
+    removed_compute = _choose_removed(compute, compute_after, going, replace)
     return ScalePlan(
         len(workers),
         after,
@@ -171,9 +191,38 @@ def plan(
         tuple(
             worker
             for worker in (*staying, *compute)
-            if worker.unhealthy or worker.name in replace
+            if worker not in removed_compute
+            and (worker.unhealthy or worker.name in replace)
         ),
+        len(compute),
+        compute_after,
+        tuple(removed_compute),
     )
+
+
+def _choose_removed(
+    workers: Sequence[Worker],
+    after: int,
+    going: Collection[str],
+    replace: Collection[str],
+) -> list[Worker]:
+    """Choose the workers to remove so that ``after`` of them remain."""
+    staying = list(workers)
+    removed = []
+    while len(staying) > max(after, 0):
+        counts = Counter(worker.host for worker in staying)
+        chosen = max(
+            staying,
+            key=lambda worker: (
+                worker.unhealthy or worker.name in replace,
+                worker.name in going,
+                counts[worker.host],
+                int(worker.member.name),
+            ),
+        )
+        staying.remove(chosen)
+        removed.append(chosen)
+    return removed
 
 
 def workers(
@@ -185,15 +234,16 @@ def workers(
     :param group: one of :data:`GROUPS`.
     :raises hvstack.errors.InputError: the stack is none that can be scaled.
     """
-    if _REMOVED not in (stack.parameters or {}):
+    listed_members = stack_updates.members(conn, stack, group)
+    if listed_members and _REMOVED[group] not in (stack.parameters or {}):
         raise errors.InputError(
             f"Cannot scale stack '{stack.name}': its template has no "
-            f"parameter '{_REMOVED}'. Create the stack again with the "
+            f"parameter '{_REMOVED[group]}'. Create the stack again with the "
             'heat-templates of this release.'
         )
     by_server = {node.server_id: node for node in nodes}
     group_workers = []
-    for member in stack_updates.members(conn, stack, group):
+    for member in listed_members:
         node = next(
             (
                 by_server[server_id]
@@ -228,26 +278,34 @@ def refuse(
     :raises hvstack.errors.InputError: slots, a quota or Heat's limit are not
         enough.
     """
-    added = change.after - change.before
-    if added <= 0:
+    added = {
+        'workers': max(0, change.after - change.before),
+        'compute': max(0, change.compute_after - change.compute_before),
+    }
+    if not any(added.values()):
         return
     sizes = {
         name: yaml.safe_load(str(value))
         for name, value in stack.parameters.items()
         if name in _SIZES
     }
-    flavor = nova_flavors.find_visible(
-        conn, str(stack.parameters['worker_flavor'])
+    names = {'workers': str(stack.parameters['worker_flavor'])}
+    names['compute'] = (
+        str(stack.parameters.get('compute_flavor') or '') or names['workers']
     )
+    flavors = {
+        group: nova_flavors.find_visible(conn, names[group])
+        for group, count in added.items()
+        if count
+    }
     per_host = sizes['workers_per_host']
     if sizes['anti_affinity'] == 'strict':
-        free = _free(conn, flavor, per_host, nodes)
-        if free is not None and added > free:
-            raise errors.InputError(
-                f'Cannot add {added} workers: the hosts that are up have '
-                f'{free} free slots. Use up to {change.before + free} '
-                'workers, or more hosts.'
-            )
+        _refuse_slots(
+            conn,
+            nodes,
+            {group: (added[group], flavors[group]) for group in flavors},
+            {'workers': per_host, 'compute': sizes.get('compute_per_host')},
+        )
     types = (
         sizes['volume_types']
         if sizes['storage'] == 'ceph' or sizes['disk_pinning']
@@ -258,19 +316,31 @@ def refuse(
         for index in range(change.before, change.after)
     ]
     validation.stack_of(
-        change.after,
+        change.after + change.compute_after,
         len(stacks.resources(conn, stack))
-        + validation.resources(volumes, bool(sizes.get('host_keys'))),
+        + validation.resources(
+            [*volumes, *([0] * added['compute'])],
+            bool(sizes.get('host_keys')),
+        ),
         max_resources,
     )
     groups = per_host if sizes['disk_pinning'] else 1
+    members = max(
+        math.ceil(change.after / groups) if added['workers'] else 0,
+        change.compute_after if added['compute'] else 0,
+    )
     quotas.check(
         conn,
         Need(
-            instances=added,
-            cores=added * flavor.vcpus,
-            ram=added * flavor.ram,
-            server_group_members=math.ceil(change.after / groups)
+            instances=sum(added.values()),
+            cores=sum(
+                added[group] * flavor.vcpus
+                for group, flavor in flavors.items()
+            ),
+            ram=sum(
+                added[group] * flavor.ram for group, flavor in flavors.items()
+            ),
+            server_group_members=members
             if sizes['anti_affinity'] != 'none'
             else 0,
             volumes=sum(volumes),
@@ -279,13 +349,42 @@ def refuse(
     )
 
 
+def _refuse_slots(
+    conn: Connection,
+    nodes: Sequence[topology_refresh.StackNode],
+    added: Mapping[str, tuple[int, Any]],
+    per_host: Mapping[str, int],
+) -> None:
+    """Refuse more workers than the server groups accept on these hosts.
+
+    :param added: number and flavor of the new workers by group.
+    :param per_host: most workers of a group on one host.
+    """
+    for group, (count, flavor) in added.items():
+        role = GROUPS[group]
+        free = _free(conn, flavor, per_host[group], nodes, role)
+        if free is not None and count > free:
+            kind = 'compute workers' if role == 'compute' else 'workers'
+            before = sum(node.role == role for node in nodes)
+            raise errors.InputError(
+                f'Cannot add {count} {kind}: the hosts that are up have '
+                f'{free} free slots. Use up to {before + free} {kind}, or '
+                'more hosts.'
+            )
+
+
 def _free(
     conn: Connection,
     flavor: Any,
     per_host: int,
     nodes: Sequence[topology_refresh.StackNode],
+    role: str,
 ) -> int | None:
-    """Return how many workers the hosts have room for, if we may know."""
+    """Return how many workers the hosts have room for, if we may know.
+
+    :param role: role of the workers. A slot of workers can have a controller,
+        and a slot of compute workers has nothing else.
+    """
     traits = [
         name.removeprefix('trait:')
         for name, value in (flavor.extra_specs or {}).items()
@@ -307,12 +406,11 @@ def _free(
         server = servers.get(node.server_id)
         if server is None or server.hypervisor_hostname not in free_slots:
             continue
-        # A compute worker does not use one of these slots.
-        if node.role != 'compute':
-            free_slots[server.hypervisor_hostname] -= (
-                1
-                if node.role == 'worker'
-                else math.ceil(server.flavor.vcpus / flavor.vcpus)
+        if node.role == role:
+            free_slots[server.hypervisor_hostname] -= 1
+        elif 'compute' not in (node.role, role):
+            free_slots[server.hypervisor_hostname] -= math.ceil(
+                server.flavor.vcpus / flavor.vcpus
             )
     return sum(max(0, count) for count in free_slots.values())
 
@@ -356,12 +454,9 @@ def scale(
     """
     _drain(cluster, change, timeout, progress)
     outputs = stacks.outputs(conn, stack.name)
-    if (
-        change.leaving
-        or change.after != change.before
-        or stack.status == 'UPDATE_FAILED'
-    ):
-        with progress.stage(f'stack update to {change.after} workers'):
+    if change.leaving or change.resized or stack.status == 'UPDATE_FAILED':
+        count = change.after + change.compute_after
+        with progress.stage(f'stack update to {count} workers'):
             outputs = _update(conn, stack, change, timeout, progress)
     with reopen(outputs) as now:
         # Before new workers come: one may have an address of an old one.
@@ -422,13 +517,19 @@ def _update(
     # New workers come into HDFS after the update, which must not wait for
     # them; and Keystone takes an old signature no more.
     parameters: dict[str, Any] = {
-        'worker_count': change.after,
+        _COUNTS['workers']: change.after,
         'readiness': False,
     }
-    if change.remove:
-        parameters[_REMOVED] = ','.join(
-            worker.member.name for worker in change.remove
-        )
+    if change.compute_after != change.compute_before:
+        parameters[_COUNTS['compute']] = change.compute_after
+    for group, removed in (
+        ('workers', change.remove),
+        ('compute', change.remove_compute),
+    ):
+        if removed:
+            parameters[_REMOVED[group]] = ','.join(
+                worker.member.name for worker in removed
+            )
     return stack_updates.update(
         conn, stack, parameters, timeout=timeout, progress=progress
     )

@@ -103,6 +103,33 @@ class PlanTest(testtools.TestCase):
         self.assertEqual(['c1', 'c2'], change.to_mapping()['replaced'])
         self.assertEqual((3, 2), (change.before, change.after))
 
+    def test_compute_workers_go_and_come(self) -> None:
+        compute = [
+            replace(worker, name=f'c{worker.member.name}')
+            for worker in make_workers('aabB')
+        ]
+        change = plan(make_workers('abc'), 3, 3, compute=compute)
+        self.assertEqual(((), False), (change.remove_compute, change.resized))
+        change = plan(
+            make_workers('abc'), 3, 3, compute=compute, compute_after=2
+        )
+        # No replica is on them, so that one host is enough.
+        self.assertEqual(['c3', 'c1'], change.to_mapping()['removed'])
+        self.assertEqual(('c3', 'c1'), tuple(w.name for w in change.leaving))
+        self.assertEqual((4, 2), (change.compute_before, change.compute_after))
+        self.assertTrue(change.resized)
+        change = plan(
+            make_workers('abc'), 4, 3, compute=compute, compute_after=6
+        )
+        self.assertEqual(3, change.to_mapping()['added'])
+        self.assertEqual(['c3'], change.to_mapping()['replaced'])
+
+    def test_no_compute_workers_to_scale(self) -> None:
+        failure = self.assertRaises(
+            errors.InputError, plan, make_workers('ab'), 2, 2, compute_after=2
+        )
+        self.assertIn('without compute workers', str(failure))
+
     def test_one_is_removed_or_replaced(self) -> None:
         change = plan(make_workers('aBcD'), 3, 2)
         self.assertEqual(1, len(change.remove))
@@ -184,12 +211,24 @@ class WorkersTest(testtools.TestCase):
         self.cloud.http.get(
             f'{URL}/hv-x/s1/resources', json={'resources': rows}
         )
-        stack_workers = self.workers(group_name='compute', removed_workers='')
+        stack_workers = self.workers(group_name='compute', removed_compute='')
         self.assertEqual(
             [('hv-x-c0', 'aa'), ('hv-x-compute-1', '')],
             [(worker.name, worker.host) for worker in stack_workers],
         )
         self.assertIn('/g-compute/', stack_workers[0].member.url)
+
+    def test_older_template(self) -> None:
+        """Without compute workers, a stack needs no parameter for them."""
+        self.assertEqual([], self.workers('compute', removed_workers=''))
+        rows = [*group('workers', 0), *group('compute', 0)]
+        self.cloud.http.get(
+            f'{URL}/hv-x/s1/resources', json={'resources': rows}
+        )
+        failure = self.assertRaises(
+            errors.InputError, self.workers, 'compute', removed_workers=''
+        )
+        self.assertIn("'removed_compute'", str(failure))
 
     def test_another_template(self) -> None:
         failure = self.assertRaises(errors.InputError, self.workers)
@@ -241,19 +280,22 @@ class MapTest(testtools.TestCase):
             'server_id': f'id-{node.name}',
         }
 
-    def table(self, map_file: Path | None, after: int = 2) -> dict[str, str]:
+    def table(self, map_file: Path | None) -> dict[str, str]:
+        self.scale(map_file, ScalePlan(2, 2))
+        return parse_table(self.cluster.gateway.files[TABLE])
+
+    def scale(self, map_file: Path | None, change: ScalePlan) -> None:
         conn = self.cloud.connect()
         scale(
             conn,
             conn.orchestration.get_stack('s1'),
             cast(StackCluster, self.cluster),
-            ScalePlan(2, after),
+            change,
             lambda _: cast(StackCluster, nullcontext(self.cluster)),
             timeout=5,
             progress=Progress(stream=io.StringIO()),
             map_file=map_file,
         )
-        return parse_table(self.cluster.gateway.files[TABLE])
 
     def test_map(self) -> None:
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'map.yaml'
@@ -286,9 +328,29 @@ class MapTest(testtools.TestCase):
         )
         http.get(f'{URL}/s1', [{'json': before}, {'json': after}])
         http.get(f'{URL}/hv-x/s1/resources', json={'resources': []})
-        self.table(None, 3)
+        self.scale(None, ScalePlan(2, 3))
         self.assertEqual(
             {'worker_count': 3, 'readiness': False},
+            patch_mock.last_request.json()['parameters'],
+        )
+        http.get(f'{URL}/s1', [{'json': before}, {'json': after}])
+        (worker,) = make_workers('a')
+        self.scale(
+            None,
+            ScalePlan(
+                *(2, 2),
+                compute_before=3,
+                compute_after=2,
+                remove_compute=(replace(worker, name='c0'),),
+            ),
+        )
+        self.assertEqual(
+            {
+                'worker_count': 2,
+                'readiness': False,
+                'compute_count': 2,
+                'removed_compute': '0',
+            },
             patch_mock.last_request.json()['parameters'],
         )
 

@@ -61,6 +61,12 @@ class RefuseTest(testtools.TestCase):
         self, after: int, max_resources: int = -1, **overrides: str
     ) -> None:
         """Ask for a number of workers, of a stack with these parameters."""
+        self.ask(ScalePlan(3, after), max_resources, **overrides)
+
+    def ask(
+        self, change: ScalePlan, max_resources: int = -1, **overrides: str
+    ) -> None:
+        """Ask whether a change has room in a stack with these parameters."""
         parameters = {
             'worker_flavor': 'f',
             'workers_per_host': '2',
@@ -75,7 +81,7 @@ class RefuseTest(testtools.TestCase):
         self.cloud.http.get(f'{URL}/s1', json=answer)
         conn = self.cloud.connect()
         stack_now = conn.orchestration.get_stack('s1')
-        refuse(conn, stack_now, ScalePlan(3, after), self.nodes, max_resources)
+        refuse(conn, stack_now, change, self.nodes, max_resources)
 
     def refused(self, *args: Any, **overrides: str) -> str:
         error = self.assertRaises(
@@ -170,3 +176,33 @@ class RefuseTest(testtools.TestCase):
         self.cloud.http.get(f'{fake.NOVA}/limits', status_code=500)
         self.out(3)
         self.out(2)
+
+    def test_compute_workers(self) -> None:
+        """They have slots of their own, one a host, and no volumes."""
+        http = self.cloud.http
+        nova_limits = {
+            'maxTotalInstances': 6,
+            'totalInstancesUsed': 4,
+            'maxServerGroupMembers': 2,
+        }
+        http.get(f'{fake.NOVA}/limits', json=limits(nova_limits))
+        self.nodes.append(
+            StackNode('c0', '10.0.0.9', 'compute', 'w0', host='a')
+        )
+        overrides = {'compute_per_host': '1', 'compute_flavor': ''}
+
+        def add(after: int, **more: str) -> None:
+            change = ScalePlan(3, 3, compute_before=1, compute_after=after)
+            self.ask(change, **overrides, **more)
+
+        add(2)
+        failure = self.assertRaises(errors.InputError, add, 5)
+        self.assertIn('Cannot add 4 compute workers', str(failure))
+        self.assertIn('up to 3 compute workers', str(failure))
+        failure = self.assertRaises(errors.InputError, add, 3)
+        self.assertIn('--server-group-members 3', str(failure))
+        add(3, anti_affinity='none')
+        failure = self.assertRaises(
+            errors.InputError, add, 4, anti_affinity='none'
+        )
+        self.assertIn('--instances 7', str(failure))
