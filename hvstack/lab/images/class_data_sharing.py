@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An archive of the classes that Hadoop's short-lived JVMs load.
+"""An archive of the classes that Hadoop's JVMs load.
 
-A small run is mostly JVMs that start: a client and an ApplicationMaster for
-each job, and its tasks. Java's class data sharing [1]_ maps classes that are
-parsed and verified already. Daemons, which start once, go without: their
-class path begins with directories, which such an archive cannot hold.
+A small run is mostly JVMs that start: the daemons of a new cluster, a client
+and an ApplicationMaster for each job, and its tasks. Java's class data sharing
+[1]_ maps classes that are parsed and verified already. A class path of
+directories is not for such an archive: :data:`JAR` comes before them.
 
 The classes are those of a first run of Hadoop. For the jars of Maven Central,
 the package contains their list, because such a run takes longer than all jars

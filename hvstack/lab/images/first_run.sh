@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs in the image's tree, in namespaces of its own: Hadoop on one node sorts
-# a few rows. The output is the list of the classes that its client,
+# a few rows. The output is the list of the classes that its daemons, client,
 # ApplicationMasters and tasks load. All else goes with the namespaces.
 set -eu
 
@@ -57,18 +57,29 @@ site yarn yarn.resourcemanager.hostname=$at yarn.nodemanager.hostname=$at \
     yarn.nodemanager.delete.debug-delay-sec=3600 \
     "yarn.application.classpath=$classpath"
 
+lists=/tmp/lists
+mkdir $lists
+# server LIST CLASS [ARGUMENT...]
+server() {
+    list=$1 class=$2
+    shift 2
+    exec java $java_options -Xmx192m "-XX:DumpLoadedClassList=$lists/$list" \
+        -cp "$HADOOP_HOME/hadoop.jar:$classpath" \
+        "org.apache.hadoop.$class" "$@"
+}
+daemons=
 daemon() {
-    java $java_options -Xmx192m -cp "$classpath" \
-        "org.apache.hadoop.$1" >>"/tmp/daemons.log" 2>&1 &
+    server "$1" "$2" >>/tmp/daemons.log 2>&1 &
+    daemons="$daemons $!"
 }
 
-java $java_options -Xmx128m -cp "$classpath" \
-    org.apache.hadoop.hdfs.server.namenode.NameNode -format -nonInteractive \
+(server format hdfs.server.namenode.NameNode -format -nonInteractive) \
     >/tmp/daemons.log 2>&1
-daemon hdfs.server.namenode.NameNode
-daemon hdfs.server.datanode.DataNode
-daemon yarn.server.resourcemanager.ResourceManager
-daemon yarn.server.nodemanager.NodeManager
+daemon namenode hdfs.server.namenode.NameNode
+daemon datanode hdfs.server.datanode.DataNode
+daemon resourcemanager yarn.server.resourcemanager.ResourceManager
+daemon nodemanager yarn.server.nodemanager.NodeManager
+daemon historyserver mapreduce.v2.hs.JobHistoryServer
 
 # says URL TEXT, waiting up to five minutes for it.
 says() {
@@ -83,8 +94,6 @@ says '9870/jmx?qry=Hadoop:service=NameNode,name=FSNamesystem' \
     '"NumLiveDataNodes" : 1'
 says 8088/ws/v1/cluster/metrics '"activeNodes":1'
 
-lists=/tmp/lists
-mkdir $lists
 client() {
     name=$1
     shift
@@ -98,6 +107,10 @@ two='-D mapreduce.job.maps=2 -D mapreduce.job.reduces=2'
         client validate hadoop jar $examples teravalidate $two /out /report &&
         client shell hadoop fs -cat '/report/*'
 } >/tmp/jobs.log 2>&1 || fail /tmp/jobs.log
+
+# A list is whole when its JVM has ended.
+kill $daemons
+wait $daemons || true
 
 # Loaders of an application's own classes are not for a shared archive, and
 # ids are one list's own.
