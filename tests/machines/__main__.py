@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hvstack import errors
+from hvstack.lab import packages
 from hvstack.progress import Progress
 from tests.machines import disk, emulator, qemu, uml
 
@@ -53,6 +54,7 @@ class Machine:
     def stages(self) -> dict[str, Callable[[], None]]:
         """Return the stages in their order by name."""
         stages = {
+            'packages': self.install_packages,
             'system': self.disk.build_system,
             'software': self.disk.build_software,
             'images': self.disk.build_images,
@@ -78,6 +80,10 @@ class Machine:
             for name, stage in stages.items()
             if self.kind == 'qemu' or name not in _CAPS
         }
+
+    def install_packages(self) -> None:
+        """Install what builds and boots the disk on this machine."""
+        packages.install(self.emulator.PACKAGES)
 
     def run(self, command: str, hours: float) -> None:
         """Run hvstack in the machine.

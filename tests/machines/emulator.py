@@ -21,6 +21,9 @@ class Emulator(abc.ABC):
     :param work_dir: directory with its disk and its kernel.
     """
 
+    #: Debian packages of this machine that the test needs.
+    PACKAGES: tuple[str, ...]
+
     def __init__(self, work_dir: Path) -> None:
         self.work_dir = work_dir
         self.pid_file = work_dir / 'machine.json'

@@ -15,6 +15,8 @@ _KERNEL_ARGS = 'root=/dev/vda rw console=ttyS0 mitigations=off'
 class Qemu(emulator.Emulator):
     """One machine under QEMU, about 20 times slower."""
 
+    PACKAGES = ('mmdebstrap', 'qemu-system-x86', 'e2fsprogs', 'openssh-client')
+
     def prepare(self) -> None:
         """Copy the kernel of the machine's release."""
         for name in ('vmlinuz', 'initrd.img'):

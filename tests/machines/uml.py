@@ -37,6 +37,11 @@ slirp4netns --target-type=bess --disable-host-loopback \\
 class UserMode(emulator.Emulator):
     """One machine under User Mode Linux."""
 
+    PACKAGES = (
+        *('mmdebstrap', 'slirp4netns', 'e2fsprogs', 'openssh-client'),
+        *('build-essential', 'flex', 'bison', 'bc'),
+    )
+
     def prepare(self) -> None:
         """Build the kernel, unless it was built with the same options."""
         work_dir = self.work_dir.parent / 'uml-kernel'
