@@ -17,7 +17,7 @@ from hvstack.cli.report import add_output, get_form, write_text
 from hvstack.cloud import connection
 from hvstack.cluster import baseline_hosts
 from hvstack.model import compute_backends
-from hvstack.report.sweep_report import format_size
+from hvstack.report.formats import format_size
 from hvstack.results.run_store import iter_records
 from hvstack.study import (
     definition,

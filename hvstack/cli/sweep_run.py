@@ -22,7 +22,7 @@ from hvstack.cli.sweep_plan import (
 from hvstack.cli.sweep_summary import way
 from hvstack.cloud import connection, credentials, lease
 from hvstack.progress import Progress
-from hvstack.report import sweep_report
+from hvstack.report import sweep_report, sweep_rows
 from hvstack.results import (
     baselines,
     comparability,
@@ -145,7 +145,7 @@ def say_step(
             progress.say(f'{row.label}: {_percent(row)}')
 
 
-def _percent(row: sweep_report.Row) -> str:
+def _percent(row: sweep_rows.Row) -> str:
     if row.percent is None or row.status != 'ok':
         return row.verdict
     low, high = row.percent.low, row.percent.high

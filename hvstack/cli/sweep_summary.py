@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hvstack import errors
 from hvstack.model.configuration import parse
-from hvstack.report import improvements, sweep_report
+from hvstack.report import improvements, sweep_rows
 from hvstack.results import run_id, skipped
 from hvstack.results.decision import SearchDecision
 from hvstack.results.record_data import RunRecord
@@ -105,7 +105,7 @@ def way(status: SweepStatus) -> list[str]:
         status.strategy.list_tried_values(status.measured),
         status.corrected_rates,
     )
-    emulated = any(map(sweep_report.is_emulated, status.records))
+    emulated = any(map(sweep_rows.is_emulated, status.records))
     return [
         f'{line}{", emulated" * emulated}'
         for line in improvements.format_gains(step_gains)

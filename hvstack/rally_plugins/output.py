@@ -12,7 +12,8 @@ from hvstack import errors
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
 from hvstack.rally_plugins import slas
-from hvstack.report.sweep_report import Row, SweepReport, build_report
+from hvstack.report.sweep_report import SweepReport, build_report
+from hvstack.report.sweep_rows import Row
 from hvstack.report.text import format_percent
 from hvstack.results import telemetry
 from hvstack.results.record_data import RunRecord

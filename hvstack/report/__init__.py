@@ -5,7 +5,13 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from hvstack.report import comparison, explanation, sweep_report, text
+from hvstack.report import (
+    comparison,
+    explanation,
+    results_document,
+    sweep_report,
+    text,
+)
 from hvstack.results.decision import SearchDecision
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore
@@ -32,7 +38,7 @@ def build_results(
         records, invalid_records, allow, history_records, decision
     )
     return {
-        **sweep_report.to_mapping(built),
+        **results_document.to_mapping(built),
         'explanation': explanation.to_mapping(built),
     }
 

@@ -16,8 +16,8 @@ from hvstack.model.compute_backends import BACKENDS, unsupported_spec
 from hvstack.model.configuration import parse
 from hvstack.model.host import HostCaps, HostProfile
 from hvstack.model.target import BARE_METAL
-from hvstack.report import sweep_report
-from hvstack.report.sweep_report import Row
+from hvstack.report import sweep_report, sweep_rows
+from hvstack.report.sweep_rows import Row
 from hvstack.results.decision import SearchDecision
 from hvstack.results.evidence import (
     compute_digest,
@@ -217,7 +217,7 @@ def _check_runs(case: _Case) -> str | None:
 
 
 def _check_comparable(case: _Case) -> str | None:
-    if case.row.status == sweep_report.EMULATED:
+    if case.row.status == sweep_rows.EMULATED:
         return None  # _check_backend reports it with a remedy.
     if case.row.status != 'ok':
         return (

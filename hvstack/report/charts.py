@@ -22,7 +22,8 @@ from hvstack.report.chart_base import (
     vsphere6_row,
 )
 from hvstack.report.comparison import Comparison
-from hvstack.report.sweep_report import Row, SweepReport
+from hvstack.report.sweep_report import SweepReport
+from hvstack.report.sweep_rows import Row
 from hvstack.report.text import (
     format_bounds,
     format_delta_cells,

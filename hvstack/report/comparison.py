@@ -5,7 +5,8 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from hvstack.report.sweep_report import Row, SweepReport, to_percent_mapping
+from hvstack.report.sweep_report import SweepReport
+from hvstack.report.sweep_rows import Row, to_percent_mapping
 from hvstack.results import comparability, percentages, quantiles, stats
 from hvstack.results.record_data import RunRecord
 from hvstack.results.stats import Percent

@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from hvstack.model.target import BARE_METAL
-from hvstack.report.sweep_report import (
-    EMULATED,
-    Row,
-    SweepReport,
-    format_plain,
-)
+from hvstack.report.formats import format_plain
+from hvstack.report.sweep_report import SweepReport
+from hvstack.report.sweep_rows import EMULATED, Row
 from hvstack.results.typed_json import Json
 
 #: Name of a configuration that is not possible, and the reason.

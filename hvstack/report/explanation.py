@@ -9,7 +9,8 @@ cause too, and both have the same sign.
 from dataclasses import dataclass
 
 from hvstack.model.target import BARE_METAL
-from hvstack.report.sweep_report import Row, SweepReport
+from hvstack.report.sweep_report import SweepReport
+from hvstack.report.sweep_rows import Row
 from hvstack.results import stats
 from hvstack.results.time_account import Cause
 from hvstack.results.time_gap import (

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hvstack.report import run_conditions
-from hvstack.report.sweep_report import SweepReport, format_size
+from hvstack.report.formats import format_size
+from hvstack.report.sweep_report import SweepReport
 from hvstack.results import telemetry
 from hvstack.results.observations import TelemetrySummary
 from hvstack.results.record_data import RunRecord

@@ -29,12 +29,9 @@ from hvstack.report import (
 )
 from hvstack.report.chart_base import Chart
 from hvstack.report.comparison import Comparison
-from hvstack.report.sweep_report import (
-    PHASES,
-    SweepReport,
-    format_plain,
-    format_size,
-)
+from hvstack.report.formats import format_plain, format_size
+from hvstack.report.sweep_report import SweepReport
+from hvstack.report.sweep_rows import PHASES
 from hvstack.report.telemetry_charts import PlottedRun
 from hvstack.report.text import (
     PAGE_ONLY,

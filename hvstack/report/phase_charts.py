@@ -14,7 +14,8 @@ from hvstack.report.chart_base import (
     escape_text,
     vsphere6_row,
 )
-from hvstack.report.sweep_report import Row, SweepReport
+from hvstack.report.sweep_report import SweepReport
+from hvstack.report.sweep_rows import Row
 from hvstack.report.text import (
     format_number,
 )

@@ -161,6 +161,45 @@ def list_notes(records: Sequence[RunRecord]) -> list[str]:
     return lines + _list_paces(records)
 
 
+def list_preparation_notes(records: Sequence[RunRecord]) -> list[str]:
+    """Return notes on valid runs that were not prepared as they should be.
+
+    :param records: records of configurations and of bare metal.
+    """
+    valid = [record for record in records if record.valid]
+    return [*_list_unready(valid), *_list_without_effect(valid)]
+
+
+def _list_unready(records: Sequence[RunRecord]) -> list[str]:
+    """Return the note on runs before which not all was ready."""
+    messages = [
+        message
+        for record in records
+        for message in record.observations.before_run
+    ]
+    if not messages:
+        return []
+    runs = sum(bool(record.observations.before_run) for record in records)
+    return [
+        f'Before {runs} of {len(records)} runs not all was as it should '
+        f'be; the last time {messages[-1]}.'
+    ]
+
+
+def _list_without_effect(records: Iterable[RunRecord]) -> list[str]:
+    """Return the note on settings that the nodes could not apply."""
+    settings = sorted(
+        {
+            str(setting)
+            for record in records
+            for setting in record.observations.without_effect
+        }
+    )
+    if not settings:
+        return []
+    return [f'Settings without effect: {"; ".join(settings)}.']
+
+
 def _list_paces(records: Iterable[RunRecord]) -> list[str]:
     """Return the pace of the machine, which corrects no rate."""
     paces = [

@@ -1,181 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports of sweeps: rows with percent of bare metal, and provenance."""
+"""Report of a sweep: its rows with their percentages, and its conclusions."""
 
-import json
-import math
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from importlib import metadata
+from dataclasses import dataclass, field
 
 from hvstack import errors
-from hvstack.hadoop import sizing
-from hvstack.model import compute_backends
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
 from hvstack.report import disk_facts, run_conditions, variance_notes
-from hvstack.results import (
-    comparability,
-    percentages,
-    quantiles,
-    run_id,
-    stats,
+from hvstack.report.formats import format_count, format_plain, format_size
+from hvstack.report.growth import Growth, compute_growth
+from hvstack.report.provenance import (
+    HEADER_FACTS,
+    SCALE_FACTORS,
+    find_fact,
+    format_worker_hosts,
+    get_version,
+    list_provenance_notes,
+    list_unverified_notes,
 )
+from hvstack.report.sweep_rows import (
+    EMULATED,
+    SEARCH,
+    Row,
+    build_bare_metal_row,
+    build_rows,
+)
+from hvstack.results import comparability, percentages, stats
 from hvstack.results.decision import SearchDecision
 from hvstack.results.history import collect_history
-from hvstack.results.observations import Observations
 from hvstack.results.record_data import RunRecord
-from hvstack.results.stats import Percent
 from hvstack.results.typed_json import Json, JsonObject
-
-#: Printed with every result that the TPC kit did not produce.
-DERIVED_NOTE = (
-    'derived from the TPCx-HS benchmark and not comparable to published '
-    'TPCx-HS results'
-)
-#: Scale factors of the TPC kit in TB; HSph@SF is defined for these alone.
-SCALE_FACTORS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10000)
-
-#: Limits of the percentages that a compute backend yields.
-BACKEND_NOTES = {
-    'lxc': (
-        'backend lxc: containers share the kernel and page cache of their '
-        'host, so no hypervisor is measured and percentages near 100 are by '
-        'construction'
-    ),
-    'qemu': (
-        'backend qemu: software emulation, for acceptance only, no measure '
-        'of a hypervisor'
-    ),
-}
-
-#: Replaces the percentage of a run with emulated CPUs.
-EMULATED = 'emulated, not compared'
-
-#: Replaces the percentage of a run of a search.
-SEARCH = 'search, no percentage'
-
-#: Facts of the system under test at the top of a table or page.
-HEADER_FACTS = (
-    'cpu_model',
-    'kernel',
-    'os_release',
-    'jre',
-    'hadoop',
-    'nova',
-    'libvirt',
-    'qemu',
-)
-
-#: Phases in the order of a run.
-PHASES = ('HSGen', 'HSDataCheck', 'HSSort', 'HSDataCheck 2', 'HSValidate')
-
-FORMAT = 1
-
-
-@dataclass
-class Row:
-    """Results of a configuration or of bare metal.
-
-    :param configuration: full name of the configuration.
-    :param label: short name of the configuration.
-    :param status: ``ok``, ``failed``, ``not comparable``, ``no baseline``,
-        :data:`EMULATED` or :data:`SEARCH`.
-    :param valid: records of the valid runs.
-    :param failed: records of the other runs.
-    :param reasons: reasons why runs failed or cannot be compared.
-    :param percent: percent of bare metal; None without a comparison.
-    """
-
-    configuration: str
-    label: str
-    status: str
-    valid: list[RunRecord]
-    failed: list[RunRecord]
-    reasons: list[str] = field(default_factory=list)
-    percent: Percent | None = None
-
-    @property
-    def seconds(self) -> dict[str, float]:
-        """Mean seconds of each phase over the valid runs."""
-        return compute_mean_seconds(self.valid)
-
-    @property
-    def total_seconds(self) -> float | None:
-        """Mean elapsed seconds of the valid runs."""
-        if not self.valid:
-            return None
-        return math.fsum(r.total_seconds for r in self.valid) / len(self.valid)
-
-    @property
-    def rate(self) -> float | None:
-        """Geometric mean of the valid runs' rates, TB an hour."""
-        if not self.valid:
-            return None
-        logs = [math.log(record.rate) for record in self.valid]
-        return math.exp(math.fsum(logs) / len(logs))
-
-    @property
-    def title(self) -> str:
-        """Label, followed by the type of storage of the volumes, if any."""
-        storages = {
-            record.sut.storage
-            for record in self.valid or self.failed
-            if record.sut.storage
-        }
-        if not storages:
-            return self.label
-        return f'{self.label} ({" or ".join(sorted(storages))})'
-
-    @property
-    def observed(self) -> Observations:
-        """Facts that were observed in the last run."""
-        last = (self.valid or self.failed)[-1:]
-        return last[0].observations if last else Observations()
-
-    @property
-    def verdict(self) -> str:
-        """Conclusion about the difference to bare metal."""
-        if self.status != 'ok':
-            return self.status
-        if self.configuration == BARE_METAL:
-            return 'the reference'
-        return stats.describe(self.percent)
-
-
-@dataclass(frozen=True)
-class Growth:
-    """Growth of the time on bare metal with the size of the data.
-
-    :param small: size of the smaller data in bytes.
-    :param large: size of the larger data in bytes.
-    :param seconds: mean seconds for the small and the large data by phase.
-    """
-
-    small: int
-    large: int
-    seconds: dict[str, tuple[float, float]]
-
-    @property
-    def factor(self) -> float:
-        """Ratio of the two sizes of data."""
-        return self.large / self.small
-
-    def ratio(self, phase: str) -> float | None:
-        """Return the ratio of the seconds; None if the phase took no time."""
-        small, large = self.seconds[phase]
-        return large / small if small else None
-
-    def fixed_seconds(self, phase: str) -> float | None:
-        """Return the seconds that do not grow: 2 t1 - t2 for doubled data.
-
-        The model is a straight line: a constant part and a part in proportion
-        to the data. The result is None if the line has a negative part,
-        because the machine was not equally fast in all runs.
-        """
-        small, large = self.seconds[phase]
-        fixed = (self.factor * small - large) / (self.factor - 1)
-        return fixed if 0 <= fixed <= small else None
 
 
 @dataclass
@@ -352,7 +207,7 @@ class SweepReport:
 
     def get_fact(self, name: str) -> Json:
         """Return a fact of the first system under test that has it."""
-        return _find_fact(self.records, name)
+        return find_fact(self.records, name)
 
     @property
     def system_under_test(self) -> JsonObject:
@@ -388,27 +243,14 @@ class SweepReport:
         """Notes that every form of the report must contain."""
         lines = list_provenance_notes(self.records, {self.size_bytes})
         lines += [f'Allowed to differ: {line}.' for line in self.allowed]
-        return lines + self._unverified
-
-    @property
-    def _unverified(self) -> list[str]:
-        """Notes on records that count only on request of the user."""
-        counts = Counter(
-            record.unverified for record in self.records if record.unverified
-        )
-        return [
-            f'Not verified: {count} of {len(self.records)} records, each of '
-            f'which {reason}.'
-            for reason, count in sorted(counts.items())
-        ]
+        return lines + list_unverified_notes(self.records)
 
     @property
     def notes(self) -> list[str]:
         """All notes, for forms of the report without a size limit."""
         lines = [
             *self.provenance_notes,
-            *self._unready,
-            *self._without_effect,
+            *run_conditions.list_preparation_notes(self.records),
         ]
         unknown = comparability.list_unknown_facts(self.records)
         if unknown:
@@ -429,56 +271,6 @@ class SweepReport:
         ]
         lines += [f'Missing: {gap}.' for gap in self.missing_runs]
         return lines
-
-    @property
-    def _unready(self) -> list[str]:
-        """Notes on runs that were not prepared as they should be."""
-        valid = [record for record in self.records if record.valid]
-        messages = [
-            message
-            for record in valid
-            for message in record.observations.before_run
-        ]
-        if not messages:
-            return []
-        runs = sum(bool(record.observations.before_run) for record in valid)
-        return [
-            f'Before {runs} of {len(valid)} runs not all was as it should '
-            f'be; the last time {messages[-1]}.'
-        ]
-
-    @property
-    def _without_effect(self) -> list[str]:
-        """Note on settings that the nodes could not apply."""
-        settings = sorted(
-            {
-                str(setting)
-                for record in self.records
-                if record.valid
-                for setting in record.observations.without_effect
-            }
-        )
-        if not settings:
-            return []
-        return [f'Settings without effect: {"; ".join(settings)}.']
-
-    @property
-    def _worker_hosts(self) -> str:
-        """Number of hosts with workers, for both sides if they differ.
-
-        vsphere6 has 31.5 hosts with workers, and 31 on bare metal.
-        """
-        sides = {
-            record_kind: record.sut.worker_hosts
-            for record_kind in ('configuration', 'baseline')
-            for record in self.records
-            if record.kind == record_kind
-        }
-        values = [value for value in sides.values() if value is not None]
-        if len(values) == 2 and values[0] != values[1]:
-            own, bare_metal = map(_format_count, values)
-            return f'{own}; bare metal {bare_metal}'
-        return _format_count(values[0]) if values else ''
 
     @property
     def _drift_note(self) -> str:
@@ -534,8 +326,8 @@ class SweepReport:
                 else self.baseline_sweep,
             ),
             ('compute backend', ', '.join(self.backends) or 'none'),
-            ('hosts', _format_count(hosts)),
-            ('effective worker hosts', self._worker_hosts),
+            ('hosts', format_count(hosts)),
+            ('effective worker hosts', format_worker_hosts(self.records)),
             ('data disks of a host', disk_facts.format_records(self.records)),
             ('data', format_size(self.size_bytes)),
             ('replication', str(first.replication)),
@@ -547,54 +339,6 @@ class SweepReport:
         facts.append(('hvstack', get_version()))
         facts.append(('runs', f'{first.started} to {self.records[-1].ended}'))
         return [(name, value) for name, value in facts if value]
-
-
-def list_provenance_notes(
-    records: Sequence[RunRecord], sizes: Collection[int]
-) -> list[str]:
-    """Return the limits of results, which every form of them must contain.
-
-    :param records: records of the results.
-    :param sizes: sizes of the data of the results in bytes.
-    """
-    lines = []
-    is_derived = any(record.derived for record in records)
-    if is_derived or any(size / 1e12 not in SCALE_FACTORS for size in sizes):
-        lines.append(f'These figures are {DERIVED_NOTE}.')
-    backends = {record.sut.backend or '' for record in records}
-    lines += [
-        f'{BACKEND_NOTES[backend]}.'
-        for backend in sorted(backends)
-        if backend in BACKEND_NOTES
-    ]
-    scale = _find_fact(records, 'scale_model')
-    if scale:
-        text = (
-            'hosts report more CPUs than their cap has cores'
-            if scale is True
-            else str(scale)
-        )
-        lines.append(f'Scale model: {text}.')
-    if _find_fact(records, 'tuning') == sizing.LAB:
-        lines.append(
-            "Tuning profile 'lab': JVMs have small heaps and only the first "
-            'compiler of Java.'
-        )
-    low = sorted({r.replication for r in records if r.replication < 3})
-    if low:
-        lines.append(
-            f'Replication is {low[0]}: below the three copies that the '
-            'benchmark asks for.'
-        )
-    return lines + run_conditions.list_warnings(records)
-
-
-def _find_fact(records: Iterable[RunRecord], name: str) -> Json:
-    """Return a fact of the first record with it, configurations first."""
-    for record in sorted(records, key=lambda r: r.kind == 'baseline'):
-        if record.sut.facts.get(name) is not None:
-            return record.sut.facts[name]
-    return None
 
 
 def build_report(
@@ -637,13 +381,7 @@ def build_report(
     good = [record for record in baseline if record.valid]
     for record in good[1:]:
         comparability.require_comparable(record, good[0], allow)
-    rows = _group_rows(configured)
-    valid = [r for r in configured if r.valid]
-    reference_record = _find_reference_record(
-        [r for r in valid if not is_emulated(r)] or valid or records
-    )
-    for row in rows:
-        _set_status(row, good[:1], reference_record, allow)
+    rows = build_rows(configured, good[:1], allow)
     fair = [row for row in rows if row.status == 'ok']
     sweep_percents = percentages.compute_percents(
         {row.configuration: row.valid for row in fair},
@@ -654,7 +392,7 @@ def build_report(
         row.percent = sweep_percents.rows.get(row.configuration)
     if baseline:
         rows.insert(
-            0, _build_bare_metal_row(baseline, sweep_percents.corrected_rates)
+            0, build_bare_metal_row(baseline, sweep_percents.corrected_rates)
         )
     excluded_configurations = percentages.list_excluded(configured, size)
     return SweepReport(
@@ -664,7 +402,7 @@ def build_report(
         size_bytes=size,
         records=list(records),
         corrected_rates=sweep_percents.corrected_rates,
-        growth=_compute_growth(
+        growth=compute_growth(
             good, [r for r in bases if r.size_bytes != size]
         ),
         drift=sweep_percents.drift,
@@ -672,19 +410,34 @@ def build_report(
             sweep_percents.corrected_rates, excluded_configurations, decision
         ),
         excluded=excluded_configurations,
-        allowed=sorted(
-            {
-                line
-                for first_record in (good or records)[:1]
-                for other in records
-                if other.valid
-                for line in comparability.list_allowed_differences(
-                    other, first_record, allow
-                )
-            }
+        allowed=_list_allowed_differences(
+            records, (good or records)[0], allow
         ),
         invalid_records=list(invalid_records),
         decision=decision,
+    )
+
+
+def _list_allowed_differences(
+    records: Iterable[RunRecord],
+    reference_record: RunRecord,
+    allow: Collection[str],
+) -> list[str]:
+    """Return the allowed differences of valid runs from a run, sorted.
+
+    :param records: records of the sweep.
+    :param reference_record: run on bare metal; the first run without any.
+    :param allow: facts that may differ.
+    """
+    return sorted(
+        {
+            line
+            for record in records
+            if record.valid
+            for line in comparability.list_allowed_differences(
+                record, reference_record, allow
+            )
+        }
     )
 
 
@@ -717,291 +470,9 @@ def _choose(
     return stats.Choice(winner, tuple(alike), winner)
 
 
-def to_mapping(report: SweepReport) -> JsonObject:
-    """Return a report as plain data, for ``results.json``."""
-    return {
-        'format': FORMAT,
-        'hvstack': get_version(),
-        'sweep': report.sweep,
-        'baseline_sweep': report.baseline_sweep,
-        'headline': report.headline,
-        'notes': report.notes,
-        'derived': report.derived,
-        'rate_name': report.rate_name,
-        'rate_unit': 'TB/h',
-        'backends': report.backends,
-        'hosts': report.get_fact('hosts'),
-        'worker_hosts': report.get_fact('worker_hosts'),
-        'scale_model': report.get_fact('scale_model'),
-        'size_bytes': report.size_bytes,
-        'versions': {name: report.get_fact(name) for name in HEADER_FACTS},
-        'environment': report.system_under_test,
-        'pooled': asdict(report.pooled),
-        'drift': _drift_mapping(report),
-        'choice': _choice_mapping(report.choice),
-        'given_up': sorted(report.excluded),
-        'allowed': report.allowed,
-        'not_recorded': comparability.list_unknown_facts(report.records),
-        'confidence': quantiles.CONFIDENCE,
-        'rows': [_row_mapping(row) for row in report.rows],
-        'growth': [
-            {
-                'size_bytes': [growth.small, growth.large],
-                'phases': {
-                    phase: {
-                        'seconds': list(growth.seconds[phase]),
-                        'ratio': growth.ratio(phase),
-                        'fixed_seconds': growth.fixed_seconds(phase),
-                    }
-                    for phase in growth.seconds
-                },
-            }
-            for growth in report.growth
-        ],
-    }
-
-
-def compute_mean_seconds(records: Sequence[RunRecord]) -> dict[str, float]:
-    """Return the mean seconds of each phase, in the order of a run."""
-    sums: dict[str, list[float]] = {}
-    for record in records:
-        for name, seconds in record.phase_seconds().items():
-            sums.setdefault(name, []).append(seconds)
-    return {
-        name: math.fsum(values) / len(values) for name, values in sums.items()
-    }
-
-
-def format_size(size: int) -> str:
-    """Return a number of bytes as human-readable text, in units of 1000."""
-    for unit, factor in (('TB', 10**12), ('GB', 10**9), ('MB', 10**6)):
-        if size >= factor:
-            return f'{size / factor:g} {unit}'
-    return f'{size} bytes'
-
-
-def format_plain(value: Json) -> str:
-    """Return plain data as one line of text."""
-    if value is None:
-        return ''
-    if isinstance(value, dict):
-        return ', '.join(
-            f'{key} {{{format_plain(item)}}}'
-            if isinstance(item, dict)
-            else f'{key} {format_plain(item)}'
-            for key, item in value.items()
-        )
-    if isinstance(value, list):
-        return ', '.join(format_plain(item) for item in value)
-    if isinstance(value, float):
-        return f'{value:.4g}'
-    return str(value)
-
-
 def _percent_value(row: Row) -> float:
     return row.percent.percent if row.percent else 0.0
 
 
-def get_version() -> str:
-    """Return the version of hvstack."""
-    return metadata.version('hvstack')
-
-
-def _format_count(value: Json) -> str:
-    if isinstance(value, list | dict):
-        return f'{len(value)}: {", ".join(map(str, value))}'
-    return format_plain(value)
-
-
 def _join_sweep_names(records: Iterable[RunRecord]) -> str:
     return ', '.join(sorted({record.sweep for record in records}))
-
-
-def _group_rows(records: Iterable[RunRecord]) -> list[Row]:
-    """Group the runs by configuration, in the order of their first run."""
-    rows: dict[str, Row] = {}
-    for record in records:
-        name = record.configuration
-        row = rows.setdefault(name, Row(name, parse(name).label, '', [], []))
-        (row.valid if record.valid else row.failed).append(record)
-    return list(rows.values())
-
-
-def _set_status(
-    row: Row,
-    baseline: list[RunRecord],
-    reference_record: RunRecord,
-    allow: Collection[str] = (),
-) -> None:
-    """Set the status of a row and the reasons for it.
-
-    :param baseline: record of a run on bare metal; empty without a run.
-    :param allow: facts that may differ.
-    :param reference_record: run that agrees with most configurations' runs.
-    """
-    row.reasons = list(dict.fromkeys(record.reason for record in row.failed))
-    if not row.valid:
-        row.status = 'failed'
-        return
-    if any(map(is_emulated, row.valid)):
-        row.status = EMULATED
-        return
-    if any(run_id.is_search(record.sweep) for record in row.valid):
-        row.status = SEARCH
-        return
-    if not baseline:
-        row.status = 'no baseline'
-        return
-    differences = [
-        line
-        for record in row.valid
-        for other, may in (
-            (baseline[0], comparability.list_swept_facts(record)),
-            (reference_record, comparability.ALL_SWEPT),
-            # All runs of a row must use the same storage.
-            (row.valid[0], comparability.ALL_SWEPT - {'storage'}),
-        )
-        for line in comparability.list_record_differences(
-            record, other, may.union(allow)
-        )
-    ]
-    row.status = 'not comparable' if differences else 'ok'
-    row.reasons += dict.fromkeys(differences)
-
-
-def is_emulated(record: RunRecord) -> bool:
-    """Return whether the guests of a run had emulated CPUs."""
-    return compute_backends.is_emulated(record.sut.backend)
-
-
-def _find_reference_record(records: list[RunRecord]) -> RunRecord:
-    """Return the record that agrees with most of the records."""
-    # Few of thousands of runs differ: compare one record of each kind.
-    kinds: dict[str, tuple[RunRecord, int]] = {}
-    for record in records:
-        key = _system_key(record)
-        kinds[key] = (record, kinds.get(key, (record, 0))[1] + 1)
-    return max(
-        (record for record, _ in kinds.values()),
-        key=lambda candidate: sum(
-            count
-            for other, count in kinds.values()
-            if not comparability.list_record_differences(
-                candidate, other, comparability.ALL_SWEPT
-            )
-        ),
-    )
-
-
-def _system_key(record: RunRecord) -> str:
-    workload = [getattr(record, name) for name in comparability.WORKLOAD]
-    return json.dumps([workload, record.sut.facts], sort_keys=True)
-
-
-def _build_bare_metal_row(
-    baseline: list[RunRecord], corrected_rates: stats.CorrectedRates
-) -> Row:
-    good = [record for record in baseline if record.valid]
-    bad = [record for record in baseline if not record.valid]
-    row = Row(BARE_METAL, 'bare metal', 'ok' if good else 'failed', good, bad)
-    row.reasons = list(dict.fromkeys(record.reason for record in bad))
-    if good:
-        percent = corrected_rates.compute_bare_metal()
-        row.percent = replace(percent, runs=len(good), baseline_runs=len(good))
-    return row
-
-
-def _compute_growth(
-    baseline: list[RunRecord], others: list[RunRecord]
-) -> list[Growth]:
-    """Compare the times on bare metal with those of other data."""
-    growths = []
-    for size in sorted({record.size_bytes for record in others}):
-        measured = [r for r in others if r.valid and r.size_bytes == size]
-        if not measured or not baseline:
-            continue
-        for record in measured:
-            comparability.require_comparable(
-                record, baseline[0], {'size_bytes'}
-            )
-        smaller, larger = sorted(
-            (baseline, measured), key=lambda records: records[0].size_bytes
-        )
-        small_seconds, large_seconds = map(
-            compute_mean_seconds, (smaller, larger)
-        )
-        growths.append(
-            Growth(
-                smaller[0].size_bytes,
-                larger[0].size_bytes,
-                {
-                    name: (small_seconds[name], large_seconds[name])
-                    for name in small_seconds
-                    if name in large_seconds
-                },
-            )
-        )
-    return growths
-
-
-def _drift_mapping(report: SweepReport) -> JsonObject | None:
-    drift = report.drift
-    if drift is None:
-        return None
-    mean, low, high = drift.percent_an_hour
-    return {
-        'percent_an_hour': mean,
-        'low': low,
-        'high': high,
-        'runs': len(drift.hours),
-        'applied': report.corrected_rates.drift is not None,
-    }
-
-
-def _choice_mapping(choice: stats.Choice | None) -> JsonObject | None:
-    if choice is None:
-        return None
-    return {**asdict(choice), 'winner': choice.winner}
-
-
-def to_percent_mapping(row: Row | None) -> Json:
-    """Return the percentage of a row as plain data; None without any."""
-    if row is not None and row.percent:
-        return asdict(row.percent)
-    return EMULATED if row is not None and row.status == EMULATED else None
-
-
-def _row_mapping(row: Row) -> JsonObject:
-    return {
-        'configuration': row.configuration,
-        'label': row.label,
-        'title': row.title,
-        'status': row.status,
-        'verdict': row.verdict,
-        'runs': len(row.valid),
-        'failed_runs': len(row.failed),
-        'reasons': row.reasons,
-        'seconds': row.seconds,
-        'total_seconds': row.total_seconds,
-        'rate': row.rate,
-        'percent_of_bare_metal': to_percent_mapping(row),
-        'seen': dict(row.observed.facts),
-        'records': [
-            {
-                'id': record.id,
-                'digest': record.digest,
-                'index': record.index,
-                'started': record.started,
-                'ended': record.ended,
-                'valid': record.valid,
-                'reason': record.reason,
-                'maps': record.maps,
-                'reduces': record.reduces,
-                'replication': record.replication,
-                'phases': record.document['phases'],
-                'total_seconds': record.total_seconds,
-                'rate': record.rate,
-            }
-            for record in row.valid + row.failed
-        ],
-    }

@@ -15,7 +15,8 @@ from hvstack.report.chart_base import (
     build_rows_layout,
     escape_text,
 )
-from hvstack.report.sweep_report import Row, SweepReport
+from hvstack.report.sweep_report import SweepReport
+from hvstack.report.sweep_rows import Row
 from hvstack.report.text import format_number
 from hvstack.results import telemetry
 from hvstack.results.observations import (

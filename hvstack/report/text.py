@@ -10,15 +10,10 @@ from collections.abc import Sequence
 
 from hvstack.report.comparison import Comparison, ConfigurationDelta
 from hvstack.report.explanation import Explanation, build_explanation
-from hvstack.report.sweep_report import (
-    EMULATED,
-    PHASES,
-    Growth,
-    Row,
-    SweepReport,
-    format_plain,
-    format_size,
-)
+from hvstack.report.formats import format_plain, format_size
+from hvstack.report.growth import Growth
+from hvstack.report.sweep_report import SweepReport
+from hvstack.report.sweep_rows import EMULATED, PHASES, Row
 from hvstack.results.stats import Percent
 
 _WIDTH = 100

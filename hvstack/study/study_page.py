@@ -13,7 +13,7 @@ from hvstack.report.chart_base import (
     build_rows_layout,
     escape_text,
 )
-from hvstack.report.sweep_report import format_size
+from hvstack.report.formats import format_size
 from hvstack.report.text import align_columns, format_number
 from hvstack.results.stats import Percent
 from hvstack.study.definition import PHASES, RATE, Claim

@@ -16,7 +16,7 @@ from typing import Any
 
 from hvstack.model import compute_backends
 from hvstack.report import findings
-from hvstack.report.sweep_report import list_provenance_notes
+from hvstack.report.provenance import list_provenance_notes
 from hvstack.results import comparability, estimator, quantiles, stats
 from hvstack.results.estimator import ClusterRate, SweepFit
 from hvstack.results.passes import require_location

@@ -15,7 +15,7 @@ from hvstack import processutils
 from hvstack.cloud import connection, journal
 from hvstack.cluster import acquired_hosts
 from hvstack.lab import clouds_yaml
-from hvstack.report.sweep_report import EMULATED
+from hvstack.report.sweep_rows import EMULATED
 from hvstack.sweep import recovery, sweep_store
 from tests.long import labs
 

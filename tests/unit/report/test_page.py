@@ -16,7 +16,7 @@ import testtools
 from hvstack import report
 from hvstack.report import hadoop_properties, html, sweep_report
 from hvstack.report.chart_base import Chart
-from hvstack.report.sweep_report import DERIVED_NOTE
+from hvstack.report.provenance import DERIVED_NOTE
 from hvstack.results import record
 from hvstack.results.record_data import RunRecord
 from tests.unit.report.test_report import OOM, sweep

@@ -8,8 +8,9 @@ from xml.etree import ElementTree
 import testtools
 
 from hvstack import errors, report
-from hvstack.report import csv_junit, sweep_report
-from hvstack.report.sweep_report import DERIVED_NOTE, Growth
+from hvstack.report import csv_junit, sweep_report, sweep_rows
+from hvstack.report.growth import Growth
+from hvstack.report.provenance import DERIVED_NOTE
 from hvstack.results.record_data import RunRecord
 from tests.unit.results import factory
 from tests.unit.results.factory import run
@@ -254,7 +255,7 @@ class Emulated(testtools.TestCase):
     def test_row(self) -> None:
         _, valid_row, row = self.answer.rows
         self.assertEqual(
-            ('ok', sweep_report.EMULATED, None),
+            ('ok', sweep_rows.EMULATED, None),
             (valid_row.status, row.status, row.percent),
         )
         # Nor do its runs make others odd, win, or widen intervals.

@@ -17,7 +17,7 @@ from hvstack.cli.app import main
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
-from hvstack.report import sweep_report
+from hvstack.report import sweep_report, sweep_rows
 from hvstack.results import passes, record, record_data, stopping
 from hvstack.sweep import executor, forecast, search_space, sweep_store
 from hvstack.sweep.executor import SweepStatus
@@ -290,7 +290,7 @@ class CourseTest(testtools.TestCase):
             self.assertIn('i2 is selected: 110.0 %', built.headline)
             self.assertIn('is lost by this choice', built.headline)
         self.assertEqual(
-            {sweep_report.SEARCH}, {row.status for row in reports[2].rows}
+            {sweep_rows.SEARCH}, {row.status for row in reports[2].rows}
         )
         self.assertEqual({None}, {row.percent for row in reports[2].rows})
         self.assertIn('No percentage', reports[2].headline)

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Formats of sizes and of plain data in a report."""
+
+from hvstack.results.typed_json import Json
+
+
+def format_size(size: int) -> str:
+    """Return a number of bytes as human-readable text, in units of 1000."""
+    for unit, factor in (('TB', 10**12), ('GB', 10**9), ('MB', 10**6)):
+        if size >= factor:
+            return f'{size / factor:g} {unit}'
+    return f'{size} bytes'
+
+
+def format_plain(value: Json) -> str:
+    """Return plain data as one line of text."""
+    if value is None:
+        return ''
+    if isinstance(value, dict):
+        return ', '.join(
+            f'{key} {{{format_plain(item)}}}'
+            if isinstance(item, dict)
+            else f'{key} {format_plain(item)}'
+            for key, item in value.items()
+        )
+    if isinstance(value, list):
+        return ', '.join(format_plain(item) for item in value)
+    if isinstance(value, float):
+        return f'{value:.4g}'
+    return str(value)
+
+
+def format_count(value: Json) -> str:
+    """Return a number, or the length of a collection with its items."""
+    if isinstance(value, list | dict):
+        return f'{len(value)}: {", ".join(map(str, value))}'
+    return format_plain(value)
