@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from hvstack.model import compute_backends
-from hvstack.report import findings
+from hvstack.report import page_cache
 from hvstack.report.provenance import list_provenance_notes
 from hvstack.results import comparability, estimator, quantiles, stats
 from hvstack.results.estimator import ClusterRate, SweepFit
@@ -516,7 +516,7 @@ def _list_notes(
         row.variant.name
         for row in rows
         for run in row.valid[:1]
-        if row.size_bytes <= findings.sum_memory_mib(run) * 2**20
+        if row.size_bytes <= page_cache.sum_memory_mib(run) * 2**20
     ]
     if in_memory:
         notes.append(

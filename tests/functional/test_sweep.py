@@ -10,7 +10,7 @@ import testtools
 
 from hvstack import processutils
 from hvstack.cloud import connection, journal
-from hvstack.report import findings
+from hvstack.report import telemetry_checks
 from hvstack.results import percentages
 from hvstack.results.telemetry import compute_retransmitted_shares
 from hvstack.sweep import sweep_store
@@ -65,5 +65,5 @@ class SweepTest(testtools.TestCase):
             shares = compute_retransmitted_shares(record)
             self.assertEqual(3, len(shares))
             self.assertLess(
-                max(shares.values()), findings.MAX_RETRANSMITTED_SHARE
+                max(shares.values()), telemetry_checks.MAX_RETRANSMITTED_SHARE
             )

@@ -9,7 +9,7 @@ from typing import Any
 
 from hvstack import processutils
 from hvstack.lab.hosts import host, switch_buffers
-from hvstack.report import findings
+from hvstack.report import telemetry_checks
 from hvstack.results.telemetry import NETWORK_COUNTERS
 from tests.functional.test_hosts import LAST, HostsTest
 
@@ -70,7 +70,8 @@ class SwitchTest(HostsTest):
             # A segment has at most 64 KiB before the kernel divides it.
             self.assertGreater(segments, _TRANSFERS * _TRANSFER_BYTES / 65536)
             self.assertLess(
-                retransmitted / segments, findings.MAX_RETRANSMITTED_SHARE
+                retransmitted / segments,
+                telemetry_checks.MAX_RETRANSMITTED_SHARE,
             )
 
     def check_buffers(self, name: str) -> None:
