@@ -20,7 +20,7 @@ from typing import Any
 from hvstack import paths, processutils
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.target import BARE_METAL, parse_target
-from hvstack.results import record, record_data, telemetry
+from hvstack.results import record, record_data, telemetry, telemetry_files
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.run_id import RunId
 
@@ -138,7 +138,7 @@ def make(patterns: list[record_data.RunRecord], directory: Path) -> None:
             observations.pop('allocations', None)
         record_id = str(uuid.UUID(int=index, version=4))
         if not counts[name]:
-            observations['telemetry'] = telemetry.save(
+            observations['telemetry'] = telemetry_files.save(
                 node_telemetry, FileRunStore(directory), record_id
             )
         run_record = record_data.create(

@@ -28,7 +28,7 @@ from hvstack.cluster.plan import ClusterSpec
 from hvstack.hadoop.sizing import size_node
 from hvstack.model.target import BareMetal
 from hvstack.progress import Progress
-from hvstack.results import record, record_data, signing, telemetry
+from hvstack.results import record, record_data, signing, telemetry_files
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.run_id import RunId
 from hvstack.results.run_store import RunStore
@@ -389,7 +389,7 @@ class Import(Command):
                 progress.say(f'{run_.id}: imported before')
                 continue
             source = FileRunStore(path.parent)
-            store.add([run_], telemetry.read_if_stored(run_, source))
+            store.add([run_], telemetry_files.read_if_stored(run_, source))
             ids.add(run_.id)
             progress.say(f'{run_.id}: {_signer(run_, policy)}')
 

@@ -39,7 +39,7 @@ from hvstack.report.text import (
     format_number,
     format_percent,
 )
-from hvstack.results import telemetry as files
+from hvstack.results import telemetry_files
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore, TextStore
 
@@ -76,7 +76,7 @@ def build_page(
         possible.
     """
     runs, missing = telemetry_charts.select_runs(report, store)
-    telemetry_files = _read_telemetry_files(runs, store)
+    telemetry_texts = _read_telemetry_files(runs, store)
     return render_template(
         'page.html.j2',
         [
@@ -94,9 +94,9 @@ def build_page(
         unread=hadoop_properties.list_unread(report),
         page_only=PAGE_ONLY,
         papers=paper_figures.load_figures(),
-        archive=_build_archive(report.records, telemetry_files),
+        archive=_build_archive(report.records, telemetry_texts),
         runs=runs,
-        with_telemetry=len(telemetry_files),
+        with_telemetry=len(telemetry_texts),
     )
 
 
@@ -182,7 +182,7 @@ def _merge_layout(chart: Chart) -> dict[str, Any]:
 
 
 def _build_archive(
-    records: Sequence[RunRecord], telemetry_files: Mapping[str, str]
+    records: Sequence[RunRecord], telemetry_texts: Mapping[str, str]
 ) -> str:
     """Return all records and some telemetry as an archive in base64.
 
@@ -194,7 +194,7 @@ def _build_archive(
             f'{record.id}.json': json.dumps(record.document, sort_keys=True)
             for record in records
         },
-        **telemetry_files,
+        **telemetry_texts,
     }
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode='w') as tar:
@@ -218,14 +218,14 @@ def _read_telemetry_files(
     runs: Sequence[PlottedRun], store: TextStore | None
 ) -> dict[str, str]:
     """Return the telemetry files of plotted runs within the size limit."""
-    telemetry_files: dict[str, str] = {}
+    texts: dict[str, str] = {}
     remaining_bytes = _MAX_PACKED_BYTES
     if store is None:
-        return telemetry_files
+        return texts
     for run in runs:
-        text = files.read(run.record, store)
+        text = telemetry_files.read(run.record, store)
         remaining_bytes -= len(_compress(text.encode()))
         if remaining_bytes < 0:
             break
-        telemetry_files[f'{files.DIRECTORY}/{run.record.id}.json'] = text
-    return telemetry_files
+        texts[telemetry_files.build_name(run.record)] = text
+    return texts

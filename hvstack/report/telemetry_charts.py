@@ -14,7 +14,7 @@ from hvstack.report.chart_base import COLOURS, Chart, escape_text
 from hvstack.report.sweep_report import SweepReport
 from hvstack.report.sweep_rows import Row
 from hvstack.report.text import format_number
-from hvstack.results import telemetry
+from hvstack.results import telemetry_files
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import TextStore
 from hvstack.results.telemetry import Telemetry
@@ -118,7 +118,7 @@ def select_runs(
             if not record.observations.telemetry or store is None:
                 continue
             try:
-                run_telemetry = telemetry.load(record, store)
+                run_telemetry = telemetry_files.load(record, store)
             except errors.InputError as exc:
                 reason = str(exc)
                 continue

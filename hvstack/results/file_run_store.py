@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hvstack import errors, jsonfile, paths, textfile
 from hvstack.model.target import BARE_METAL
-from hvstack.results import record, record_data, signing, telemetry
+from hvstack.results import record, record_data, signing, telemetry_files
 from hvstack.results.record import InvalidRecord
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import (
@@ -137,7 +137,7 @@ class FileRunStore:
             if path.stem[-_ID_LENGTH:] == record_id:
                 (
                     self.records_dir
-                    / telemetry.DIRECTORY
+                    / telemetry_files.DIRECTORY
                     / f'{record_id}.json'
                 ).unlink(missing_ok=True)
                 path.unlink()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from hvstack import errors
-from hvstack.results import skipped, telemetry
+from hvstack.results import skipped, telemetry_files
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore
 
@@ -100,11 +100,11 @@ def _read_texts(
         if (
             summary is None
             or not summary.sha256
-            or target.has_text(telemetry.build_name(run_record))
+            or target.has_text(telemetry_files.build_name(run_record))
         ):
             continue
         try:
-            texts |= telemetry.read_if_stored(run_record, source)
+            texts |= telemetry_files.read_if_stored(run_record, source)
         except errors.InputError as exc:
             say(f'left out: {exc}')
     return texts

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, Row
 
 from hvstack import errors, jsonfile, textfile
 from hvstack.model.target import BARE_METAL
-from hvstack.results import record, record_data, signing, telemetry
+from hvstack.results import record, record_data, signing, telemetry_files
 from hvstack.results.record import InvalidRecord
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import (
@@ -136,7 +136,7 @@ class SqlRunStore:
         :raises hvstack.errors.MissingPrerequisiteError: the database cannot
             be used.
         """
-        name = f'{telemetry.DIRECTORY}/{record_id}.json'
+        name = f'{telemetry_files.DIRECTORY}/{record_id}.json'
         with self.database.write() as connection:
             result = connection.execute(
                 sqlalchemy.delete(RECORDS).where(RECORDS.c.id == record_id)

@@ -20,7 +20,7 @@ from pathlib import Path
 from hvstack import conf, errors, textfile
 from hvstack.cluster.base import Cluster, Node
 from hvstack.progress import Progress
-from hvstack.results import passes, record_data, signing, telemetry
+from hvstack.results import passes, record_data, signing, telemetry_files
 from hvstack.results.benchmark import KIT_SIZES
 from hvstack.tpcxhs import datacheck, kit_evidence, run
 from hvstack.tpcxhs.deadlines import (
@@ -298,7 +298,9 @@ def _measure_pair(
         samples = kit_evidence.cut_telemetry(whole, run_result, [_NETWORK])
         new_record = run_result.to_record(run_id, derived=False)
         if samples:
-            summary = telemetry.save_or_add_gap(samples, store, new_record.id)
+            summary = telemetry_files.save_or_add_gap(
+                samples, store, new_record.id
+            )
             new_record = record_data.add_observations(
                 new_record, {'telemetry': summary}
             )

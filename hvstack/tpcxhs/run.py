@@ -27,6 +27,7 @@ from hvstack.results import (
     record_data,
     signing,
     telemetry,
+    telemetry_files,
 )
 from hvstack.tpcxhs import host_losses, preparation
 from hvstack.tpcxhs.deadlines import DEFAULT_LIMITS, Limits, load_limits
@@ -222,7 +223,7 @@ def measure(
         _lose_hosts(cluster, spec, run_result, progress)
     run_record = run_result.to_record(spec.run_id)
     if run_result.telemetry:
-        summary = telemetry.save_or_add_gap(
+        summary = telemetry_files.save_or_add_gap(
             run_result.telemetry, store, run_record.id
         )
         run_record = record_data.add_observations(

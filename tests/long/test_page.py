@@ -12,7 +12,7 @@ import testtools
 from hvstack import processutils, report
 from hvstack.lab import packages
 from hvstack.report import sweep_report
-from hvstack.results import telemetry
+from hvstack.results import telemetry_files
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.record_data import RunRecord
 from tests.unit.report.test_findings import tasked
@@ -112,7 +112,7 @@ class BrowserTest(testtools.TestCase):
         records = [tasked(counted(run_record)) for run_record in sweep()]
         for index, run_record in enumerate(records):
             if run_record.valid:
-                summary = telemetry.save(
+                summary = telemetry_files.save(
                     build_telemetry(),
                     FileRunStore(self.directory),
                     run_record.id,

@@ -13,7 +13,7 @@ import testtools
 
 from hvstack import report
 from hvstack.report import telemetry_charts as telemetry_charts
-from hvstack.results import record, record_data, telemetry
+from hvstack.results import record, record_data, telemetry_files
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.record_data import RunRecord
 from hvstack.results.telemetry import NodeTelemetry, Telemetry
@@ -66,7 +66,7 @@ class PageTest(testtools.TestCase):
     def saved(self, run_telemetry: Telemetry) -> None:
         for index, record_ in enumerate(self.records):
             if record_.valid:
-                summary = telemetry.save(
+                summary = telemetry_files.save(
                     run_telemetry, FileRunStore(self.directory), record_.id
                 )
                 record_ = factory.tell(record_, telemetry=summary)
@@ -140,7 +140,7 @@ class PageTest(testtools.TestCase):
 
     def test_edited_file(self) -> None:
         self.saved(build_telemetry())
-        for path in (self.directory / telemetry.DIRECTORY).iterdir():
+        for path in (self.directory / telemetry_files.DIRECTORY).iterdir():
             path.write_text('{}')
         page = self.page()
         self.assertNotIn('cpu', page.charts)
@@ -157,14 +157,17 @@ class PageTest(testtools.TestCase):
         with tarfile.open(fileobj=io.BytesIO(base64.b64decode(packed))) as tar:
             tar.extractall(self.directory / 'out')
         out = self.directory / 'out' / 'records'
-        files = {path.stem for path in (out / telemetry.DIRECTORY).iterdir()}
+        files = {
+            path.stem for path in (out / telemetry_files.DIRECTORY).iterdir()
+        }
         again = [
             record_ for record_ in record.load_all(out) if record_.id in files
         ]
         self.assertEqual(3, len(again))
         for record_ in again:
             self.assertEqual(
-                build_telemetry(), telemetry.load(record_, FileRunStore(out))
+                build_telemetry(),
+                telemetry_files.load(record_, FileRunStore(out)),
             )
 
     def test_locality_of_single_tasks(self) -> None:

@@ -15,7 +15,7 @@ from sqlalchemy import delete, event, insert
 
 from hvstack import errors, textfile
 from hvstack.model.target import BARE_METAL
-from hvstack.results import record, skipped, stores, telemetry
+from hvstack.results import record, skipped, stores, telemetry, telemetry_files
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.record_data import RunRecord
 from hvstack.results.record_transfer import transfer_records
@@ -188,7 +188,7 @@ class SqlStoreTest(testtools.TestCase):
         first = self.append(0)
         changed = self.store.append(factory.tell(first, pass_=1))
         self.assertEqual([changed], self.store.load_records('quick'))
-        name = telemetry.build_name(first)
+        name = telemetry_files.build_name(first)
         self.store.write_text(name, '{}')
         self.store.delete(first.id)
         self.assertEqual([], self.store.load_records('quick'))
@@ -204,7 +204,7 @@ class SqlStoreTest(testtools.TestCase):
         source = FileRunStore(self.directory / 'records')
         node_telemetry = telemetry.Telemetry('sysstat', 5.0, [], [])
         run_record = run_bare_metal(0)
-        summary = telemetry.save(node_telemetry, source, run_record.id)
+        summary = telemetry_files.save(node_telemetry, source, run_record.id)
         first = source.append(factory.tell(run_record, telemetry=summary))
         second = source.append(run_bare_metal(1, 'other'))
         skipped.save_skip(source, 'quick', 'i9', 'no room')
@@ -215,7 +215,9 @@ class SqlStoreTest(testtools.TestCase):
             self.assertEqual(expected, self.transfer(self.store, other))
         for store in (self.store, other):
             self.assertEqual([second, first], list(iter_records(store)))
-            self.assertEqual(node_telemetry, telemetry.load(first, store))
+            self.assertEqual(
+                node_telemetry, telemetry_files.load(first, store)
+            )
             self.assertEqual(
                 {'i9': 'no room'}, skipped.load_skips(store, 'quick')
             )

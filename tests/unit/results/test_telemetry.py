@@ -8,7 +8,7 @@ import fixtures
 import testtools
 
 from hvstack import errors
-from hvstack.results import observations, record, telemetry
+from hvstack.results import observations, record, telemetry, telemetry_files
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.telemetry import NodeTelemetry, Telemetry
 from tests.unit.results import factory
@@ -182,7 +182,7 @@ class File(testtools.TestCase):
         self.save_telemetry(self.telemetry)
 
     def save_telemetry(self, run_telemetry: Telemetry) -> None:
-        summary = telemetry.save(
+        summary = telemetry_files.save(
             run_telemetry, FileRunStore(self.directory), self.record.id
         )
         self.record = factory.tell(self.record, telemetry=summary)
@@ -196,7 +196,8 @@ class File(testtools.TestCase):
         record.save(self.record, self.directory)
         (again,) = record.load_all(self.directory)
         self.assertEqual(
-            self.telemetry, telemetry.load(again, FileRunStore(self.directory))
+            self.telemetry,
+            telemetry_files.load(again, FileRunStore(self.directory)),
         )
         assert again.observations.telemetry
         self.assertEqual(
@@ -208,7 +209,7 @@ class File(testtools.TestCase):
         path.write_text(path.read_text().replace('0.5', '0.6'))
         failure = self.assertRaises(
             errors.InputError,
-            telemetry.load,
+            telemetry_files.load,
             self.record,
             FileRunStore(self.directory),
         )
@@ -217,7 +218,7 @@ class File(testtools.TestCase):
     def test_missing(self) -> None:
         failure = self.assertRaises(
             errors.InputError,
-            telemetry.load,
+            telemetry_files.load,
             self.record,
             FileRunStore(self.directory / 'elsewhere'),
         )
@@ -226,14 +227,18 @@ class File(testtools.TestCase):
     def test_copied(self) -> None:
         other = self.directory / 'other'
         source, target = FileRunStore(self.directory), FileRunStore(other)
-        texts = telemetry.read_if_stored(self.record, source)
+        texts = telemetry_files.read_if_stored(self.record, source)
         target.add([self.record], texts)
-        self.assertEqual(self.telemetry, telemetry.load(self.record, target))
-        self.assertEqual({}, telemetry.read_if_stored(run('i1', 1, 9), source))
+        self.assertEqual(
+            self.telemetry, telemetry_files.load(self.record, target)
+        )
+        self.assertEqual(
+            {}, telemetry_files.read_if_stored(run('i1', 1, 9), source)
+        )
 
     def test_a_file_that_cannot_be_written_is_a_gap(self) -> None:
         (self.directory / 'file').touch()
-        summary = telemetry.save_or_add_gap(
+        summary = telemetry_files.save_or_add_gap(
             self.telemetry, FileRunStore(self.directory / 'file'), 'x'
         )
         self.assertNotIn('sha256', summary)
@@ -245,7 +250,7 @@ class File(testtools.TestCase):
         self.save_telemetry(newer)
         failure = self.assertRaises(
             errors.InputError,
-            telemetry.load,
+            telemetry_files.load,
             self.record,
             FileRunStore(self.directory),
         )
