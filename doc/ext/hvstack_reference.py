@@ -358,12 +358,12 @@ class NovaConf(_Generated):
 
     def lines(self) -> list[str]:
         from hvstack import host_profiles
-        from hvstack.model import configuration, host_settings, nova_conf
+        from hvstack.model import configuration, host_files, host_settings
 
         name, label, names = self.arguments
         profile = host_profiles.load(name)
         settings = configuration.parse(label)
-        texts = nova_conf.render_files(
+        texts = host_files.render_files(
             profile,
             settings,
             host_settings.compute_host_settings(profile, settings.cpu_policy),

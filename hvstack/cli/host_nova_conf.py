@@ -9,7 +9,7 @@ from cliff.command import Command
 
 from hvstack import errors, host_profiles
 from hvstack.cli import arguments
-from hvstack.model import nova_conf
+from hvstack.model import host_files
 from hvstack.model.configuration import (
     CPU_POLICIES,
     STORAGES,
@@ -74,7 +74,7 @@ class NovaConf(Command):
         )
         parser.add_argument(
             '--file',
-            choices=tuple(nova_conf.FILES),
+            choices=tuple(host_files.FILES),
             help='Print only this part: nova.conf of compute hosts, '
             'parameters of their kernel, nova.conf of the schedulers, '
             'cinder.conf of the volume services or cinder.conf of the '
@@ -113,7 +113,7 @@ class NovaConf(Command):
             configuration.cpu_policy,
             reserved_pages=parsed_args.host_pages,
         )
-        texts = nova_conf.render_files(profile, configuration, settings)
+        texts = host_files.render_files(profile, configuration, settings)
         if parsed_args.file:
             texts = {parsed_args.file: texts[parsed_args.file]}
         if parsed_args.format == 'json':
@@ -121,14 +121,14 @@ class NovaConf(Command):
             data['files'] = texts
             if parsed_args.kolla:
                 data['kolla_paths'] = {
-                    name: nova_conf.FILES[name] or None for name in texts
+                    name: host_files.FILES[name] or None for name in texts
                 }
             json.dump(data, self.app.stdout, indent=2)
             self.app.stdout.write('\n')
             return
         parts = []
         for name, text in texts.items():
-            path = nova_conf.FILES[name]
+            path = host_files.FILES[name]
             if parsed_args.kolla and path:
                 text = f'# {path}\n{text}'
             parts.append(text)

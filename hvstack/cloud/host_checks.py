@@ -14,7 +14,7 @@ from hvstack.cloud.diagnosis import (
     Diagnosis,
     build_finding,
 )
-from hvstack.model import nova_conf
+from hvstack.model import cinder_conf, config_options, nova_conf
 from hvstack.model.host_settings import HostSettings, compute_host_settings
 from hvstack.model.host_share import PAGE_MIB, to_fraction
 
@@ -72,7 +72,7 @@ def _check_cpus(
         detail,
         'give CPUs to such guests while none runs there, and restart '
         'nova-compute',
-        nova_conf.format_options(
+        config_options.format_options(
             [nova_conf.list_cpu_option(_compute_settings(request))]
         ),
     )
@@ -96,7 +96,7 @@ def _check_memory(
         )
     else:
         remedy += 'reserve less, or derive flavors for this host'
-        lines = nova_conf.format_options(
+        lines = config_options.format_options(
             nova_conf.list_memory_options(settings)
         )
     return build_finding(
@@ -126,7 +126,7 @@ def _ratios(host: str, inventories: Mapping[str, Any]) -> Iterator[Diagnosis]:
         f'on {host}, set cpu_allocation_ratio and ram_allocation_ratio to 1.0 '
         'and restart nova-compute, which then writes them to Placement; unset '
         'both afterwards, so that sweeps can change the ratios',
-        nova_conf.format_options(nova_conf.list_ratio_options()),
+        config_options.format_options(nova_conf.list_ratio_options()),
     )
 
 
@@ -138,7 +138,7 @@ def list_unchecked(request: CloudNeeds) -> Iterator[Diagnosis]:
         'no API shows cpu_allocation_ratio and ram_allocation_ratio',
         "leave both unset on the hosts; 'hvstack accept --scope host' reads "
         'them',
-        nova_conf.format_options(nova_conf.list_ratio_options()),
+        config_options.format_options(nova_conf.list_ratio_options()),
     )
     purpose = 'at most I workers on one host'
     if request.dedicated:
@@ -149,7 +149,7 @@ def list_unchecked(request: CloudNeeds) -> Iterator[Diagnosis]:
         f'no API shows them; needed for: {purpose}',
         "set them for nova-scheduler; 'hvstack accept --scope operator' "
         'sees their effect',
-        nova_conf.format_options(
+        config_options.format_options(
             nova_conf.list_scheduler_options(
                 request.profile, request.configuration
             )
@@ -169,7 +169,7 @@ def list_unchecked(request: CloudNeeds) -> Iterator[Diagnosis]:
             "libvirtd and nova-compute; 'hvstack host nova-conf "
             f"{request.profile.name} --cpu-policy dedicated' prints all "
             'settings',
-            nova_conf.format_options(
+            config_options.format_options(
                 option
                 for option in nova_conf.list_memory_options(settings)
                 if option.name == 'reserved_huge_pages'
@@ -179,7 +179,7 @@ def list_unchecked(request: CloudNeeds) -> Iterator[Diagnosis]:
 
 def list_unchecked_cinder(request: CloudNeeds) -> Iterator[Diagnosis]:
     """Yield the settings for local volumes that no API shows."""
-    filters, *_ = nova_conf.list_cinder_scheduler_options(
+    filters, *_ = cinder_conf.list_cinder_scheduler_options(
         request.profile, request.configuration
     )
     yield Diagnosis(

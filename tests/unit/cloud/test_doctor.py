@@ -18,7 +18,7 @@ from hvstack.cloud.diagnosis import (
     CloudNeeds,
     Diagnosis,
 )
-from hvstack.model import nova_conf
+from hvstack.model import host_files
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive_flavor
 from hvstack.model.host_settings import compute_host_settings
@@ -351,7 +351,7 @@ class DoctorTest(testtools.TestCase):
         self.inventories['MEMORY_MB']['reserved'] = 65536
         for label in ('i1', 'i1-dedicated'):
             configuration = parse(label)
-            texts = nova_conf.render_files(
+            texts = host_files.render_files(
                 profile,
                 configuration,
                 compute_host_settings(profile, configuration.cpu_policy),

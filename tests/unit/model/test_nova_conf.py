@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hvstack import errors, host_profiles
 from hvstack.accept.libvirt_domain import parse_cpu_list
-from hvstack.model import nova_conf
+from hvstack.model import host_files
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import Flavor, derive_flavor
 from hvstack.model.guest_shape import parse_guest_cpus
@@ -115,7 +115,7 @@ class Host:
     def __init__(
         self, profile: HostProfile, cpu_policy: str, reserved_pages: int = 0
     ) -> None:
-        texts = nova_conf.render_files(
+        texts = host_files.render_files(
             profile,
             Configuration(cpu_policy=cpu_policy),
             compute_host_settings(
@@ -320,8 +320,8 @@ class LinesTest(testtools.TestCase):
         profile = load(name)
         configuration = Configuration(**fields)
         settings = compute_host_settings(profile, configuration.cpu_policy)
-        texts = nova_conf.render_files(profile, configuration, settings)
-        self.assertEqual(set(nova_conf.FILES), set(texts))
+        texts = host_files.render_files(profile, configuration, settings)
+        self.assertEqual(set(host_files.FILES), set(texts))
         for text in texts.values():
             self.assertTrue(text.endswith('\n'))
         return texts, profile
@@ -382,7 +382,7 @@ class LinesTest(testtools.TestCase):
         )
         configuration = Configuration(disk_pinning=True)
         settings = compute_host_settings(profile, 'shared')
-        texts = nova_conf.render_files(profile, configuration, settings)
+        texts = host_files.render_files(profile, configuration, settings)
         self.assertIn('"name": "nvme"', texts['nova.conf'])
         self.assertIn('PciPassthroughFilter', texts['scheduler'])
         self.assertNotIn('InstanceLocality', texts['cinder-scheduler'])
