@@ -12,13 +12,13 @@ from cliff.show import ShowOne
 from hvstack import conf, errors, extras
 from hvstack.cli import arguments, hadoop_options, report
 from hvstack.cli.options import add_cloud
-from hvstack.cli.sweep import add_size, ready
-from hvstack.cli.sweep_plan import (
+from hvstack.cli.space_options import (
     add_space,
     choose_budget,
     chosen_space,
     count_runs,
 )
+from hvstack.cli.sweep import add_size, ready
 from hvstack.cli.sweep_summary import way
 from hvstack.cloud import connection, credentials, lease
 from hvstack.progress import Progress
