@@ -157,6 +157,10 @@ class Fields:
             )
         return value
 
+    def optional_text(self, field: str) -> str:
+        """Return a text; empty without the field."""
+        return self.text(field) if field in self else ''
+
     def host_name(self, field: str) -> str:
         """Return a host name.
 
@@ -215,6 +219,12 @@ class Fields:
                 f'is {_format_value(value)}. Use one of {", ".join(values)}',
             )
         return str(value)
+
+    def optional_choice(
+        self, field: str, values: Collection[str]
+    ) -> str | None:
+        """Return a text that is one of the values; None without the field."""
+        return self.choice(field, values) if field in self else None
 
 
 def to_dataclass(

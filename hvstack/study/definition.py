@@ -13,16 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from hvstack import errors, share, textfile, yamlfile
-from hvstack.cluster.plan import CONTROLLERS
-from hvstack.hadoop import job_settings, os_profiles, tuning_profiles
 from hvstack.model.strict_mapping import Fields, SourceLocation
-from hvstack.model.target import BareMetal, Target, parse_target
+from hvstack.model.target import BareMetal
 from hvstack.results import run_id
 from hvstack.results.benchmark import RECORD_BYTES
 from hvstack.study import paper_numbers, verdicts
 from hvstack.study.paper_numbers import PaperNumber, PublishedTableReference
+from hvstack.study.variants import Variant, format_value, parse_variants
 from hvstack.study.verdicts import Rule
-from hvstack.sweep.node_setup import NodeSetup
 from hvstack.tpcxhs.workload import parse_size
 
 #: Phases that a claim can name.
@@ -37,8 +35,6 @@ RATE, SHARED_BLOCKS, MISSING_BLOCKS, LOCAL_MAPS = (
     'local maps',
 )
 MEASURES = (RATE, SHARED_BLOCKS, MISSING_BLOCKS, LOCAL_MAPS)
-#: Start of the name of a property of Hadoop.
-PROPERTY_PREFIX = 'hadoop.'
 #: Fields of a study.
 _STUDY_FIELDS = (
     *('question', 'paper', 'covers', 'passes', 'size', 'table', 'note'),
@@ -50,65 +46,8 @@ _CLAIM_FIELDS = (
 )
 #: Maximum number of passes.
 MAX_PASSES = 1000
-_MAX_VARIANTS = 100
 _DEFAULT_PASSES = 4
-#: Settings that are whole numbers, with their maximum.
-_COUNTS = {'replication': 64, 'maps': 10**6, 'reduces': 10**6}
-_SETUP_COUNTS = {
-    'disks': 64,
-    'copies': 64,
-    'osd_groups': 64,
-    'output_replication': 64,
-    'deployment': 4,
-    'lost_hosts': 64,
-    'loss_rounds': 1000,
-}
-_VARIANT_FIELDS = (
-    *('configuration', 'size_factor', 'tuning', 'os_profile', 'volume_type'),
-    *('node_groups', 'controllers', *_COUNTS, *_SETUP_COUNTS),
-)
 _DEFAULT_SIZE = '100MB'
-
-
-@dataclass(frozen=True)
-class Variant:
-    """Variant of a study: a target and the settings of its clusters and jobs.
-
-    :param name: name that is unique in the study.
-    :param target: configuration or bare metal.
-    :param size_factor: factor of the size of the data.
-    :param replication: number of replicas; None for the default.
-    :param maps: number of map tasks; None for the default.
-    :param reduces: number of reduce tasks; None for the default.
-    :param row: row of the published table that measured the same.
-    :param setup: settings of the nodes and jobs.
-    """
-
-    name: str
-    target: Target
-    size_factor: float = 1.0
-    replication: int | None = None
-    maps: int | None = None
-    reduces: int | None = None
-    row: str = ''
-    setup: NodeSetup = field(default_factory=NodeSetup)
-
-    def describe(self) -> str:
-        """Return the target and the settings as human-readable text."""
-        settings = {
-            'size_factor': self.size_factor if self.size_factor != 1 else None,
-            'replication': self.replication,
-            'maps': self.maps,
-            'reduces': self.reduces,
-            **self.setup.to_mapping(),
-        }
-        settings |= settings.pop('hadoop', {})
-        parts = [self.target.label] + [
-            f'{name} {_format_value(value)}'
-            for name, value in settings.items()
-            if value is not None
-        ]
-        return ', '.join(parts)
 
 
 @dataclass(frozen=True)
@@ -238,7 +177,7 @@ def parse_study(name: str, data: Any, source: str | SourceLocation) -> Study:
     """
     top = Fields(data, source, _STUDY_FIELDS)
     question = top.text('question')
-    variants = _parse_variants(top)
+    variants = parse_variants(top)
     table = _parse_table(top)
     study = Study(
         name=name,
@@ -247,9 +186,9 @@ def parse_study(name: str, data: Any, source: str | SourceLocation) -> Study:
         claims=_parse_claims(top, variants),
         passes=top.integer('passes', 1, MAX_PASSES, _DEFAULT_PASSES),
         size_bytes=_parse_size(top),
-        paper=_parse_text(top, 'paper'),
+        paper=top.optional_text('paper'),
         covers=_list_texts(top, 'covers'),
-        note=_parse_text(top, 'note'),
+        note=top.optional_text('note'),
         table=table,
         content=data,
     )
@@ -346,166 +285,9 @@ def _parse_table(top: Fields) -> PublishedTableReference | None:
     return PublishedTableReference(
         table.text('source'),
         columns,
-        _parse_text(table, 'description'),
-        _parse_name(table, 'phase', PHASES) or '',
+        table.optional_text('description'),
+        table.optional_choice('phase', PHASES) or '',
     )
-
-
-def _parse_variants(top: Fields) -> tuple[Variant, ...]:
-    """Return the variants of ``variants``, or the values of ``varied``.
-
-    :raises hvstack.errors.InputError: both or none exist, or one is not
-        valid.
-    """
-    if ('varied' in top) == ('variants' in top):
-        raise top.error(
-            'variants',
-            "or 'varied' must exist, and not both. Use 'varied' for the "
-            "values of one setting, and 'variants' for several settings",
-        )
-    base = _get_mapping(top, 'base') if 'base' in top else {}
-    if 'base' in top:
-        _parse_variant(top, 'base', 'base', {}, base)
-    if 'varied' in top:
-        return _parse_varied(top, base)
-    mapping = _get_mapping(top, 'variants')
-    _check_count(top, 'variants', len(mapping))
-    return tuple(
-        _parse_variant(
-            top,
-            f'variants.{name}',
-            str(name),
-            base,
-            {} if settings is None else settings,
-        )
-        for name, settings in mapping.items()
-    )
-
-
-def _parse_varied(top: Fields, base: Mapping[str, Any]) -> tuple[Variant, ...]:
-    mapping = _get_mapping(top, 'varied')
-    if len(mapping) != 1:
-        raise top.error(
-            'varied',
-            f"has {len(mapping)} settings. Use one, or 'variants' for "
-            'combinations',
-        )
-    ((setting, values),) = mapping.items()
-    name = f'varied.{setting}'
-    if not isinstance(values, list):
-        raise top.error(name, 'is not a list of values. Use [1, 2]')
-    _check_count(top, name, len(values))
-    texts = [_format_value(value) for value in values]
-    if len(set(texts)) != len(texts):
-        raise top.error(name, 'has a duplicate value. Delete it')
-    return tuple(
-        _parse_variant(top, name, text, base, {setting: value})
-        for text, value in zip(texts, values, strict=True)
-    )
-
-
-def _check_count(top: Fields, name: str, count: int) -> None:
-    if not 2 <= count <= _MAX_VARIANTS:
-        raise top.error(
-            name, f'has {count} variants. Use 2 to {_MAX_VARIANTS}'
-        )
-
-
-def _get_mapping(top: Fields, name: str) -> Mapping[str, Any]:
-    value = top.raw(name)
-    if not isinstance(value, Mapping) or not value:
-        raise top.error(name, 'is not a mapping. Use setting: value')
-    return value
-
-
-def _format_value(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _parse_variant(
-    top: Fields,
-    location: str,
-    name: str,
-    base: Mapping[str, Any],
-    settings: Any,
-) -> Variant:
-    """Return a variant from its settings and those of all variants.
-
-    :param location: dotted name of the settings in the file.
-    :param name: name of the variant.
-    :param base: settings of all variants.
-    :param settings: settings of this variant.
-    """
-    if not isinstance(settings, Mapping):
-        raise top.error(location, 'is not a mapping. Use setting: value')
-    merged = {**base, **settings}
-    properties = {
-        key.removeprefix(PROPERTY_PREFIX): value
-        for key, value in merged.items()
-        if isinstance(key, str) and key.startswith(PROPERTY_PREFIX)
-    }
-    others = {
-        key: value
-        for key, value in merged.items()
-        if not str(key).startswith(PROPERTY_PREFIX)
-    }
-    if not location.startswith('variants.'):
-        allowed: Sequence[str] = _VARIANT_FIELDS
-    else:
-        allowed = (*_VARIANT_FIELDS, 'row')
-    values = Fields(others, top.source, allowed, location)
-    target_name = _parse_text(values, 'configuration') or 'i1'
-    try:
-        target = parse_target(target_name)
-        hadoop = tuple(sorted(job_settings.check(properties).items()))
-    except errors.InputError as exc:
-        raise top.error(location, f'is not valid: {exc}') from None
-    return Variant(
-        name=name,
-        target=target,
-        size_factor=values.number('size_factor', 0.001, 10**6)
-        if 'size_factor' in values
-        else 1.0,
-        row=_parse_text(values, 'row'),
-        setup=NodeSetup(
-            tuning=_parse_name(values, 'tuning', tuning_profiles.list_names()),
-            os_profile=_parse_name(
-                values, 'os_profile', os_profiles.list_names()
-            ),
-            volume_type=_parse_text(values, 'volume_type') or None,
-            node_groups=values.flag('node_groups', True)
-            if 'node_groups' in values
-            else None,
-            controllers=_parse_name(values, 'controllers', CONTROLLERS),
-            hadoop=hadoop,
-            **_parse_counts(values, _SETUP_COUNTS),
-        ),
-        **_parse_counts(values, _COUNTS),
-    )
-
-
-def _parse_counts(
-    values: Fields, maximums: Mapping[str, int]
-) -> dict[str, int]:
-    """Return the settings that are whole numbers and exist.
-
-    :param values: settings of a variant.
-    :param maximums: maximum of each setting.
-    """
-    return {
-        name: values.integer(name, 1, maximum)
-        for name, maximum in maximums.items()
-        if name in values
-    }
-
-
-def _parse_text(values: Fields, name: str) -> str:
-    """Return an optional text; empty without the field."""
-    return values.text(name) if name in values else ''
-
-
-def _parse_name(values: Fields, name: str, names: Sequence[str]) -> str | None:
-    return values.choice(name, names) if name in values else None
 
 
 def _parse_claims(
@@ -565,14 +347,14 @@ def _parse_claim(values: Fields, names: Sequence[str]) -> Claim:
         text=values.text('text'),
         variant=variant,
         against=against,
-        phase=_parse_name(values, 'phase', PHASES) or '',
+        phase=values.optional_choice('phase', PHASES) or '',
         rule=verdicts.parse_rule(values, 'rule'),
         published=published,
     )
 
 
 def _parse_variant_name(values: Fields, key: str, names: Sequence[str]) -> str:
-    name = _format_value(values.raw(key))
+    name = format_value(values.raw(key))
     if name not in names:
         raise values.error(
             key,

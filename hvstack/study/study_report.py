@@ -29,9 +29,9 @@ from hvstack.study.definition import (
     PHASES,
     SHARED_BLOCKS,
     Claim,
-    Variant,
 )
 from hvstack.study.study_store import StartedStudy, StudyRecords
+from hvstack.study.variants import Variant
 
 FORMAT = 1
 #: Facts of a record that a setting of a variant changes.

@@ -13,8 +13,9 @@ from hvstack.model.configuration import Configuration
 from hvstack.model.host import HostProfile
 from hvstack.progress import Progress
 from hvstack.study import study_store
-from hvstack.study.definition import Study, Variant
+from hvstack.study.definition import Study
 from hvstack.study.study_store import StartedStudy, StudyRecords, StudyStep
+from hvstack.study.variants import Variant
 from hvstack.sweep import capabilities, rallytask, search_space, sweep_store
 
 #: Hosts that a loss of hosts must not take: those of a controller and a

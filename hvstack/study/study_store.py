@@ -19,7 +19,8 @@ from hvstack.results import percentages, run_id
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore
 from hvstack.study import definition
-from hvstack.study.definition import Study, Variant
+from hvstack.study.definition import Study
+from hvstack.study.variants import Variant
 from hvstack.sweep import sweep_store
 from hvstack.sweep.run_order import Step
 

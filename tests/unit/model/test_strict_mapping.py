@@ -92,3 +92,23 @@ class NamesTest(testtools.TestCase):
     def test_identifiers(self) -> None:
         bad = ('-a', '../a', 'a/b', 'x' * 129, 'a;b')
         self.check('identifier', 'a rack-1 h7.example_x', bad)
+
+
+class OptionalFieldsTest(testtools.TestCase):
+    """An optional field may be missing, but it must not be null."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.fields = Fields({'a': 'x', 'b': None}, 'file', None)
+
+    def test_texts(self) -> None:
+        self.assertEqual('x', self.fields.optional_text('a'))
+        self.assertEqual('', self.fields.optional_text('c'))
+        self.assertRaises(errors.InputError, self.fields.optional_text, 'b')
+
+    def test_choices(self) -> None:
+        choose = self.fields.optional_choice
+        self.assertEqual('x', choose('a', ('x', 'y')))
+        self.assertIsNone(choose('c', ('x', 'y')))
+        for name in ('a', 'b'):
+            self.assertRaises(errors.InputError, choose, name, ('y',))

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Variants of a study: targets with the settings of their clusters and jobs.
+
+A study lists variants with several settings each, or the values of one
+setting. All of them share the settings of its base.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hvstack import errors
+from hvstack.cluster.plan import CONTROLLERS
+from hvstack.hadoop import job_settings, os_profiles, tuning_profiles
+from hvstack.model.strict_mapping import Fields
+from hvstack.model.target import Target, parse_target
+from hvstack.sweep.node_setup import NodeSetup
+
+#: Start of the name of a property of Hadoop.
+PROPERTY_PREFIX = 'hadoop.'
+#: Maximum number of variants.
+_MAX_VARIANTS = 100
+#: Settings that are whole numbers, with their maximum.
+_COUNTS = {'replication': 64, 'maps': 10**6, 'reduces': 10**6}
+_SETUP_COUNTS = {
+    'disks': 64,
+    'copies': 64,
+    'osd_groups': 64,
+    'output_replication': 64,
+    'deployment': 4,
+    'lost_hosts': 64,
+    'loss_rounds': 1000,
+}
+_VARIANT_FIELDS = (
+    *('configuration', 'size_factor', 'tuning', 'os_profile', 'volume_type'),
+    *('node_groups', 'controllers', *_COUNTS, *_SETUP_COUNTS),
+)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Variant of a study: a target and the settings of its clusters and jobs.
+
+    :param name: name that is unique in the study.
+    :param target: configuration or bare metal.
+    :param size_factor: factor of the size of the data.
+    :param replication: number of replicas; None for the default.
+    :param maps: number of map tasks; None for the default.
+    :param reduces: number of reduce tasks; None for the default.
+    :param row: row of the published table that measured the same.
+    :param setup: settings of the nodes and jobs.
+    """
+
+    name: str
+    target: Target
+    size_factor: float = 1.0
+    replication: int | None = None
+    maps: int | None = None
+    reduces: int | None = None
+    row: str = ''
+    setup: NodeSetup = field(default_factory=NodeSetup)
+
+    def describe(self) -> str:
+        """Return the target and the settings as human-readable text."""
+        settings = {
+            'size_factor': self.size_factor if self.size_factor != 1 else None,
+            'replication': self.replication,
+            'maps': self.maps,
+            'reduces': self.reduces,
+            **self.setup.to_mapping(),
+        }
+        settings |= settings.pop('hadoop', {})
+        parts = [self.target.label] + [
+            f'{name} {format_value(value)}'
+            for name, value in settings.items()
+            if value is not None
+        ]
+        return ', '.join(parts)
+
+
+def parse_variants(top: Fields) -> tuple[Variant, ...]:
+    """Return the variants of ``variants``, or the values of ``varied``.
+
+    :raises hvstack.errors.InputError: both or none exist, or one is not
+        valid.
+    """
+    if ('varied' in top) == ('variants' in top):
+        raise top.error(
+            'variants',
+            "or 'varied' must exist, and not both. Use 'varied' for the "
+            "values of one setting, and 'variants' for several settings",
+        )
+    base = _get_mapping(top, 'base') if 'base' in top else {}
+    if 'base' in top:
+        _parse_variant(top, 'base', 'base', {}, base)
+    if 'varied' in top:
+        return _parse_varied(top, base)
+    mapping = _get_mapping(top, 'variants')
+    _check_count(top, 'variants', len(mapping))
+    return tuple(
+        _parse_variant(
+            top,
+            f'variants.{name}',
+            str(name),
+            base,
+            {} if settings is None else settings,
+        )
+        for name, settings in mapping.items()
+    )
+
+
+def _parse_varied(top: Fields, base: Mapping[str, Any]) -> tuple[Variant, ...]:
+    mapping = _get_mapping(top, 'varied')
+    if len(mapping) != 1:
+        raise top.error(
+            'varied',
+            f"has {len(mapping)} settings. Use one, or 'variants' for "
+            'combinations',
+        )
+    ((setting, values),) = mapping.items()
+    name = f'varied.{setting}'
+    if not isinstance(values, list):
+        raise top.error(name, 'is not a list of values. Use [1, 2]')
+    _check_count(top, name, len(values))
+    texts = [format_value(value) for value in values]
+    if len(set(texts)) != len(texts):
+        raise top.error(name, 'has a duplicate value. Delete it')
+    return tuple(
+        _parse_variant(top, name, text, base, {setting: value})
+        for text, value in zip(texts, values, strict=True)
+    )
+
+
+def _check_count(top: Fields, name: str, count: int) -> None:
+    if not 2 <= count <= _MAX_VARIANTS:
+        raise top.error(
+            name, f'has {count} variants. Use 2 to {_MAX_VARIANTS}'
+        )
+
+
+def _get_mapping(top: Fields, name: str) -> Mapping[str, Any]:
+    value = top.raw(name)
+    if not isinstance(value, Mapping) or not value:
+        raise top.error(name, 'is not a mapping. Use setting: value')
+    return value
+
+
+def format_value(value: object) -> str:
+    """Return a value as YAML has it, such as ``true``."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _parse_variant(
+    top: Fields,
+    location: str,
+    name: str,
+    base: Mapping[str, Any],
+    settings: Any,
+) -> Variant:
+    """Return a variant from its settings and those of all variants.
+
+    :param location: dotted name of the settings in the file.
+    :param name: name of the variant.
+    :param base: settings of all variants.
+    :param settings: settings of this variant.
+    """
+    if not isinstance(settings, Mapping):
+        raise top.error(location, 'is not a mapping. Use setting: value')
+    merged = {**base, **settings}
+    properties = {
+        key.removeprefix(PROPERTY_PREFIX): value
+        for key, value in merged.items()
+        if isinstance(key, str) and key.startswith(PROPERTY_PREFIX)
+    }
+    others = {
+        key: value
+        for key, value in merged.items()
+        if not str(key).startswith(PROPERTY_PREFIX)
+    }
+    if not location.startswith('variants.'):
+        allowed: Sequence[str] = _VARIANT_FIELDS
+    else:
+        allowed = (*_VARIANT_FIELDS, 'row')
+    values = Fields(others, top.source, allowed, location)
+    target_name = values.optional_text('configuration') or 'i1'
+    try:
+        target = parse_target(target_name)
+        hadoop = tuple(sorted(job_settings.check(properties).items()))
+    except errors.InputError as exc:
+        raise top.error(location, f'is not valid: {exc}') from None
+    return Variant(
+        name=name,
+        target=target,
+        size_factor=values.number('size_factor', 0.001, 10**6)
+        if 'size_factor' in values
+        else 1.0,
+        row=values.optional_text('row'),
+        setup=NodeSetup(
+            tuning=values.optional_choice(
+                'tuning', tuning_profiles.list_names()
+            ),
+            os_profile=values.optional_choice(
+                'os_profile', os_profiles.list_names()
+            ),
+            volume_type=values.optional_text('volume_type') or None,
+            node_groups=values.flag('node_groups', True)
+            if 'node_groups' in values
+            else None,
+            controllers=values.optional_choice('controllers', CONTROLLERS),
+            hadoop=hadoop,
+            **_parse_counts(values, _SETUP_COUNTS),
+        ),
+        **_parse_counts(values, _COUNTS),
+    )
+
+
+def _parse_counts(
+    values: Fields, maximums: Mapping[str, int]
+) -> dict[str, int]:
+    """Return the settings that are whole numbers and exist.
+
+    :param values: settings of a variant.
+    :param maximums: maximum of each setting.
+    """
+    return {
+        name: values.integer(name, 1, maximum)
+        for name, maximum in maximums.items()
+        if name in values
+    }
