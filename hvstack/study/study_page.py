@@ -16,13 +16,10 @@ from hvstack.report.chart_base import (
 from hvstack.report.formats import format_size
 from hvstack.report.text import align_columns, format_number
 from hvstack.results.stats import Percent
+from hvstack.study.claim_results import ClaimResult
 from hvstack.study.definition import PHASES, RATE, Claim
-from hvstack.study.study_report import (
-    ClaimResult,
-    PlottedPoint,
-    StudyReport,
-    VariantRow,
-)
+from hvstack.study.study_report import PlottedPoint, StudyReport
+from hvstack.study.study_rows import VariantRow
 
 _WIDTH = 79
 

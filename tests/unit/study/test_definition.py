@@ -12,7 +12,7 @@ import yaml
 from hvstack import errors, share
 from hvstack.model.target import BareMetal
 from hvstack.report import paper_figures
-from hvstack.study import definition, study_report
+from hvstack.study import claim_results, definition
 from hvstack.sweep.node_setup import NodeSetup
 
 CONTENT: dict[str, Any] = {
@@ -75,7 +75,7 @@ class DefinitionTest(testtools.TestCase):
         self.assertEqual('i2, tuning stock', first.describe())
         self.assertEqual(
             {'tuning', 'hadoop_profile', 'size_bytes', 'node_groups'},
-            study_report.list_varied_facts(
+            claim_results.list_varied_facts(
                 replace(first, setup=NodeSetup(node_groups=False)), second
             ),
         )

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verdicts on the claims of a study.
+
+The intervals of all claims hold together with a probability of 95 %
+(Bonferroni), because a study judges all of its claims.
+"""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hvstack.model import compute_backends
+from hvstack.results import comparability, quantiles, stats
+from hvstack.results.estimator import SweepFit
+from hvstack.results.record_data import RunRecord
+from hvstack.results.stats import Percent
+from hvstack.study import paper_numbers, verdicts
+from hvstack.study.definition import (
+    LOCAL_MAPS,
+    MISSING_BLOCKS,
+    SHARED_BLOCKS,
+    Claim,
+)
+from hvstack.study.study_rows import VariantRow
+from hvstack.study.study_store import StartedStudy
+from hvstack.study.variants import Variant
+
+#: Facts of a record that a setting of a variant changes.
+_FACTS_BY_SETTING = {
+    'size_factor': ('size_bytes',),
+    'replication': ('replication',),
+    'output_replication': ('output_replication',),
+    'tuning': ('tuning', 'hadoop_profile'),
+    'os_profile': ('os_profile', 'thp'),
+    'disks': ('data_disks', 'host_disks', 'storage'),
+    'volume_type': ('data_disks', 'host_disks', 'storage', 'disk'),
+    'copies': ('storage', 'disk'),
+    'osd_groups': ('storage', 'disk'),
+    'node_groups': ('node_groups', 'hadoop_profile'),
+    'deployment': ('deployment',),
+    'controllers': ('controllers',),
+    'hadoop': ('job_settings',),
+}
+
+
+@dataclass(frozen=True)
+class ClaimResult:
+    """Result of a claim.
+
+    :param claim: the claim.
+    :param verdict: one of :data:`hvstack.study.verdicts.VERDICTS`.
+    :param percent: rate of the variant in percent of the other one; None
+        without a comparison.
+    :param reason: why a comparison is not possible; empty if it is.
+    :param measured: value of another measure as text; empty without any.
+    :param published: number of the paper as text; empty without any.
+    """
+
+    claim: Claim
+    verdict: str
+    percent: Percent | None = None
+    reason: str = ''
+    published: str = ''
+    measured: str = ''
+
+
+def list_varied_facts(first: Variant, second: Variant) -> set[str]:
+    """Return the names of the facts that the settings of two variants vary."""
+    first_settings, second_settings = (
+        {
+            'size_factor': variant.size_factor,
+            'replication': variant.replication,
+            **variant.setup.to_mapping(),
+        }
+        for variant in (first, second)
+    )
+    return {
+        fact
+        for setting, facts in _FACTS_BY_SETTING.items()
+        if first_settings.get(setting) != second_settings.get(setting)
+        for fact in facts
+    }
+
+
+def judge_claim(
+    claim: Claim,
+    rows: Mapping[str, VariantRow],
+    fit: SweepFit | None,
+    started: StartedStudy,
+) -> ClaimResult:
+    """Return the verdict on a claim.
+
+    :param rows: rows by the names of the variants.
+    :param fit: effects of the variants on the rate of the phase of the claim;
+        None without a valid run.
+    :param started: the started study.
+    """
+    number, paper = claim.published, started.study.paper
+    published = (number and paper_numbers.format_number(paper, number)) or ''
+    names = filter(None, (claim.variant, claim.against))
+    pair = tuple(rows[name] for name in names)
+    skipped = [
+        f'{row.variant.name}: {reason}'
+        for row in pair
+        if (reason := started.skipped.get(row.variant.name, ''))
+    ]
+    if skipped:
+        return ClaimResult(
+            *(claim, verdicts.NOT_TESTABLE, None, '; '.join(skipped)),
+            published,
+        )
+    reason = find_obstacle(*pair)
+    if not reason and claim.measure == SHARED_BLOCKS:
+        return _judge_blocks(claim, pair[0].valid, published)
+    if not reason and claim.measure == MISSING_BLOCKS:
+        return _judge_losses(claim, pair[0].valid, published)
+    if not reason and claim.measure == LOCAL_MAPS:
+        return _judge_maps(
+            *(claim, pair[0].valid, published),
+            _compute_level(len(started.study.claims)),
+        )
+    if reason or fit is None:
+        return ClaimResult(
+            *(claim, verdicts.UNDECIDED, None, reason or 'no valid run'),
+            published,
+        )
+    percent = compare_variants(
+        fit, claim.variant, claim.against, rows, len(started.study.claims)
+    )
+    return ClaimResult(
+        *(claim, claim.rule.judge(percent), percent),
+        reason='too few runs for an interval' if percent.low is None else '',
+        published=published,
+    )
+
+
+def _judge_blocks(
+    claim: Claim, runs: Sequence[RunRecord], published: str
+) -> ClaimResult:
+    """Return the verdict on the number of blocks with replicas on one host."""
+    checks = [
+        phase.data_check
+        for run in runs
+        for phase in run.phases
+        if phase.name == 'HSDataCheck'
+    ]
+    count = int(sum(check.blocks_on_one_host or 0 for check in checks))
+    blocks = int(sum(check.blocks or 0 for check in checks))
+    return ClaimResult(
+        claim,
+        verdicts.judge_count(claim.rule, count),
+        published=published,
+        measured=f'{count} of {blocks} blocks have two replicas on one host '
+        f'({len(runs)} clusters)',
+    )
+
+
+def _judge_losses(
+    claim: Claim, runs: Sequence[RunRecord], published: str
+) -> ClaimResult:
+    """Return the verdict on the number of blocks that losses destroyed."""
+    losses = [loss for run in runs for loss in run.observations.host_losses]
+    missing = sum(loss.missing for loss in losses)
+    low = sum(loss.under_replicated for loss in losses)
+    misplaced = sum(loss.misplaced for loss in losses)
+    methods = {run.observations.host_loss_method for run in runs}
+    return ClaimResult(
+        claim,
+        verdicts.judge_count(claim.rule, missing)
+        if losses
+        else verdicts.UNDECIDED,
+        published=published,
+        measured=f'{missing} of {sum(loss.blocks for loss in losses)} blocks '
+        f'were missing, {low} under-replicated and {misplaced} '
+        'mis-replicated after the loss of '
+        f'{losses[0].hosts if losses else 0} hosts ({len(losses)} losses, '
+        f'{len(runs)} clusters, {", ".join(sorted(methods))})',
+    )
+
+
+def _judge_maps(
+    claim: Claim, runs: Sequence[RunRecord], published: str, level: float
+) -> ClaimResult:
+    """Return the verdict on the share of local maps.
+
+    :param runs: runs of the variant, each on its own cluster.
+    :param published: number of the paper as text.
+    :param level: confidence level of the interval, from 0 to 1.
+    """
+    shares = []
+    for run in runs:
+        for phase in run.phases:
+            locality = phase.job.locality if phase.name == 'HSSort' else {}
+            if total := sum(locality.values()):
+                local = locality.get('node', 0) + locality.get('node_group', 0)
+                shares.append(100 * local / total)
+    if len(shares) < 2:
+        return ClaimResult(
+            *(claim, verdicts.UNDECIDED, None),
+            'too few runs for an interval',
+            published,
+        )
+    mean = math.fsum(shares) / len(shares)
+    error = statistics.stdev(shares) / math.sqrt(len(shares))
+    half = error * quantiles.compute_t_quantile(len(shares) - 1, level)
+    low, high = max(0.0, mean - half), min(100.0, mean + half)
+    return ClaimResult(
+        claim,
+        claim.rule.judge_interval(low, high),
+        published=published,
+        measured=f"{mean:.1f} % of HSSort's maps are local ({low:.1f} to "
+        f'{high:.1f}, {len(shares)} clusters)',
+    )
+
+
+def find_obstacle(*pair: VariantRow) -> str:
+    """Return why variants cannot be compared; empty if they can."""
+    for row in pair:
+        if row.reason:
+            return f'{row.variant.name}: {row.reason}'
+        if not row.valid:
+            return f'{row.variant.name}: no valid run yet'
+    if len(pair) == 1:
+        return ''
+    first, second = pair
+    runs = first.valid[0], second.valid[0]
+    emulated = [
+        run.sut.backend
+        for run in runs
+        if compute_backends.is_emulated(run.sut.backend)
+    ]
+    if emulated:
+        return f'backend {emulated[0]}: emulated CPUs are not compared'
+    swept_facts = set().union(*map(comparability.list_swept_facts, runs))
+    if swept_facts:
+        swept_facts |= {'disk', 'host_disks'}
+    lines = comparability.list_record_differences(
+        *runs,
+        swept_facts | list_varied_facts(first.variant, second.variant),
+    )
+    if lines:
+        return f'Not comparable: {"; ".join(lines)}'
+    return ''
+
+
+def _compute_level(comparisons: int) -> float:
+    """Return the confidence level of each of several intervals (Bonferroni).
+
+    :param comparisons: number of intervals that hold together.
+    """
+    return 1 - (1 - quantiles.CONFIDENCE) / comparisons
+
+
+def compare_variants(
+    fit: SweepFit,
+    name: str,
+    other: str,
+    rows: Mapping[str, VariantRow],
+    comparisons: int,
+) -> Percent:
+    """Return the rate of a variant in percent of another one.
+
+    :param fit: effects of the variants.
+    :param name: name of the variant.
+    :param other: name of the other variant.
+    :param rows: rows by the names of the variants.
+    :param comparisons: number of comparisons whose intervals hold together.
+    """
+    difference = fit.compare(name, other)
+    half = row_half = None
+    if difference.error is not None:
+        row_half = difference.error * quantiles.compute_t_quantile(
+            difference.degrees
+        )
+        half = difference.error * quantiles.compute_t_quantile(
+            difference.degrees, _compute_level(comparisons)
+        )
+    return stats.build_percent(
+        difference.log_ratio,
+        half,
+        difference.degrees,
+        [run.rate for run in rows[name].valid],
+        [run.rate for run in rows[other].valid],
+        row_half,
+    )
