@@ -77,27 +77,15 @@ def launch(
     keypairs.create(tenant, name)
     longer = timeout_factor(plan.hosts.backend)
     nodes = validation.needs(plan).instances
-    stack_timeout = options.stack_timeout + _NODE_STACK_SECONDS * nodes
     ready_timeout = longer * (
         options.ready_timeout + _NODE_READY_SECONDS * nodes
     )
-    stack_id = stacks.create(
+    outputs = _create_stack(
         tenant,
+        plan,
         name,
-        share.HEAT_TEMPLATES / heat_environment.TEMPLATE,
-        heat_environment.parameters(plan),
-        heat_environment.files(plan),
-    )
-    outputs = stacks.wait(
-        tenant,
-        stack_id,
-        timeout=longer * stack_timeout
-        + (
-            _SIGNAL_SECONDS
-            if plan.spec.readiness or plan.stack.host_keys
-            else 0
-        ),
-        progress=progress,
+        longer * (options.stack_timeout + _NODE_STACK_SECONDS * nodes),
+        progress,
     )
     allocation_ratios.check(
         admin,
@@ -135,6 +123,37 @@ def launch(
         cluster.close()
         raise
     return cluster, outputs
+
+
+def _create_stack(
+    tenant: Connection,
+    plan: ClusterPlan,
+    name: str,
+    timeout: float,
+    progress: Progress | None,
+) -> dict[str, Any]:
+    """Create the stack of a plan, and wait until it is complete.
+
+    :param timeout: seconds for the stack, without those for the signals of
+        its nodes.
+    :returns: outputs of the stack.
+    :raises hvstack.errors.HVStackError: Heat rejected the stack, or the stack
+        failed or was not complete in time.
+    """
+    stack_id = stacks.create(
+        tenant,
+        name,
+        share.HEAT_TEMPLATES / heat_environment.TEMPLATE,
+        heat_environment.parameters(plan),
+        heat_environment.files(plan),
+    )
+    has_signals = plan.spec.readiness or plan.stack.host_keys
+    return stacks.wait(
+        tenant,
+        stack_id,
+        timeout=timeout + (_SIGNAL_SECONDS if has_signals else 0),
+        progress=progress,
+    )
 
 
 def wait_until_ready(

@@ -91,11 +91,7 @@ def plan_cluster(
     backend = hypervisors.backend(
         worker_hosts, options.backend or baseline_hosts.lab_backend(profile)
     )
-    refused = unsupported_parameter(
-        configuration, backend
-    ) or pinned_disks.explain_unsupported(profile, configuration)
-    if refused:
-        raise errors.InputError(refused)
+    _require_supported(configuration, profile, backend)
     worker, controller = (
         derive_flavor(host_profile, configuration, role)
         for role, host_profile in profiles.items()
@@ -139,6 +135,20 @@ def plan_cluster(
             else spec.secondary_namenode
         ),
     )
+
+
+def _require_supported(
+    configuration: Configuration, profile: HostProfile, backend: str
+) -> None:
+    """Check that the hosts of a profile can provide a configuration.
+
+    :raises hvstack.errors.InputError: they cannot.
+    """
+    refused = unsupported_parameter(
+        configuration, backend
+    ) or pinned_disks.explain_unsupported(profile, configuration)
+    if refused:
+        raise errors.InputError(refused)
 
 
 def _check_controller_hosts(
