@@ -87,12 +87,12 @@ class WorkloadPlanner:
 
         A recorded baseline did not know of the configurations.
         """
-        if not self.args.compared or self.args.baseline:
+        if not self.args.tasks.compared or self.args.baseline:
             return []
         profile = host_profiles.load(self.options.cloud.host_profile)
         return platform_slots.list_configurations(
             profile,
-            self.args.compared,
+            self.args.tasks.compared,
             platform_slots.count_hosts(profile, bare_hosts),
             self.tuning,
         )

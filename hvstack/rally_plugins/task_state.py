@@ -271,8 +271,8 @@ class TaskState:
         workload = planner.plan_workload(size_bytes)
         return replace(
             workload,
-            maps=args.maps or workload.maps,
-            reduces=args.reduces or workload.reduces,
+            maps=args.tasks.maps or workload.maps,
+            reduces=args.tasks.reduces or workload.reduces,
             settings=args.setup.hadoop,
             output_replication=args.setup.output_replication,
         )

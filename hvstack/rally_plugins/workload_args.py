@@ -111,6 +111,21 @@ class SweepShape:
 
 
 @dataclass(frozen=True)
+class RequestedTasks:
+    """Numbers of tasks that a workload requests.
+
+    :param compared: configurations whose containers the tasks fill.
+    :param maps: number of map tasks of HSGen; None fills the containers.
+    :param reduces: number of reduce tasks of HSSort; None fills the
+        containers.
+    """
+
+    compared: tuple[Configuration, ...] = ()
+    maps: int | None = None
+    reduces: int | None = None
+
+
+@dataclass(frozen=True)
 class WorkloadArgs:
     """Arguments of a workload.
 
@@ -136,9 +151,7 @@ class WorkloadArgs:
     kit: Path | None = None
     phase_timeout: int | None = None
     setup: NodeSetup = field(default_factory=NodeSetup)
-    compared: tuple[Configuration, ...] = ()
-    maps: int | None = None
-    reduces: int | None = None
+    tasks: RequestedTasks = field(default_factory=RequestedTasks)
 
     @property
     def configuration(self) -> Configuration:
@@ -194,9 +207,11 @@ def parse_args(config: Mapping[str, Any]) -> WorkloadArgs:
         kit=Path(config['kit']) if config.get('kit') else None,
         phase_timeout=config.get('phase_timeout'),
         setup=_parse_setup(config),
-        compared=tuple(map(parse, compared or ())),
-        maps=config.get('maps'),
-        reduces=config.get('reduces'),
+        tasks=RequestedTasks(
+            tuple(map(parse, compared or ())),
+            config.get('maps'),
+            config.get('reduces'),
+        ),
     )
 
 
