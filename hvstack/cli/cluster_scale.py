@@ -10,7 +10,7 @@ from hvstack import conf, errors
 from hvstack.cli import arguments
 from hvstack.cli.cluster_topology import add_cluster, add_map, open_cluster
 from hvstack.cloud import connection, stack_updates, stacks
-from hvstack.cluster import scale, topology_refresh
+from hvstack.cluster import scale, scale_room, topology_refresh
 from hvstack.progress import Progress
 
 _DRAIN_SECONDS = 3600
@@ -104,7 +104,7 @@ class Scale(ShowOne):
                 compute_after=parsed_args.compute_workers,
                 node_groups=topology_refresh.grouped(cluster.gateway),
             )
-            scale.refuse(
+            scale_room.refuse(
                 conn, stack, change, nodes, options.max_resources_per_stack
             )
             fields = change.to_mapping()

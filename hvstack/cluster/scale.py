@@ -7,28 +7,17 @@ by the same call.
 """
 
 import contextlib
-import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from openstack.connection import Connection
 
 from hvstack import errors, processutils
-from hvstack.cloud import (
-    hypervisors,
-    nova_flavors,
-    placement,
-    quotas,
-    stack_updates,
-    stacks,
-)
-from hvstack.cloud.connection import refused
-from hvstack.cloud.quotas import Need
-from hvstack.cluster import topology_refresh, validation
+from hvstack.cloud import stack_updates, stacks
+from hvstack.cluster import topology_refresh
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemons, decommission
 from hvstack.hadoop.daemon_http import Runner
@@ -45,11 +34,6 @@ _REPLICATION = (
 _REMOVED = {'workers': 'removed_workers', 'compute': 'removed_compute'}
 #: Of the template, by group: number of members.
 _COUNTS = {'workers': 'worker_count', 'compute': 'compute_count'}
-#: Of the template: what a worker takes, and where.
-_SIZES = (
-    *('workers_per_host', 'anti_affinity', 'storage', 'disk_pinning'),
-    *('volume_types', 'disk_gb', 'host_keys', 'compute_per_host'),
-)
 
 
 @dataclass(frozen=True)
@@ -260,159 +244,6 @@ def workers(
             )
         )
     return group_workers
-
-
-def refuse(
-    conn: Connection,
-    stack: Any,
-    change: ScalePlan,
-    nodes: Sequence[topology_refresh.StackNode],
-    max_resources: int,
-) -> None:
-    """Refuse more workers than there is room for, before anything changes.
-
-    :param conn: of the stack's project; only an administrator's sees how
-        many slots hosts have left.
-    :param nodes: of :func:`hvstack.cluster.topology_refresh.nodes`.
-    :param max_resources: Heat's ``max_resources_per_stack``; -1 is no limit.
-    :raises hvstack.errors.InputError: slots, a quota or Heat's limit are not
-        enough.
-    """
-    added = {
-        'workers': max(0, change.after - change.before),
-        'compute': max(0, change.compute_after - change.compute_before),
-    }
-    if not any(added.values()):
-        return
-    sizes = {
-        name: yaml.safe_load(str(value))
-        for name, value in stack.parameters.items()
-        if name in _SIZES
-    }
-    names = {'workers': str(stack.parameters['worker_flavor'])}
-    names['compute'] = (
-        str(stack.parameters.get('compute_flavor') or '') or names['workers']
-    )
-    flavors = {
-        group: nova_flavors.find_visible(conn, names[group])
-        for group, count in added.items()
-        if count
-    }
-    per_host = sizes['workers_per_host']
-    if sizes['anti_affinity'] == 'strict':
-        _refuse_slots(
-            conn,
-            nodes,
-            {group: (added[group], flavors[group]) for group in flavors},
-            {'workers': per_host, 'compute': sizes.get('compute_per_host')},
-        )
-    types = (
-        sizes['volume_types']
-        if sizes['storage'] == 'ceph' or sizes['disk_pinning']
-        else [[]]
-    )
-    volumes = [
-        len(types[index % len(types)])
-        for index in range(change.before, change.after)
-    ]
-    validation.stack_of(
-        change.after + change.compute_after,
-        len(stacks.resources(conn, stack))
-        + validation.resources(
-            [*volumes, *([0] * added['compute'])],
-            bool(sizes.get('host_keys')),
-        ),
-        max_resources,
-    )
-    groups = per_host if sizes['disk_pinning'] else 1
-    members = max(
-        math.ceil(change.after / groups) if added['workers'] else 0,
-        change.compute_after if added['compute'] else 0,
-    )
-    quotas.check(
-        conn,
-        Need(
-            instances=sum(added.values()),
-            cores=sum(
-                added[group] * flavor.vcpus
-                for group, flavor in flavors.items()
-            ),
-            ram=sum(
-                added[group] * flavor.ram for group, flavor in flavors.items()
-            ),
-            server_group_members=members
-            if sizes['anti_affinity'] != 'none'
-            else 0,
-            volumes=sum(volumes),
-            gigabytes=sum(volumes) * sizes['disk_gb'],
-        ),
-    )
-
-
-def _refuse_slots(
-    conn: Connection,
-    nodes: Sequence[topology_refresh.StackNode],
-    added: Mapping[str, tuple[int, Any]],
-    per_host: Mapping[str, int],
-) -> None:
-    """Refuse more workers than the server groups accept on these hosts.
-
-    :param added: number and flavor of the new workers by group.
-    :param per_host: most workers of a group on one host.
-    """
-    for group, (count, flavor) in added.items():
-        role = GROUPS[group]
-        free = _free(conn, flavor, per_host[group], nodes, role)
-        if free is not None and count > free:
-            kind = 'compute workers' if role == 'compute' else 'workers'
-            before = sum(node.role == role for node in nodes)
-            raise errors.InputError(
-                f'Cannot add {count} {kind}: the hosts that are up have '
-                f'{free} free slots. Use up to {before + free} {kind}, or '
-                'more hosts.'
-            )
-
-
-def _free(
-    conn: Connection,
-    flavor: Any,
-    per_host: int,
-    nodes: Sequence[topology_refresh.StackNode],
-    role: str,
-) -> int | None:
-    """Return how many workers the hosts have room for, if we may know.
-
-    :param role: role of the workers. A slot of workers can have a controller,
-        and a slot of compute workers has nothing else.
-    """
-    traits = [
-        name.removeprefix('trait:')
-        for name, value in (flavor.extra_specs or {}).items()
-        if name.startswith('trait:') and value == 'required'
-    ]
-    try:
-        up = {
-            hypervisor.name
-            for hypervisor in hypervisors.hypervisors(conn)
-            if hypervisor.up
-        }
-        able = placement.providers(conn, ','.join(traits))
-        with refused('Cannot list the servers'):
-            servers = {server.id: server for server in conn.compute.servers()}
-    except errors.CloudError:
-        return None
-    free_slots = dict.fromkeys(up & set(able), per_host)
-    for node in nodes:
-        server = servers.get(node.server_id)
-        if server is None or server.hypervisor_hostname not in free_slots:
-            continue
-        if node.role == role:
-            free_slots[server.hypervisor_hostname] -= 1
-        elif 'compute' not in (node.role, role):
-            free_slots[server.hypervisor_hostname] -= math.ceil(
-                server.flavor.vcpus / flavor.vcpus
-            )
-    return sum(max(0, count) for count in free_slots.values())
 
 
 def replication(controller: Runner) -> int:

@@ -6,7 +6,8 @@ from typing import Any
 import testtools
 
 from hvstack import errors
-from hvstack.cluster.scale import ScalePlan, refuse
+from hvstack.cluster.scale import ScalePlan
+from hvstack.cluster.scale_room import refuse
 from hvstack.cluster.topology_refresh import StackNode
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_quotas import limits
