@@ -119,8 +119,8 @@ def approve(
     )
     if not 0 <= required_percent <= MAX_PERCENT:
         raise errors.InputError(
-            f'min_percent is {required_percent:g}: give a number from 0 to '
-            f'{MAX_PERCENT}'
+            f"Cannot approve flavors: 'min_percent' is {required_percent:g}. "
+            f'Use a number from 0 to {MAX_PERCENT}.'
         )
     report = sweep_report.build_report(
         records, history_records=history_records, decision=decision
@@ -134,8 +134,9 @@ def approve(
         if name not in numbers:
             near = difflib.get_close_matches(name, numbers, 1, cutoff=0)
             raise errors.InputError(
-                f"flavor '{name}' is not in the catalogue: did you mean "
-                f"'{''.join(near)}'"
+                f"Cannot approve flavor '{name}': it is not in the catalogue. "
+                'Use one of its flavors'
+                + (f", such as '{near[0]}'." if near else '.')
             )
         entry = catalogue.entries[numbers[name]]
         case = _build_case(entry, profile, report, required_percent)
@@ -154,7 +155,9 @@ def _select_workers(
     """Return the names of the workers of the selected configuration."""
     if report.choice is None:
         raise errors.InputError(
-            f"sweep '{report.sweep}' has no winner: {report.headline}"
+            f"Cannot select a flavor of sweep '{report.sweep}': it has no "
+            f'winner ({report.headline.removesuffix(".")}). Complete the '
+            'sweep, or use another one.'
         )
     selected_name = report.choice.selected
     names = [
@@ -165,16 +168,22 @@ def _select_workers(
     ]
     if not names:
         raise errors.InputError(
-            f"sweep '{report.sweep}' takes '{parse(selected_name).label}', of "
-            'which the catalogue has no worker: derive it, or name a FLAVOR'
+            f"Cannot select a flavor of sweep '{report.sweep}': it takes "
+            f"'{parse(selected_name).label}', of which the catalogue has no "
+            'worker. Derive it, or name a FLAVOR.'
         )
     return names
 
 
 def _build_error(entry: CatalogueEntry, reason: str) -> errors.InputError:
+    """Return an error that names the flavor and its place in the catalogue.
+
+    :param reason: reason and remedy, without the period at the end, as in
+        ``its runs were on two backends. Measure it on kvm``.
+    """
     return errors.InputError(
-        f"{entry.source_location('status')}: flavor '{entry.flavor.name}' "
-        f'stays as it is: {reason}'
+        f"Cannot approve flavor '{entry.flavor.name}' "
+        f'({entry.source_location("status")}): {reason}.'
     )
 
 
@@ -189,8 +198,8 @@ def _build_case(
     if name not in rows:
         raise _build_error(
             entry,
-            f"sweep '{report.sweep}' has no run of '{name}', measure it or "
-            'give another --sweep',
+            f"sweep '{report.sweep}' has no run of '{name}'. Measure it, or "
+            'use another --sweep',
         )
     base = rows.get(BARE_METAL)
     return _Case(
@@ -211,7 +220,7 @@ def _check_runs(case: _Case) -> str | None:
             reasons = '; '.join(case.row.reasons) or 'more were not run'
             return (
                 f'{count} run(s) of {label} ended with a good data check, '
-                f'{MIN_RUNS} are needed ({reasons[:200]}): run the sweep again'
+                f'{MIN_RUNS} are needed ({reasons[:200]}). Run the sweep again'
             )
     return None
 
@@ -222,7 +231,7 @@ def _check_comparable(case: _Case) -> str | None:
     if case.row.status != 'ok':
         return (
             'its runs cannot be compared with bare metal '
-            f'({"; ".join(case.row.reasons)[:300]}): measure both alike'
+            f'({"; ".join(case.row.reasons)[:300]}). Measure both alike'
         )
     return None
 
@@ -234,18 +243,18 @@ def _check_host_profile(case: _Case) -> str | None:
         if recorded_profile is None:
             return (
                 'the records do not say on which host profile a '
-                f'{case.entry.flavor.role} ran: measure it again'
+                f'{case.entry.flavor.role} ran. Measure it again'
             )
         if recorded_profile.name != profile.name:
             return (
                 'it was measured on host profile '
                 f"'{recorded_profile.name}', but the catalogue is for "
-                f"'{profile.name}': measure it there"
+                f"'{profile.name}'. Measure it there"
             )
         if recorded_profile.digest != profile.digest:
             return (
                 f"host profile '{profile.name}' has changed since it was "
-                'measured: measure it again'
+                'measured. Measure it again'
             )
     return None
 
@@ -256,8 +265,8 @@ def _check_flavor(case: _Case) -> str | None:
         recorded_flavor = cloud.flavor.get(flavor.role)
         if recorded_flavor is None:
             return (
-                f'the records do not say which flavor a {flavor.role} had: '
-                'measure it again'
+                f'the records do not say which flavor a {flavor.role} had. '
+                'Measure it again'
             )
         for name in ('vcpus', 'ram', 'disk', 'ephemeral'):
             recorded_value = getattr(recorded_flavor, name)
@@ -265,7 +274,7 @@ def _check_flavor(case: _Case) -> str | None:
                 return (
                     f'the flavor that was measured has {name} '
                     f'{recorded_value}, this one '
-                    f'{getattr(flavor, name)}: measure this one'
+                    f'{getattr(flavor, name)}. Measure this one'
                 )
         specs = _select_unpublished_specs(recorded_flavor.extra_specs)
         expected_specs = _select_unpublished_specs(flavor.extra_specs)
@@ -274,7 +283,7 @@ def _check_flavor(case: _Case) -> str | None:
                 return (
                     f'the flavor that was measured has {name} '
                     f'{specs.get(name, "unset")}, this one '
-                    f'{expected_specs.get(name, "unset")}: measure this one'
+                    f'{expected_specs.get(name, "unset")}. Measure this one'
                 )
     return None
 
@@ -294,8 +303,8 @@ def _check_configured_ratios(case: _Case) -> str | None:
     chosen = case.entry.configuration
     if chosen.cpu_ratio != 1 or chosen.ram_ratio != 1:
         return (
-            f'{chosen.label} over-subscribes its host: only ratios of 1 are '
-            'approved, measure such a configuration'
+            f'{chosen.label} over-subscribes its host, and only ratios of 1 '
+            'are approved. Measure such a configuration'
         )
     return None
 
@@ -304,20 +313,20 @@ def _check_observed_ratios(case: _Case) -> str | None:
     for cloud in case.observed_clouds:
         if not cloud.inventory:
             return (
-                "the records do not hold Placement's inventories: measure it "
+                "the records do not hold Placement's inventories. Measure it "
                 'again'
             )
         for host, kinds in cloud.inventory.items():
             if 'MEMORY_MB' not in kinds or not {'VCPU', 'PCPU'} & set(kinds):
                 return (
                     f'Placement had no CPUs or memory of {host} in the '
-                    'records: measure it again'
+                    'records. Measure it again'
                 )
             for resource_class, content in kinds.items():
                 if content.allocation_ratio != 1:
                     return (
                         f'Placement had ratio {content.allocation_ratio} of '
-                        f'{resource_class} on {host} while it ran: set it to '
+                        f'{resource_class} on {host} while it ran. Set it to '
                         '1 and measure again'
                     )
     return None
@@ -327,21 +336,21 @@ def _check_backend(case: _Case) -> str | None:
     (backend, *others) = sorted(case.backends)
     if others or backend not in BACKENDS:
         return (
-            f'its runs were on backend {", ".join([backend, *others])}: '
-            'measure it on kvm, or in the lab on lxc'
+            f'its runs were on backend {", ".join([backend, *others])}. '
+            'Measure it on kvm, or in the lab on lxc'
         )
     if backend == 'qemu':
         return (
-            'backend qemu emulates the CPU, so its speed says nothing: '
-            'measure it on kvm'
+            'backend qemu emulates the CPU, so its speed says nothing. '
+            'Measure it on kvm'
         )
     profile = case.profile
     is_capped_lab = profile.policy.lab and profile.caps != HostCaps()
     if backend == 'lxc' and not is_capped_lab:
         return (
             'backend lxc measures no hypervisor and approves flavors of a '
-            f"lab's capped hosts only, which '{case.profile.name}' is not: "
-            'measure it on kvm'
+            f"lab's capped hosts only, which '{case.profile.name}' is not. "
+            'Measure it on kvm'
         )
     return None
 
@@ -351,7 +360,7 @@ def _check_extra_specs(case: _Case) -> str | None:
         spec = unsupported_spec(case.entry.flavor, backend)
         if spec:
             return (
-                f'backend {backend} does not honour {spec}: measure it on '
+                f'backend {backend} does not honour {spec}. Measure it on '
                 'kvm, or take it out'
             )
     return None
@@ -369,13 +378,13 @@ def _check_pool_copies(case: _Case) -> str | None:
     for pool, copies in _list_pool_copies(case):
         if not copies:
             return (
-                'the records do not say how many copies its Ceph pools keep: '
-                'measure it again'
+                'the records do not say how many copies its Ceph pools keep. '
+                'Measure it again'
             )
         if copies < 2:
             return (
                 f"Ceph pool '{pool}' kept one copy, which is for benchmarks "
-                'only: measure it with two or more'
+                'only. Measure it with two or more'
             )
     return None
 
@@ -383,12 +392,12 @@ def _check_pool_copies(case: _Case) -> str | None:
 def _check_percent(case: _Case) -> str | None:
     percent = case.percent
     if percent.low is None:
-        return 'its percentage has no interval: measure it more often'
+        return 'its percentage has no interval. Measure it more often'
     if percent.low < case.min_percent:
         return (
             f'{percent.percent:.1f} % of bare metal ({percent.low:.1f} to '
             f'{percent.high:.1f}) may be less than the {case.min_percent:g} '
-            'that are needed: measure it more often, or take another one'
+            'that are needed. Measure it more often, or use another one'
         )
     return None
 

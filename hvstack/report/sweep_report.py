@@ -362,12 +362,14 @@ def build_report(
         a fact that must agree.
     """
     if not records:
+        reasons = '; '.join(
+            f'left out: {reason.removesuffix(".")}'
+            for reason in invalid_records[:3]
+        )
         raise errors.InputError(
-            'there are no run records of this sweep: run a sweep first, or '
-            'name another one'
-            + ''.join(
-                f'; left out: {reason}' for reason in invalid_records[:3]
-            )
+            'Cannot report the sweep: it has no run records'
+            + (f' ({reasons})' if reasons else '')
+            + '. Run a sweep first, or name another one.'
         )
     records = sorted(
         records, key=lambda record: (record.started, record.index)

@@ -84,7 +84,9 @@ class Strategy(ABC):
         settings: SearchSettings | None = None,
     ) -> None:
         if runs < 1:
-            raise errors.InputError(f'runs is {runs}: give 1 or more')
+            raise errors.InputError(
+                f'Cannot use a strategy with {runs} runs. Use 1 or more.'
+            )
         self.space = space
         self.runs = runs
         self.settings = settings or SearchSettings()
@@ -364,7 +366,8 @@ def create_strategy(
     """
     if name not in STRATEGIES:
         raise errors.InputError(
-            f"strategy is '{name}': choose one of {', '.join(STRATEGIES)}"
+            f"Cannot find the strategy '{name}'. Use one of "
+            f'{", ".join(STRATEGIES)}.'
         )
     return STRATEGIES[name](space, runs, settings)
 

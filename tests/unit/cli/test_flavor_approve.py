@@ -133,7 +133,7 @@ class Approve(testtools.TestCase):
             save(run_record, self.records)
         status, out, err = self.call('--sweep', 'quick')
         self.assertEqual((2, '', 1), (status, out, err.count('\n')), err)
-        self.assertIn("sweep 'quick' takes 'i1', of which", err)
+        self.assertIn("sweep 'quick': it takes 'i1', of which", err)
         for path in self.records.glob('*bare-metal*'):
             path.unlink()
         self.assertIn('has no winner', self.call('--sweep', 'quick')[2])
