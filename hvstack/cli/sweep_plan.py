@@ -127,7 +127,10 @@ class Plan(Command):
         plan: dict[str, Any] = {
             'cloud': notes
             if parsed_args.os_cloud
-            else ['not asked what it lacks: give --os-cloud'],
+            else [
+                'No capabilities are checked. Use --os-cloud to check those '
+                'of a cloud.'
+            ],
             'strategy': strategy.name,
             'start': area.start.label,
             'configurations': [

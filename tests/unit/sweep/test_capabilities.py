@@ -218,7 +218,9 @@ class LacksTest(testtools.TestCase):
         status, out, err = self.plan(
             '--backend', 'kvm', '--values', 'instances=1,2'
         )
-        self.assertIn('cloud: not asked what it lacks', out)
+        self.assertIn(
+            'cloud: No capabilities are checked. Use --os-cloud', out
+        )
         self.assertIn('from i1,', out)
 
     def test_another_backend_is_refused(self) -> None:
