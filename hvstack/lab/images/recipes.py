@@ -98,6 +98,11 @@ RECIPES = {
                     'ca-certificates',
                     # TPC's kit adds its times up with it.
                     'bc',
+                    # 'hvstack cluster burn-in' measures nodes with these.
+                    'fio',
+                    'iperf3',
+                    'numactl',
+                    'stress-ng',
                 ),
             ),
             overlays=('common', 'hadoop'),

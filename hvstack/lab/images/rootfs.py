@@ -23,10 +23,14 @@ REMOVED = (
     'etc/ssh/ssh_host_*',
     'etc/resolv.conf',
     'etc/machine-id',
-    # Of xfsprogs' programs only xfs_scrub and xfs_scrub_all need these.
+    # Of the programs of xfsprogs only xfs_scrub and xfs_scrub_all need these,
+    # and of fio those that draw. fio itself needs libicuuc and libicudata
+    # (through libnbd and libxml2).
     'usr/bin/python3*',
     'usr/lib/python3*',
-    'usr/lib/x86_64-linux-gnu/libicu*',
+    'usr/lib/x86_64-linux-gnu/libicui18n*',
+    'usr/lib/x86_64-linux-gnu/libicuio*',
+    'usr/lib/x86_64-linux-gnu/libicut*',
     'usr/sbin/xfs_scrub*',
 )
 
