@@ -22,7 +22,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ('results', 'host_profiles'),
     ('hadoop', 'cloud'),
     ('cluster',),
-    ('tpcxhs',),
+    ('tpcxhs', 'burn_in'),
     ('sweep', 'report', 'lab', 'accept'),
     ('study',),
     ('cli', 'rally_plugins', 'tempest_plugin'),

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Comparison of equal parts of a cluster: which are slower than the others.
+
+A part is compared with the median of the others, which a few slow parts do
+not change. It is an outlier if it is worse by more than a threshold in
+percent, and if its modified z-score exceeds 3.5 (Iglewicz and Hoaglin, "How
+to Detect and Handle Outliers", 1993). The median absolute deviation (MAD) of
+the score is at least that of the rounds of a part: a few parts that agree by
+chance do not make an outlier of another one.
+"""
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+#: Modified z-score of an outlier, and the factor that makes the MAD of a
+#: normal distribution its standard deviation.
+MAX_Z_DEVIATION = 3.5
+_NORMAL_MAD = 0.6745
+#: Number of values that can be compared.
+MIN_COMPARED = 3
+#: Verdicts.
+OK = 'ok'
+OUTLIER = 'outlier'
+NOT_COMPARED = f'not compared (fewer than {MIN_COMPARED})'
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The part of a cluster that a row of the burn-in is about.
+
+    :param nodes: names of its node, or of the two nodes of a pair; empty for
+        the whole cluster.
+    :param hosts: their physical hosts, in the order of the nodes.
+    :param where: the part of the node, such as the directory of a disk.
+    :param group: parts with equal groups are compared.
+    """
+
+    nodes: tuple[str, ...]
+    hosts: tuple[str, ...]
+    where: str
+    group: str
+
+
+@dataclass(frozen=True)
+class RowVerdict:
+    """Result of the comparison of a part with the others.
+
+    :param of_others: its value in percent of the median of the others; None
+        if it was not compared.
+    :param text: the verdict, one of the constants or the reason.
+    :param host: physical host that is named instead of the part; empty if
+        the part itself is named, or is no outlier.
+    """
+
+    of_others: float | None
+    text: str
+    host: str = ''
+
+    @property
+    def is_outlier(self) -> bool:
+        """Whether the part, or its host, is slower than the others."""
+        return self.text == OUTLIER
+
+
+def compare(
+    subjects: Sequence[Subject],
+    rounds: Sequence[Sequence[float]],
+    *,
+    threshold: float,
+    larger_is_better: bool = True,
+    host_rows: int = 1,
+) -> list[RowVerdict]:
+    """Compare the parts of one measure, each with those of its group.
+
+    :param subjects: the parts.
+    :param rounds: values of the rounds of each part; a part without values
+        is not compared.
+    :param threshold: percent by which an outlier is worse than the others.
+    :param larger_is_better: whether a smaller value is worse.
+    :param host_rows: number of parts that a host must have to be named
+        instead of them, if all of them are outliers.
+    :returns: a verdict for each part, in their order.
+    """
+    verdicts = [RowVerdict(None, NOT_COMPARED) for _ in subjects]
+    scale = _Scale(threshold, larger_is_better)
+    for group in sorted({subject.group for subject in subjects}):
+        indexes = [
+            index
+            for index, subject in enumerate(subjects)
+            if subject.group == group and rounds[index]
+        ]
+        group_subjects = [subjects[index] for index in indexes]
+        group_rounds = [rounds[index] for index in indexes]
+        if any(len(subject.hosts) > 1 for subject in group_subjects):
+            group_verdicts = _compare_pairs(
+                group_subjects, group_rounds, scale
+            )
+        else:
+            group_verdicts = _compare_parts(
+                group_subjects, group_rounds, scale, host_rows
+            )
+        for index, verdict in zip(indexes, group_verdicts, strict=True):
+            verdicts[index] = verdict
+    return verdicts
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """What makes a value an outlier, see :func:`compare`."""
+
+    threshold: float
+    larger_is_better: bool
+
+    def select_best(self, values: Iterable[float]) -> float:
+        return (max if self.larger_is_better else min)(values)
+
+    def compare(
+        self, values: Sequence[float], round_deviation: float
+    ) -> list[RowVerdict]:
+        """Compare each value with the median of the others.
+
+        :param values: values of parts of one group.
+        :param round_deviation: MAD of rounds, as a fraction of the value.
+        """
+        if len(values) < MIN_COMPARED:
+            return [RowVerdict(None, NOT_COMPARED) for _ in values]
+        verdicts = []
+        for index, value in enumerate(values):
+            others = [*values[:index], *values[index + 1 :]]
+            center = statistics.median(others)
+            mad = max(
+                statistics.median(abs(other - center) for other in others),
+                round_deviation * abs(center),
+            )
+            worse = center - value if self.larger_is_better else value - center
+            is_outlier = (
+                100 * worse > self.threshold * abs(center)
+                and _NORMAL_MAD * worse > MAX_Z_DEVIATION * mad
+            )
+            verdicts.append(
+                RowVerdict(
+                    100 * value / center if center else None,
+                    OUTLIER if is_outlier else OK,
+                )
+            )
+        return verdicts
+
+
+def compute_round_deviation(rounds: Sequence[Sequence[float]]) -> float:
+    """Return the MAD of the rounds of a part, pooled over the parts.
+
+    A single odd round of a part does not change it.
+
+    :param rounds: values of each part.
+    :returns: fraction of the value; 0 if each part has a single value.
+    """
+    deviations: list[float] = []
+    for values in rounds:
+        center = statistics.median(values)
+        if center == 0 or len(values) < 2:
+            continue
+        relative = sorted(abs(value / center - 1) for value in values)
+        # With an odd number of values, one is the median itself.
+        deviations += relative[len(values) % 2 :]
+    return statistics.median(deviations) if deviations else 0.0
+
+
+def _compare_parts(
+    subjects: Sequence[Subject],
+    rounds: Sequence[Sequence[float]],
+    scale: _Scale,
+    host_rows: int,
+) -> list[RowVerdict]:
+    """Compare parts of nodes, and name a host whose parts are all slower."""
+    verdicts = scale.compare(
+        [statistics.median(values) for values in rounds],
+        compute_round_deviation(rounds),
+    )
+    by_host: dict[str, list[int]] = {}
+    for index, subject in enumerate(subjects):
+        for host in subject.hosts:
+            by_host.setdefault(host, []).append(index)
+    for host, indexes in by_host.items():
+        if len(indexes) >= host_rows and all(
+            verdicts[index].is_outlier for index in indexes
+        ):
+            for index in indexes:
+                verdicts[index] = RowVerdict(
+                    verdicts[index].of_others, OUTLIER, host
+                )
+    return verdicts
+
+
+def _compare_pairs(
+    subjects: Sequence[Subject],
+    rounds: Sequence[Sequence[float]],
+    scale: _Scale,
+) -> list[RowVerdict]:
+    """Compare pairs of hosts.
+
+    All pairs of a slow host are slow, which could be half of all pairs.
+    Hosts are therefore compared first, each by the best of its pairs, and
+    then the pairs of the other hosts.
+    """
+    values = [statistics.median(series) for series in rounds]
+    deviation = compute_round_deviation(rounds)
+    hosts = _find_slow_hosts(subjects, values, deviation, scale)
+    remaining = [
+        index
+        for index, subject in enumerate(subjects)
+        if hosts.isdisjoint(subject.hosts)
+    ]
+    verdicts = dict(
+        zip(
+            remaining,
+            scale.compare([values[index] for index in remaining], deviation),
+            strict=True,
+        )
+    )
+    center = (
+        statistics.median(values[index] for index in remaining)
+        if remaining
+        else 0
+    )
+    return [
+        verdicts.get(index)
+        or RowVerdict(
+            100 * values[index] / center if center else None,
+            OUTLIER,
+            next(host for host in subject.hosts if host in hosts),
+        )
+        for index, subject in enumerate(subjects)
+    ]
+
+
+def _find_slow_hosts(
+    subjects: Sequence[Subject],
+    values: Sequence[float],
+    deviation: float,
+    scale: _Scale,
+) -> set[str]:
+    """Return the hosts with at least two pairs, all of which are slow."""
+    by_host: dict[str, list[float]] = {}
+    for subject, value in zip(subjects, values, strict=True):
+        for host in subject.hosts:
+            by_host.setdefault(host, []).append(value)
+    best = {
+        host: scale.select_best(host_values)
+        for host, host_values in by_host.items()
+        # The only pair of a host can be slow because of the other host.
+        if len(host_values) > 1
+    }
+    verdicts = scale.compare(list(best.values()), deviation)
+    return {
+        host
+        for host, verdict in zip(best, verdicts, strict=True)
+        if verdict.is_outlier
+    }

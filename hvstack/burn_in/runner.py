@@ -1,0 +1,399 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Execution of a burn-in on the nodes of a cluster.
+
+Two nodes of one physical host never measure at the same time, because they
+would share what is measured. Nodes of different hosts measure their disks,
+memory and processors at the same time; pairs of hosts measure the network one
+after the other.
+"""
+
+import random
+import secrets
+import shlex
+import statistics
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from hvstack import errors, interrupts, processutils, shell_scripts
+from hvstack.burn_in import measures, pairs
+from hvstack.burn_in.measures import Measure, NodeParts
+from hvstack.burn_in.outliers import RowVerdict, Subject, compare
+from hvstack.cluster.base import Node
+from hvstack.hadoop import os_profiles
+from hvstack.progress import Progress
+
+#: Port of the server of iperf3, its default.
+_PORT = 5201
+#: Time of a short program on a node, such as the end of the others.
+_SHORT_SECONDS = 60
+#: Nodes to which hvstack connects at the same time.
+_THREADS = 32
+#: Free space of a data disk as a multiple of its test file.
+_FREE_RATIO = 2
+
+
+@dataclass(frozen=True)
+class BurnInPlan:
+    """What a burn-in measures.
+
+    :param measures: measures in the order of the output.
+    :param rounds: number of values of each row.
+    :param size_bytes: size of the test file of a disk.
+    :param max_pairs: maximum number of pairs of hosts.
+    :param seed: seed of the order, and of the sample of the pairs.
+    """
+
+    measures: Sequence[Measure] = measures.MEASURES
+    rounds: int = 3
+    size_bytes: int = 256_000_000
+    max_pairs: int = 30
+    seed: int = 1
+
+    @property
+    def size_mib(self) -> int:
+        """Size of the test file in whole MiB, at least 1."""
+        return max(1, self.size_bytes // measures.MIB)
+
+
+@dataclass
+class BurnInRow:
+    """A row of the result: one part of the cluster with one measure.
+
+    :param measure: its measure.
+    :param subject: the part.
+    :param nodes: its node, or the two nodes of a pair.
+    :param args: arguments of the program.
+    :param values: value of each round.
+    :param reason: why it was not measured, or not in each round.
+    """
+
+    measure: Measure
+    subject: Subject
+    nodes: tuple[Node, ...] = ()
+    args: tuple[str | int, ...] = ()
+    values: list[float] = field(default_factory=list)
+    reason: str = ''
+
+    @property
+    def value(self) -> float | None:
+        """Median of the rounds; None if no round was measured."""
+        return statistics.median(self.values) if self.values else None
+
+
+class BurnIn:
+    """A burn-in of nodes, such as those of a cluster.
+
+    :param nodes: nodes with their physical hosts.
+    :param plan: what is measured.
+    :param progress: where its steps are reported.
+    """
+
+    def __init__(
+        self, nodes: Sequence[Node], plan: BurnInPlan, progress: Progress
+    ) -> None:
+        self.nodes = nodes
+        self.plan = plan
+        self.progress = progress
+        #: Name of its files and of its processes.
+        self.token = secrets.token_hex(8)
+        #: Sentences about pairs that are not measured.
+        self.notes: list[str] = []
+        self._parts: dict[str, NodeParts] = {}
+        self._random = random.Random(plan.seed)  # noqa: S311
+        self._is_stopped = threading.Event()
+
+    def prepare(self) -> list[BurnInRow]:
+        """Inspect the nodes and return the rows of the result, without values.
+
+        :raises hvstack.errors.InputError: a data disk has too little space.
+        :raises hvstack.errors.HostKeyError: the host key of a node is not
+            the recorded one.
+        """
+        script = shell_scripts.render('burn-in-node', os_profiles.DATA)
+        reasons: dict[str, str] = {}
+
+        def inspect(node: Node) -> None:
+            try:
+                result = node.run(script, timeout=_SHORT_SECONDS)
+                self._parts[node.name] = measures.parse_node(result.stdout)
+            except errors.HostKeyError:
+                raise
+            except (errors.HVStackError, ValueError) as exc:
+                reasons[node.name] = _shorten(exc)
+
+        with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+            list(pool.map(inspect, self.nodes))
+        self._check_space()
+        rows: list[BurnInRow] = []
+        for measure in self.plan.measures:
+            if measure.scope == 'node':
+                for node in self.nodes:
+                    rows += self._list_rows(measure, node, reasons)
+            elif measure.scope == 'pair':
+                rows += self._list_pairs(measure, reasons)
+        return rows
+
+    def _check_space(self) -> None:
+        if not any(
+            'fio' in measure.programs for measure in self.plan.measures
+        ):
+            return
+        needed = _FREE_RATIO * self.plan.size_mib * measures.MIB
+        for name, parts in self._parts.items():
+            for disk, free in parts.disks.items():
+                if free < needed:
+                    raise errors.InputError(
+                        f'Cannot write a test file of {self.plan.size_mib} '
+                        f'MiB ({name}: {disk}): {free // measures.MIB} MiB '
+                        f'are free, and {needed // measures.MIB} MiB are '
+                        'needed. Use a smaller --size, or free disk space.'
+                    )
+
+    def _list_rows(
+        self, measure: Measure, node: Node, reasons: dict[str, str]
+    ) -> list[BurnInRow]:
+        """Return the rows of a node for a measure."""
+
+        def subject(where: str) -> Subject:
+            return Subject((node.name,), (node.host,), where, node.role)
+
+        parts = self._parts.get(node.name)
+        if parts is None:
+            reason = reasons[node.name]
+            return [BurnInRow(measure, subject(''), reason=reason)]
+        missing = measures.find_missing_program(measure, parts)
+        if missing:
+            reason = f'{missing} is not installed'
+            return [BurnInRow(measure, subject(''), reason=reason)]
+        return [
+            BurnInRow(measure, subject(part.where), (node,), part.args)
+            for part in measures.list_parts(
+                measure, parts, self.token, self.plan.size_mib
+            )
+        ]
+
+    def _list_pairs(
+        self, measure: Measure, reasons: dict[str, str]
+    ) -> list[BurnInRow]:
+        """Return the rows of the pairs of hosts."""
+        host_pairs = pairs.select_pairs(
+            self.nodes, self.plan.max_pairs, self._random
+        )
+        selected = host_pairs.selected
+        if len(selected) < host_pairs.total:
+            self.notes.append(
+                f'{measure.name}: a sample of {len(selected)} of the '
+                f'{host_pairs.total} pairs of hosts (seed {self.plan.seed})'
+            )
+        if not selected:
+            self.notes.append(
+                f'{measure.name}: not measured, because all nodes are on one '
+                'physical host'
+            )
+        rows = []
+        for pair in selected:
+            subject = Subject(
+                tuple(node.name for node in pair),
+                tuple(node.host for node in pair),
+                'pair',
+                '-'.join(sorted({node.role for node in pair})),
+            )
+            reason = next(
+                (
+                    reasons.get(node.name, '')
+                    or f'iperf3 is not installed on {node.name}'
+                    for node in pair
+                    if node.name in reasons
+                    or 'iperf3' in self._parts[node.name].missing
+                ),
+                '',
+            )
+            args = (pair[1].address, _PORT, measures.NETWORK_SECONDS)
+            rows.append(
+                BurnInRow(
+                    measure, subject, () if reason else pair, args, [], reason
+                )
+            )
+        return rows
+
+    def run(self, rows: Sequence[BurnInRow]) -> None:
+        """Measure all rows in each round, in random order.
+
+        Whatever happens, the programs on the nodes are ended and their files
+        are deleted.
+
+        :param rows: rows of :meth:`prepare`; they receive the values.
+        """
+        try:
+            for index in range(1, self.plan.rounds + 1):
+                order = self._random.sample(
+                    self.plan.measures, len(self.plan.measures)
+                )
+                for measure in order:
+                    measured = [
+                        row
+                        for row in rows
+                        if row.measure == measure and row.nodes
+                    ]
+                    if measured:
+                        self._run_measure(index, measure, measured)
+        finally:
+            self._is_stopped.set()
+            with interrupts.deferred(
+                'hvstack is ending the burn-in on the nodes', self.progress
+            ):
+                self._end(self.nodes)
+
+    def _run_measure(
+        self, index: int, measure: Measure, rows: list[BurnInRow]
+    ) -> None:
+        """Measure the rows of one measure once."""
+        self.progress.say(
+            f'round {index} of {self.plan.rounds}: {measure.name} '
+            f'({len(rows)} values)'
+        )
+        self._random.shuffle(rows)
+        if measure.scope == 'pair':
+            for row in rows:
+                self._measure_pair(row)
+            return
+        by_host: dict[str, list[BurnInRow]] = {}
+        for row in rows:
+            by_host.setdefault(row.nodes[0].host, []).append(row)
+        self._run_hosts(list(by_host.values()))
+
+    def _run_hosts(self, queues: Sequence[list[BurnInRow]]) -> None:
+        """Measure the rows of a host in turn, those of all hosts at once."""
+
+        def run_queue(queue: Sequence[BurnInRow]) -> None:
+            for row in queue:
+                if self._is_stopped.is_set():
+                    return
+                self._measure(row, row.nodes[0])
+
+        pool = ThreadPoolExecutor(max_workers=min(_THREADS, len(queues)))
+        try:
+            for future in [pool.submit(run_queue, queue) for queue in queues]:
+                future.result()
+        except BaseException:
+            self._is_stopped.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            with interrupts.deferred(
+                'hvstack is ending the burn-in on the nodes', self.progress
+            ):
+                # The threads wait for programs on the nodes.
+                self._end(self.nodes)
+                pool.shutdown()
+            raise
+        pool.shutdown()
+
+    def _measure_pair(self, row: BurnInRow) -> None:
+        """Measure the network between the nodes of a pair."""
+        client, server = row.nodes
+        seconds = round(2 * row.measure.timeout_seconds)
+        try:
+            result = self._run_program(
+                server, _SHORT_SECONDS, 'burn-in-server', _PORT, seconds
+            )
+            if result.returncode:
+                row.reason = f'{server.name}: ' + measures.explain_failure(
+                    row.measure, result.stdout, result.stderr
+                )
+                return
+            self._measure(row, client)
+        except errors.HVStackError as exc:
+            row.reason = _shorten(exc)
+        finally:
+            self._end([server])
+
+    def _measure(self, row: BurnInRow, node: Node) -> None:
+        """Run the program of a row on a node, and add its value."""
+        measure = row.measure
+        try:
+            result = self._run_program(
+                node, measure.timeout_seconds, measure.script, *row.args
+            )
+            if result.returncode:
+                raise ValueError(
+                    measures.explain_failure(
+                        measure, result.stdout, result.stderr
+                    )
+                )
+            row.values.append(measure.parse(result.stdout))
+        except ValueError as exc:
+            row.reason = str(exc)
+        except errors.HVStackError as exc:
+            row.reason = _shorten(exc)
+            self._end([node])
+
+    def _run_program(
+        self, node: Node, timeout: float, script: str, *args: str | int
+    ) -> processutils.Result:
+        """Run a shell program whose processes have the token."""
+        program = shell_scripts.render(script, *args)
+        command = shlex.join(
+            ['env', f'HVSTACK_BURN_IN={self.token}', 'sh', '-c', program]
+        )
+        return node.run(command, timeout=timeout, check=False)
+
+    def _end(self, nodes: Sequence[Node]) -> None:
+        """End the programs on nodes, and delete their files."""
+
+        def end(node: Node) -> None:
+            parts = self._parts.get(node.name)
+            if parts is None:
+                return
+            script = shell_scripts.render(
+                'burn-in-end', self.token, *parts.disks
+            )
+            try:
+                node.run(script, timeout=_SHORT_SECONDS)
+            except errors.HVStackError as exc:
+                self.progress.say(
+                    f'{node.name}: the files .hvstack-burn-in-{self.token} '
+                    f'may remain on its data disks ({_shorten(exc)})'
+                )
+
+        with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+            list(pool.map(end, nodes))
+
+
+def compare_rows(
+    rows: Sequence[BurnInRow], threshold: float
+) -> list[RowVerdict]:
+    """Compare the rows of each measure.
+
+    :param rows: rows with their values.
+    :param threshold: percent by which an outlier is worse than the others.
+    :returns: a verdict for each row, in their order.
+    """
+    verdicts: dict[int, RowVerdict] = {}
+    for name in {row.measure.name: None for row in rows}:
+        indexes = [
+            index for index, row in enumerate(rows) if row.measure.name == name
+        ]
+        measure = rows[indexes[0]].measure
+        compared = compare(
+            [rows[index].subject for index in indexes],
+            [rows[index].values for index in indexes],
+            threshold=threshold,
+            larger_is_better=measure.larger_is_better,
+            host_rows=measure.host_rows,
+        )
+        for index, verdict in zip(indexes, compared, strict=True):
+            row = rows[index]
+            verdicts[index] = (
+                verdict
+                if row.values
+                else RowVerdict(None, f'not measured: {row.reason}')
+            )
+    return [verdicts[index] for index in range(len(rows))]
+
+
+def _shorten(exc: Exception) -> str:
+    """Return the message of an error in a line."""
+    if isinstance(exc, errors.CommandError):
+        return ' '.join(exc.tail.split())[:200] or 'no answer'
+    return ' '.join(str(exc).split()).removesuffix('.')[:200]

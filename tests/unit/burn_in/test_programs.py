@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shell programs of a burn-in, with substitutes of the tools."""
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import shell_scripts
+from hvstack.burn_in import measures
+from tests.unit.burn_in import outputs
+
+FIO = """#!/bin/sh
+echo "$PWD $*" >>"$0.log"
+case "$*" in
+*--rw=write*) head -c "${FIO_BYTES:-2097152}" /dev/zero >data ;;
+esac
+[ -z "${FIO_FAILS:-}" ] || { echo 'fio: broken' >&2; exit 1; }
+echo '{"jobs": []}'
+"""
+IPERF3 = """#!/bin/sh
+count=$(cat "$0.count" 2>/dev/null)
+echo $((${count:-0} + 1)) >"$0.count"
+[ "${count:-0}" -gt 0 ] || { echo '{"error": "busy"}'; exit 1; }
+echo "{\\"arguments\\": \\"$*\\"}"
+"""
+
+
+class ProgramsTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.disk = self.directory / 'a disk'
+        self.disk.mkdir()
+
+    def tool(self, name: str, text: str) -> Path:
+        path = self.directory / name
+        path.write_text(text)
+        path.chmod(0o755)
+        return path
+
+    def run_program(
+        self, name: str, *args: str | int, **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        path = f'{self.directory}:{os.environ["PATH"]}'
+        return subprocess.run(
+            ['sh', '-c', shell_scripts.render(name, *args)],
+            capture_output=True,
+            text=True,
+            env={**os.environ, 'PATH': path, **env},
+            check=False,
+        )
+
+    def run_disk(
+        self, mode: str, **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        return self.run_program(
+            'burn-in-disk', mode, str(self.disk), 'ab12', 2, 60, **env
+        )
+
+    def test_write(self) -> None:
+        tool = self.tool('fio', FIO)
+        result = self.run_disk('write')
+        self.assertEqual((0, '{"jobs": []}\n'), result_of(result))
+        (line,) = tool.with_name('fio.log').read_text().splitlines()
+        self.assertIn(f'{self.disk}/.hvstack-burn-in-ab12 ', line)
+        for option in ('--filename=data', '--direct=1', '--size=2M'):
+            self.assertIn(f' {option} ', line)
+        self.assertEqual([], list(self.disk.iterdir()))
+
+    def test_read(self) -> None:
+        """What a slow disk did not write is not read."""
+        tool = self.tool('fio', FIO)
+        for size, mib in ((2 << 20, 2), (1 << 20, 1)):
+            result = self.run_disk('read', FIO_BYTES=str(size))
+            self.assertEqual((0, '{"jobs": []}\n'), result_of(result))
+            line = tool.with_name('fio.log').read_text().splitlines()[-1]
+            self.assertIn(' --rw=read ', line)
+            self.assertIn(f' --size={mib}M ', line)
+        result = self.run_disk('read', FIO_BYTES='0')
+        self.assertEqual(1, result.returncode)
+        self.assertIn('took no data', result.stderr)
+        self.assertEqual([], list(self.disk.iterdir()))
+
+    def test_failure(self) -> None:
+        self.tool('fio', FIO)
+        for mode in ('write', 'read'):
+            result = self.run_disk(mode, FIO_FAILS='yes')
+            self.assertEqual(1, result.returncode)
+            self.assertIn('fio: broken', result.stderr)
+            self.assertEqual([], list(self.disk.iterdir()))
+
+    def test_files_of_an_earlier_burn_in(self) -> None:
+        """Only directories with their own token, which no process has."""
+        self.tool('fio', FIO)
+        running = subprocess.Popen(
+            ['sleep', '60'], env={'HVSTACK_BURN_IN': 'cd34', **os.environ}
+        )
+        self.addCleanup(running.wait)
+        self.addCleanup(running.kill)
+        for name, token in (('ef56', 'ef56'), ('cd34', 'cd34'), ('xy', '')):
+            directory = self.disk / f'.hvstack-burn-in-{name}'
+            directory.mkdir()
+            if token:
+                (directory / 'token').write_text(f'{token}\n')
+        self.run_disk('write')
+        self.assertEqual(
+            {'.hvstack-burn-in-cd34', '.hvstack-burn-in-xy'},
+            {path.name for path in self.disk.iterdir()},
+        )
+
+    def test_end(self) -> None:
+        """Programs with the token end, others stay."""
+        processes = [
+            subprocess.Popen(
+                ['sleep', '60'],
+                env={'HVSTACK_BURN_IN': token, **os.environ},
+            )
+            for token in ('ab12', 'ab1')
+        ]
+        for process in processes:
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+        directory = self.disk / '.hvstack-burn-in-ab12'
+        directory.mkdir()
+        other = self.disk / '.hvstack-burn-in-ab1'
+        other.mkdir()
+        # A zombie has no environment any more.
+        begin = time.monotonic()
+        result = self.run_program('burn-in-end', 'ab12', str(self.disk))
+        self.assertEqual((0, ''), result_of(result))
+        self.assertLess(time.monotonic() - begin, 5)
+        self.assertEqual(-15, processes[0].wait(5))
+        self.assertIsNone(processes[1].poll())
+        self.assertEqual([other], list(self.disk.iterdir()))
+
+    def test_node(self) -> None:
+        self.tool(
+            'numactl',
+            '#!/bin/sh\ncase $1 in --show) echo "nodebind: 0 1 2 " ;;\n'
+            f'*) cat <<"END"\n{outputs.NUMACTL}END\nesac\n',
+        )
+        self.tool('lscpu', '#!/bin/sh\necho "NUMA node(s):          3"\n')
+        self.tool(
+            'mountpoint', '#!/bin/sh\ncase $2 in */1) exit 0; esac\nexit 1\n'
+        )
+        for name in ('0', '1'):
+            (self.disk / name).mkdir()
+        result = self.run_program('burn-in-node', str(self.directory / 'none'))
+        self.assertIn(' /srv\n', result.stdout)
+        disk = self.directory / 'disk'
+        self.disk.rename(disk)
+        result = self.run_program('burn-in-node', str(disk))
+        node = measures.parse_node(result.stdout)
+        self.assertEqual([f'{disk}/1'], list(node.disks))
+        self.assertEqual(3, node.cell_count)
+        # The third one has no processors.
+        self.assertEqual({0: 4, 1: 2}, node.cells)
+        self.assertLess(1 << 20, node.disks[f'{disk}/1'])
+
+    def test_memory(self) -> None:
+        self.tool(
+            'stress-ng',
+            '#!/bin/sh\n[ "$1" != --help ] || echo --no-oom-adjust\n'
+            'echo "stress-ng $*" >&2\n',
+        )
+        self.tool('numactl', '#!/bin/sh\necho "$*"\n')
+        result = self.run_program('burn-in-memory', 'all', 2, 10, 1)
+        self.assertRegex(
+            result.stdout,
+            r'processes 2\nstress-ng --stream 2 --stream-l3-size \d+K '
+            r'--timeout 10 --no-oom-adjust\n',
+        )
+        result = self.run_program('burn-in-memory', 1, 4, 10, 2)
+        self.assertIn(
+            '--cpunodebind=1 --membind=1 stress-ng --stream 4 ', result.stdout
+        )
+
+    def test_client(self) -> None:
+        """It tries again while the server is busy."""
+        self.tool('iperf3', IPERF3)
+        self.tool('sleep', '#!/bin/sh\n')
+        result = self.run_program('burn-in-client', '10.0.0.3', 5201, 5)
+        first, second = result.stdout.splitlines()
+        self.assertIn('--client 10.0.0.3 --port 5201 --time 5', first)
+        self.assertNotIn('--reverse', first)
+        self.assertIn('--reverse', second)
+
+    def test_server(self) -> None:
+        self.tool('iperf3', '#!/bin/sh\necho "address in use" >&2; exit 1\n')
+        self.tool('ss', '#!/bin/sh\necho LISTEN\n')
+        result = self.run_program('burn-in-server', 5201, 2)
+        self.assertEqual(1, result.returncode)
+        self.assertIn('address in use', result.stderr)
+        self.tool('iperf3', '#!/bin/sh\nexec sleep 2\n')
+        result = self.run_program('burn-in-server', 5201, 2)
+        self.assertEqual((0, ''), result_of(result))
+
+
+def result_of(result: subprocess.CompletedProcess[str]) -> tuple[int, str]:
+    """Return the exit status and the standard output of a program."""
+    return result.returncode, result.stdout
