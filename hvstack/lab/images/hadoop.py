@@ -23,6 +23,13 @@ JARS = re.compile(
 #: Jars of a release that only its own tests and sources need.
 UNWANTED = re.compile(r'(tests|sources|test-sources)\.jar$|/client/')
 
+#: Jar of TestDFSIO and NNBench, which a burn-in runs. Its name in the image
+#: has no version, and no daemon has it on its class path.
+BENCHMARKS = re.compile(
+    r'hadoop-mapreduce-client-jobclient-\d[\w.]*(-SNAPSHOT)?-tests\.jar'
+)
+BENCHMARKS_NAME = 'hadoop-mapreduce-client-jobclient-tests.jar'
+
 
 def maven_jars() -> Path:
     """Return a directory with the jars that the pom names, fetched once.
@@ -135,6 +142,8 @@ def _target_path(member: str, home: Path) -> Path | None:
     if '..' in Path(member).parts:
         return None
     _, _, inner = member.removeprefix('./').partition('/')
+    if JARS.fullmatch(inner) and BENCHMARKS.fullmatch(Path(inner).name):
+        return home / BENCHMARKS_NAME
     if JARS.fullmatch(inner) and not UNWANTED.search(inner):
         return home / 'lib' / Path(inner).name
     if inner.startswith('share/hadoop/hdfs/webapps/'):
@@ -157,6 +166,9 @@ def install(root: Path, tarball: Path | None) -> str:
         install_release(tarball, home)
     else:
         shutil.copytree(maven_jars(), home / 'lib', dirs_exist_ok=True)
+        for path in (home / 'lib').iterdir():
+            if BENCHMARKS.fullmatch(path.name):
+                path.rename(home / BENCHMARKS_NAME)
         rootfs.overlay(root, 'webapps')
     source = tarball or recipes.POM
     version = _jar_version(home, 'hadoop-common', source)

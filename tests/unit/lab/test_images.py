@@ -375,6 +375,8 @@ class TestRelease(ImagesCase):
             'share/hadoop/client/hadoop-client-runtime-9.0.jar',
             'share/hadoop/yarn/hadoop-yarn-server-resourcemanager-9.0.jar',
             'share/hadoop/mapreduce/hadoop-mapreduce-examples-9.0.jar',
+            'share/hadoop/mapreduce/'
+            'hadoop-mapreduce-client-jobclient-9.0-tests.jar',
             'share/hadoop/mapreduce/sources/hadoop-x-sources.jar',
             'share/doc/index.html',
             'lib/native/libhadoop.so.1.0.0',
@@ -383,6 +385,7 @@ class TestRelease(ImagesCase):
         home = self.cache / 'root/opt/hadoop'
         self.assertEqual(
             [
+                'hadoop-mapreduce-client-jobclient-tests.jar',
                 'hadoop-mapreduce-examples.jar',
                 'lib/guava.jar',
                 'lib/hadoop-common-9.0.jar',
@@ -398,6 +401,31 @@ class TestRelease(ImagesCase):
                 if path.is_file()
             ),
         )
+
+    def test_benchmarks_of_maven(self) -> None:
+        """Their jar is not with those of the daemons."""
+        jars = self.cache / 'jars'
+        jars.mkdir()
+        for name in (
+            *('hadoop-common-9.0.jar', 'hadoop-hdfs-9.0.jar'),
+            'hadoop-mapreduce-client-jobclient-9.0.jar',
+            'hadoop-mapreduce-client-jobclient-9.0-tests.jar',
+            'hadoop-mapreduce-examples-8.9.jar',
+            'hadoop-yarn-server-resourcemanager-9.0.jar',
+        ):
+            (jars / name).touch()
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.lab.images.hadoop.maven_jars', lambda: jars
+            )
+        )
+        home = self.cache / 'root/opt/hadoop'
+        self.assertEqual('9.0', hadoop.install(self.cache / 'root', None))
+        self.assertTrue((home / hadoop.BENCHMARKS_NAME).is_file())
+        self.assertEqual(
+            [], [path.name for path in (home / 'lib').glob('*-tests.jar')]
+        )
+        self.assertEqual(5, len(list((home / 'lib').iterdir())))
 
     def test_incomplete_release(self) -> None:
         tarball = self.tarball('share/hadoop/common/hadoop-common-9.0.jar')
