@@ -329,5 +329,5 @@ NETWORK = Measure(
     # Five attempts for each direction at most.
     timeout_seconds=10 * (NETWORK_SECONDS + 2) + _START_SECONDS,
 )
-#: All measures in the order of the output.
+#: Measures of nodes and of pairs of nodes, in the order of the output.
 MEASURES = (DISK_WRITE, DISK_READ, MEMORY, CPU, NETWORK)

@@ -17,13 +17,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from hvstack import errors, interrupts, processutils, shell_scripts
-from hvstack.burn_in import measures, pairs
+from hvstack.burn_in import jobs, measures, pairs
 from hvstack.burn_in.measures import Measure, NodeParts
 from hvstack.burn_in.outliers import RowVerdict, Subject, compare
 from hvstack.cluster.base import Node
 from hvstack.hadoop import os_profiles
+from hvstack.hadoop.daemon_http import HadoopNodes
 from hvstack.progress import Progress
 
+#: All measures in the order of the output.
+ALL_MEASURES = (*measures.MEASURES, *jobs.JOBS)
 #: Port of the server of iperf3, its default.
 _PORT = 5201
 #: Time of a short program on a node, such as the end of the others.
@@ -45,7 +48,7 @@ class BurnInPlan:
     :param seed: seed of the order, and of the sample of the pairs.
     """
 
-    measures: Sequence[Measure] = measures.MEASURES
+    measures: Sequence[Measure] = ALL_MEASURES
     rounds: int = 3
     size_bytes: int = 256_000_000
     max_pairs: int = 30
@@ -88,14 +91,21 @@ class BurnIn:
     :param nodes: nodes with their physical hosts.
     :param plan: what is measured.
     :param progress: where its steps are reported.
+    :param cluster: cluster of the nodes for measures of Hadoop; None if the
+        nodes run no Hadoop.
     """
 
     def __init__(
-        self, nodes: Sequence[Node], plan: BurnInPlan, progress: Progress
+        self,
+        nodes: Sequence[Node],
+        plan: BurnInPlan,
+        progress: Progress,
+        cluster: HadoopNodes | None = None,
     ) -> None:
         self.nodes = nodes
         self.plan = plan
         self.progress = progress
+        self.cluster = cluster
         #: Name of its files and of its processes.
         self.token = secrets.token_hex(8)
         #: Sentences about pairs that are not measured.
@@ -133,6 +143,8 @@ class BurnIn:
                     rows += self._list_rows(measure, node, reasons)
             elif measure.scope == 'pair':
                 rows += self._list_pairs(measure, reasons)
+            elif self.cluster is not None:
+                rows.append(self._make_job(measure, self.cluster, reasons))
         return rows
 
     def _check_space(self) -> None:
@@ -218,6 +230,19 @@ class BurnIn:
             )
         return rows
 
+    def _make_job(
+        self, measure: Measure, cluster: HadoopNodes, reasons: dict[str, str]
+    ) -> BurnInRow:
+        """Return the row of a job, which a node of the NameNode starts."""
+        subject = Subject((), (), 'cluster', 'cluster')
+        gateway = next(
+            node for node in self.nodes if node.name == cluster.gateway.name
+        )
+        if gateway.name in reasons:
+            return BurnInRow(measure, subject, reason=reasons[gateway.name])
+        args = jobs.list_args(measure, cluster, self.token, self.plan.size_mib)
+        return BurnInRow(measure, subject, (gateway,), args)
+
     def run(self, rows: Sequence[BurnInRow]) -> None:
         """Measure all rows in each round, in random order.
 
@@ -245,6 +270,8 @@ class BurnIn:
                 'hvstack is ending the burn-in on the nodes', self.progress
             ):
                 self._end(self.nodes)
+                if any(row.measure in jobs.JOBS and row.nodes for row in rows):
+                    self._end_jobs()
 
     def _run_measure(
         self, index: int, measure: Measure, rows: list[BurnInRow]
@@ -258,6 +285,10 @@ class BurnIn:
         if measure.scope == 'pair':
             for row in rows:
                 self._measure_pair(row)
+            return
+        if measure.scope == 'cluster':
+            for row in rows:
+                self._measure(row, row.nodes[0])
             return
         by_host: dict[str, list[BurnInRow]] = {}
         for row in rows:
@@ -311,9 +342,13 @@ class BurnIn:
     def _measure(self, row: BurnInRow, node: Node) -> None:
         """Run the program of a row on a node, and add its value."""
         measure = row.measure
+        timeout = measure.timeout_seconds
+        if measure.scope == 'cluster':
+            # The data of a worker, with at least 1 MiB in a second.
+            timeout += self.plan.size_mib
         try:
             result = self._run_program(
-                node, measure.timeout_seconds, measure.script, *row.args
+                node, timeout, measure.script, *row.args
             )
             if result.returncode:
                 raise ValueError(
@@ -327,6 +362,8 @@ class BurnIn:
         except errors.HVStackError as exc:
             row.reason = _shorten(exc)
             self._end([node])
+            if measure.scope == 'cluster':
+                self._end_jobs()
 
     def _run_program(
         self, node: Node, timeout: float, script: str, *args: str | int
@@ -358,6 +395,18 @@ class BurnIn:
 
         with ThreadPoolExecutor(max_workers=_THREADS) as pool:
             list(pool.map(end, nodes))
+
+    def _end_jobs(self) -> None:
+        """End the jobs, and delete their files in HDFS."""
+        if self.cluster is None:
+            return
+        try:
+            jobs.end_jobs(self.cluster, self.token)
+        except errors.HVStackError as exc:
+            self.progress.say(
+                f'HDFS: /benchmarks/hvstack-burn-in-{self.token} may remain '
+                f'({_shorten(exc)})'
+            )
 
 
 def compare_rows(

@@ -9,9 +9,9 @@ from typing import Any
 from cliff.lister import Lister
 
 from hvstack import errors
-from hvstack.burn_in import measures
 from hvstack.burn_in.outliers import RowVerdict
 from hvstack.burn_in.runner import (
+    ALL_MEASURES,
     BurnIn,
     BurnInPlan,
     BurnInRow,
@@ -41,7 +41,7 @@ _THRESHOLD = 10.0
 
 def _add_measures(parser: argparse.ArgumentParser) -> None:
     """Add the options that select what is measured, and how often."""
-    names = [measure.name for measure in measures.MEASURES]
+    names = [measure.name for measure in ALL_MEASURES]
     parser.add_argument(
         '--only',
         action='append',
@@ -113,7 +113,7 @@ def _build_plan(parsed_args: argparse.Namespace) -> BurnInPlan:
     return BurnInPlan(
         tuple(
             measure
-            for measure in measures.MEASURES
+            for measure in ALL_MEASURES
             if not parsed_args.only or measure.name in parsed_args.only
         ),
         parsed_args.rounds,
@@ -159,9 +159,9 @@ class BurnInCluster(Lister):
 
     Every measure of every node is compared with the median of the others:
     data disks (fio), memory (stress-ng), processors, and the network between
-    hosts (iperf3). The exit status is 1 if a part is slower. The test files
-    are deleted. The command needs the rights of the project of the stack
-    only.
+    hosts (iperf3). TestDFSIO and NNBench measure the whole cluster. The exit
+    status is 1 if a part is slower. The test files are deleted. The command
+    needs the rights of the project of the stack only.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -188,7 +188,7 @@ class BurnInCluster(Lister):
         progress = Progress()
         with open_cluster(conn, outputs, parsed_args) as cluster:
             burn_in = BurnIn(
-                _place_nodes(cluster, stack_nodes), plan, progress
+                _place_nodes(cluster, stack_nodes), plan, progress, cluster
             )
             rows = burn_in.prepare()
             for note in burn_in.notes:

@@ -21,6 +21,11 @@ PROGRAMS = {
     'server': 'iperf3 --server',
     'client': 'iperf3 --client',
     'end': 'list_programs',
+    'job': 'TestDFSIO',
+    'apps': '/ws/v1/cluster/apps',
+    'kill': 'application -kill',
+    'delete': '/webhdfs/',
+    'remove': 'hdfs dfs -rm',
 }
 OUTPUTS = {
     'node': NODE,
@@ -29,6 +34,11 @@ OUTPUTS = {
     'server': '',
     'client': outputs.iperf3(940e6, 940e6),
     'end': '',
+    'job': outputs.DFSIO,
+    'apps': '{"apps": null}',
+    'kill': '',
+    'delete': '{"boolean": true}',
+    'remove': '',
 }
 
 
@@ -88,6 +98,7 @@ class BurnInNode(FakeNode):
         )
         with self.site.lock:
             self.programs.append(program)
+        self.commands.append(command)
         args = shlex.split(_find_program(command).partition('\n')[0])[2:]
         measures = program in ('disk', 'memory', 'busy', 'client')
         if measures:

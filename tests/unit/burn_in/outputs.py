@@ -3,8 +3,8 @@
 
 They are written by hand after the documentation and the source of the
 programs: fio 3.33 with ``--output-format=json``, stress-ng 0.15, 0.19 and
-0.21, iperf3 3.12 with ``--json``, numactl 2.0.16. Fields that hvstack does not
-read are shortened.
+0.21, iperf3 3.12 with ``--json``, numactl 2.0.16, and TestDFSIO and NNBench
+of Hadoop 3. Fields that hvstack does not read are shortened.
 """
 
 FIO = """\
@@ -133,6 +133,51 @@ hashed 1000000000
 105.00 151.00
 0m0.000s 0m0.010s
 0m9.500s 0m0.400s
+"""
+
+DFSIO = """\
+----- TestDFSIO ----- : write
+            Date & time: Wed Nov 25 10:00:00 UTC 2026
+        Number of files: 4
+ Total MBytes processed: 976
+      Throughput mb/sec: 50
+Total Throughput mb/sec: 0.02
+ Average IO rate mb/sec: 51.2
+  IO rate std deviation: 3.1
+     Test exec time sec: 38.52
+
+"""
+NNBENCH = """\
+-------------- NNBench -------------- :
+                               Version: NameNode Benchmark 0.4
+                           Date & time: 2026-11-25 10:00:00,123
+
+                        Test Operation: create_write
+                            Start time: 2026-11-25 09:59:00,0
+                           Maps to run: 4
+                        Reduces to run: 1
+                    Block Size (bytes): 1048576
+                        Bytes to write: 0
+                    Bytes per checksum: 512
+                       Number of files: 500
+                    Replication factor: 1
+            Successful file operations: 2000
+
+        # maps that missed the barrier: {late}
+                          # exceptions: {exceptions}
+
+               TPS: Create/Write/Close: {operations}
+Avg exec time (ms): Create/Write/Close: 9.6
+            Avg Lat (ms): Create/Write: 6.2
+                   Avg Lat (ms): Close: 3.1
+
+                 RAW DATA: AL Total #1: 12400
+                 RAW DATA: AL Total #2: 6200
+              RAW DATA: TPS Total (ms): 19200
+       RAW DATA: Longest Map Time (ms): 4900.0
+                   RAW DATA: Late maps: {late}
+             RAW DATA: # of exceptions: {exceptions}
+
 """
 
 NUMACTL = """\

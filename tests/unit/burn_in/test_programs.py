@@ -27,6 +27,18 @@ echo $((${count:-0} + 1)) >"$0.count"
 [ "${count:-0}" -gt 0 ] || { echo '{"error": "busy"}'; exit 1; }
 echo "{\\"arguments\\": \\"$*\\"}"
 """
+HADOOP = """#!/bin/sh
+echo "$HADOOP_CLASSPATH $*" >>"$0.log"
+[ "$1" != fs ] || exit 1
+echo 'many lines'
+[ -z "${HADOOP_FAILS:-}" ] || { echo 'no DataNode'; exit 1; }
+case "$*" in
+*NNBench*) echo 'result of nnbench' >>NNBench_results.log ;;
+*) case "$*" in *' -write '*) verb=write ;; *) verb=read ;; esac
+    for result; do :; done
+    echo "result of $verb" >>"$result" ;;
+esac
+"""
 
 
 class ProgramsTest(testtools.TestCase):
@@ -198,6 +210,64 @@ class ProgramsTest(testtools.TestCase):
         self.tool('iperf3', '#!/bin/sh\nexec sleep 2\n')
         result = self.run_program('burn-in-server', 5201, 2)
         self.assertEqual((0, ''), result_of(result))
+
+    def run_job(
+        self, program: str, **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a job of Hadoop with a substitute of its client."""
+        return self.run_program(
+            *('burn-in-job', program, 'ab12', 4, 244),
+            HADOOP_HOME=str(self.directory / 'release'),
+            **env,
+        )
+
+    def make_hadoop(self) -> Path:
+        """Make a client, and the jar of a release."""
+        jar = (
+            self.directory
+            / 'release/share/hadoop/mapreduce'
+            / 'hadoop-mapreduce-client-jobclient-3.5.0-tests.jar'
+        )
+        jar.parent.mkdir(parents=True)
+        jar.touch()
+        return self.tool('hadoop', HADOOP)
+
+    def test_job(self) -> None:
+        tool = self.make_hadoop()
+        log = tool.with_name('hadoop.log')
+        for program, lines in (
+            ('write', ['-write -nrFiles 4 -size 244MB']),
+            ('read', ['fs -test', '-write -nrFiles 4', '-read -nrFiles 4']),
+            ('nnbench', ['-operation create_write -maps 4']),
+        ):
+            result = self.run_job(program)
+            self.assertEqual((0, f'result of {program}\n'), result_of(result))
+            calls = log.read_text().splitlines()
+            self.assertEqual(len(lines), len(calls))
+            for part, call in zip(lines, calls, strict=True):
+                self.assertIn(part, call)
+                self.assertIn('/benchmarks/hvstack-burn-in-ab12/', call)
+                self.assertIn('-3.5.0-tests.jar', call)
+            self.assertIn(
+                '-D mapreduce.job.tags=hvstack-burn-in-ab12', calls[-1]
+            )
+            log.unlink()
+
+    def test_job_that_fails(self) -> None:
+        self.make_hadoop()
+        for program in ('write', 'read', 'nnbench'):
+            result = self.run_job(program, HADOOP_FAILS='yes')
+            self.assertEqual((1, ''), result_of(result))
+            self.assertIn('no DataNode', result.stderr)
+
+    def test_job_without_the_jar(self) -> None:
+        self.tool('hadoop', HADOOP)
+        result = self.run_job('write')
+        self.assertEqual((1, ''), result_of(result))
+        self.assertIn(
+            'hadoop-mapreduce-client-jobclient-tests.jar is not installed',
+            result.stderr,
+        )
 
 
 def result_of(result: subprocess.CompletedProcess[str]) -> tuple[int, str]:

@@ -51,7 +51,7 @@ class BurnInTest(testtools.TestCase):
             },
         )
         for row in rows:
-            self.assertEqual(3, len(row.values), row)
+            self.assertEqual(3, len(row.values), str(row))
             self.assertEqual('', row.reason)
         self.assertEqual(100.0, rows[0].value)
         self.assertEqual(('w0', 'w1'), rows[-3].subject.nodes)

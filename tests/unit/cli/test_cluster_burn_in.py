@@ -135,7 +135,7 @@ class BurnInTest(ClusterTest):
     def test_dry_run(self) -> None:
         self.set_jobs(1)
         status, rows, err = self.call('--dry-run', '--pairs', '2')
-        self.assertEqual((0, 22), (status, len(rows)), err)
+        self.assertEqual((0, 25), (status, len(rows)), err)
         self.assertIn('a sample of 2 of the 10 pairs of hosts (seed 1)', err)
         verdicts = {row['Verdict'] for row in rows}
         self.assertIn('not measured: fio is not installed', verdicts)
