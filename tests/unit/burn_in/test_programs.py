@@ -2,6 +2,7 @@
 """Shell programs of a burn-in, with substitutes of the tools."""
 
 import os
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -203,13 +204,25 @@ class ProgramsTest(testtools.TestCase):
 
     def test_server(self) -> None:
         self.tool('iperf3', '#!/bin/sh\necho "address in use" >&2; exit 1\n')
-        self.tool('ss', '#!/bin/sh\necho LISTEN\n')
-        result = self.run_program('burn-in-server', 5201, 2)
-        self.assertEqual(1, result.returncode)
-        self.assertIn('address in use', result.stderr)
+        with socket.create_server(('127.0.0.1', 0)) as listener:
+            port = listener.getsockname()[1]
+            result = self.run_program('burn-in-server', port, 2)
+            self.assertEqual(1, result.returncode)
+            self.assertIn('address in use', result.stderr)
+            self.tool('iperf3', '#!/bin/sh\nexec sleep 2\n')
+            result = self.run_program('burn-in-server', port, 2)
+            self.assertEqual((0, ''), result_of(result))
+
+    def test_server_that_does_not_listen(self) -> None:
         self.tool('iperf3', '#!/bin/sh\nexec sleep 2\n')
-        result = self.run_program('burn-in-server', 5201, 2)
-        self.assertEqual((0, ''), result_of(result))
+        self.tool(
+            'sleep', '#!/bin/sh\n[ "$1" = 0.3 ] || exec /bin/sleep "$1"\n'
+        )
+        with socket.create_server(('127.0.0.1', 0)) as listener:
+            port = listener.getsockname()[1]
+        result = self.run_program('burn-in-server', port, 2)
+        self.assertEqual(1, result.returncode)
+        self.assertIn(f'does not listen on port {port}', result.stderr)
 
     def run_job(
         self, program: str, **env: str
