@@ -3,6 +3,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 
 import testtools
 
@@ -77,26 +78,29 @@ def list_large(path: str, text: str, tree: ast.Module) -> dict[str, str]:
     return messages
 
 
-class SizesTest(testtools.TestCase):
-    def list_in_package(self) -> dict[str, str]:
-        messages: dict[str, str] = {}
-        for path, tree in parse_modules('hvstack/**/*').items():
-            text = (TOP / path).read_text('utf-8')
-            messages |= list_large(str(path), text, tree)
-        return messages
+@cache
+def list_in_package() -> dict[str, str]:
+    """Return the messages about large definitions of the package."""
+    messages: dict[str, str] = {}
+    for path, tree in parse_modules('hvstack/**/*').items():
+        text = (TOP / path).read_text('utf-8')
+        messages |= list_large(str(path), text, tree)
+    return messages
 
+
+class SizesTest(testtools.TestCase):
     def test_package(self) -> None:
         self.assertEqual(
             [],
             [
                 message
-                for title, message in self.list_in_package().items()
+                for title, message in list_in_package().items()
                 if title not in ALLOWED
             ],
         )
 
     def test_exceptions_are_needed(self) -> None:
-        self.assertEqual(set(), set(ALLOWED) - set(self.list_in_package()))
+        self.assertEqual(set(), set(ALLOWED) - set(list_in_package()))
 
     def list_in(self, text: str) -> list[str]:
         return list(list_large('x.py', text, ast.parse(text)))
