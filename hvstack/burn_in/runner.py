@@ -445,4 +445,7 @@ def _shorten(exc: Exception) -> str:
     """Return the message of an error in a line."""
     if isinstance(exc, errors.CommandError):
         return ' '.join(exc.tail.split())[:200] or 'no answer'
+    if isinstance(exc, errors.DeadlineExceededError):
+        # Its message contains the program.
+        return 'the program did not end in time'
     return ' '.join(str(exc).split()).removesuffix('.')[:200]

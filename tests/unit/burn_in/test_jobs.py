@@ -135,7 +135,7 @@ class JobsTest(testtools.TestCase):
     def test_time_out(self) -> None:
         self.answer('job', errors.DeadlineExceededError('Too slow.'))
         (row,) = self.run_all(jobs.NNBENCH)
-        self.assertEqual('Too slow', row.reason)
+        self.assertEqual('the program did not end in time', row.reason)
         # At once, and in the end.
         self.assertEqual(2, len(self.list_commands('application -kill')))
 

@@ -119,7 +119,7 @@ class BurnInTest(testtools.TestCase):
         nodes = fake.make_nodes(3)
         nodes[0].answer = answer
         rows = self.run_all(nodes, measures=(measures.MEMORY,), rounds=2)
-        self.assertEqual('It took too long', rows[0].reason)
+        self.assertEqual('the program did not end in time', rows[0].reason)
         # After each of them, and in the end.
         self.assertEqual(3, nodes[0].programs.count('end'))
         self.assertEqual(1, nodes[1].programs.count('end'))
