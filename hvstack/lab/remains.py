@@ -40,6 +40,13 @@ def check_records() -> None:
     ]
     if others:
         entry = others[0]
+        if entry.kind == cpu_weights.KIND:
+            raise errors.InputError(
+                f'Cannot delete {paths.STATE}: a run of hvstack still has '
+                f'raised the CPU weights of lab hosts ({entry.path}). Wait '
+                'for the end of the run, or stop it, and run the command '
+                'again.'
+            )
         raise errors.InputError(
             f'Cannot delete {paths.STATE}: {entry.path} names the '
             f'{entry.kind} {str(entry.data.get("name"))[:80]!r} of another '

@@ -50,7 +50,8 @@ class WeightsTest(StateTest):
             cpu_weights.KIND, {'boot': 'other', 'weights': {}, 'inodes': {}}
         )
         # The process of the entry still runs.
-        self.assertRaises(errors.InputError, remains.check_records)
+        error = self.assertRaises(errors.InputError, remains.check_records)
+        self.assertIn(f'CPU weights of lab hosts ({entry.path})', str(error))
         for name, function in (
             ('cloud.connection.connect', lambda _: None),
             ('sweep.recovery.recover', lambda _: []),
