@@ -17,12 +17,14 @@ from functools import partial
 from typing import Any
 
 import openstack.exceptions
+from openstack.compute.v2.flavor import Flavor as NovaFlavor
 from openstack.connection import Connection
 
 from hvstack import errors
 from hvstack.cloud import nova_flavors
 from hvstack.cloud.connection import refused
 from hvstack.model.catalogue import Catalogue, CatalogueEntry
+from hvstack.results.typed_json import JsonObject
 
 FLAVOR = f'{nova_flavors.PREFIX}flavor'
 EVIDENCE = f'{nova_flavors.PREFIX}evidence'
@@ -96,8 +98,9 @@ def labels(host: str, entry: CatalogueEntry) -> dict[str, str]:
     evidence = entry.evidence or {}
     if entry.status == 'approved' and evidence:
         names = ('percent', 'low', 'high', 'runs', 'backend', 'date', 'digest')
+        values = dict(evidence)
         flavor_labels[EVIDENCE] = _packed(
-            {name: evidence[name] for name in names}
+            {name: values[name] for name in names}
         )
     return flavor_labels
 
@@ -109,7 +112,7 @@ def _packed(values: Mapping[str, object]) -> str:
     )
 
 
-def labelled(flavor: Any) -> dict[str, str]:
+def labelled(flavor: NovaFlavor) -> dict[str, str]:
     """Return the labels of a flavor of Nova's; none if it is not ours."""
     specs = flavor.extra_specs or {}
     pairs = f'{specs.get(FLAVOR, "")} {specs.get(EVIDENCE, "")}'.split()
@@ -140,13 +143,13 @@ def flavor_id(host: str, name: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, f'{host}/{name}'))
 
 
-def is_managed(flavor: Any) -> bool:
+def is_managed(flavor: NovaFlavor) -> bool:
     """Tell whether hvstack published a flavor of Nova's."""
     host = labelled(flavor).get('host')
     return host is not None and flavor.id == flavor_id(host, flavor.name)
 
 
-def in_use(conn: Connection, flavor: Any) -> bool:
+def in_use(conn: Connection, flavor: NovaFlavor) -> bool:
     """Tell whether any server has a flavor."""
     with refused(f"Cannot list the servers of flavor '{flavor.name}'"):
         servers = conn.compute.servers(
@@ -159,7 +162,7 @@ def in_use(conn: Connection, flavor: Any) -> bool:
         return next(iter(servers), None) is not None
 
 
-def exported(flavor: Any) -> dict[str, Any]:
+def exported(flavor: NovaFlavor) -> JsonObject:
     """Return a published flavor as an entry of a catalogue."""
     flavor_labels = labelled(flavor)
     return {
@@ -217,7 +220,7 @@ def plan(
     return [job for job in jobs if job.changes]
 
 
-def retirement(conn: Connection, flavor: Any) -> Job:
+def retirement(conn: Connection, flavor: NovaFlavor) -> Job:
     """Return how to retire a flavor, or to delete one without servers."""
     job = Job(flavor.name)
     if not in_use(conn, flavor):

@@ -4,7 +4,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from hvstack import errors
 from hvstack.model.configuration import Configuration, parse
@@ -72,6 +72,59 @@ _SIGNATURE = ('key', 'value')
 _DIGEST = re.compile('[0-9a-f]{64}')
 
 
+class EvidenceFigures(TypedDict, total=False):
+    """Figures of evidence.
+
+    :param percent: percent of bare metal.
+    :param low: lower bound of its interval.
+    :param high: upper bound of its interval.
+    :param min_percent: required percent of bare metal.
+    :param runs: number of valid runs of the configuration.
+    :param baseline_runs: number of valid runs on bare metal.
+    """
+
+    percent: float
+    low: float
+    high: float
+    min_percent: float
+    runs: int
+    baseline_runs: int
+
+
+class Evidence(EvidenceFigures, total=False):
+    """Results that justify an approval, as the catalogue stores them.
+
+    :data:`EVIDENCE_FIELDS` lists what an approved flavor must have.
+
+    :param size_bytes: size of the data in bytes.
+    :param backend: compute backend of the runs.
+    :param date: day of the last run, such as ``2026-11-21``.
+    :param releases: releases of Nova, Hadoop and hvstack.
+    :param configuration: full name of the configuration.
+    :param host: name of the host profile.
+    :param sweep: name of the sweep.
+    :param baseline: name of the sweep of the runs on bare metal, if it is
+        another one.
+    :param digest: SHA-256 over the digests of the records.
+    :param unverified: number of records that were not verified, if any.
+    :param pool_size: minimum number of copies of the Ceph pools, with Ceph.
+    :param signature: ``key`` and ``value``.
+    """
+
+    size_bytes: int
+    backend: str
+    date: str
+    releases: dict[str, str]
+    configuration: str
+    host: str
+    sweep: str
+    baseline: str
+    digest: str
+    unverified: int
+    pool_size: int
+    signature: dict[str, str]
+
+
 @dataclass(frozen=True)
 class CatalogueEntry:
     """Flavor of a catalogue.
@@ -86,7 +139,7 @@ class CatalogueEntry:
     flavor: Flavor
     configuration: Configuration
     status: str
-    evidence: Mapping[str, Any] | None
+    evidence: Evidence | None
     source_location: SourceLocation
 
 
@@ -185,9 +238,9 @@ def _parse_entry(
 
 def _parse_evidence(
     top: Fields, source_location: SourceLocation
-) -> Mapping[str, Any] | None:
+) -> Evidence | None:
     """Check the existing fields of evidence; lint reports missing fields."""
-    evidence: Any = top.raw('evidence')
+    evidence = top.raw('evidence')
     if evidence is None:
         return None
     name = top.name('evidence')
@@ -223,7 +276,8 @@ def _parse_evidence(
             'digest',
             "is not a SHA-256 digest. Run 'hvstack flavor approve' again",
         )
-    return dict(evidence)
+    checked: Evidence = evidence.copy()
+    return checked
 
 
 def _parse_specs(fields: Fields) -> dict[str, str]:

@@ -6,7 +6,7 @@
 
 from datetime import UTC, date, datetime, timedelta
 
-from hvstack.model.catalogue import EVIDENCE_FIELDS, CatalogueEntry
+from hvstack.model.catalogue import EVIDENCE_FIELDS, CatalogueEntry, Evidence
 from hvstack.model.compute_backends import BACKENDS, is_emulated
 from hvstack.model.guest_shape import FieldMessages
 from hvstack.model.host import HostProfile
@@ -39,7 +39,7 @@ def check_evidence(
     """Yield approved flavors without their evidence (HV016)."""
     if entry.status != 'approved':
         return
-    evidence = entry.evidence or {}
+    evidence: Evidence = entry.evidence or {}
     missing = [name for name in EVIDENCE_FIELDS if name not in evidence]
     if missing:
         yield (
@@ -59,10 +59,9 @@ def check_evidence_values(
     profile: HostProfile, entry: CatalogueEntry
 ) -> FieldMessages:
     """Yield values of the evidence that contradict each other (HV019)."""
-    evidence = entry.evidence or {}
-    percent, low, high = (
-        evidence.get(name) for name in ('percent', 'low', 'high')
-    )
+    evidence: Evidence = entry.evidence or {}
+    percent, low = evidence.get('percent'), evidence.get('low')
+    high = evidence.get('high')
     required = evidence.get('min_percent')
     again = "let 'hvstack flavor approve' write it again"
     if low is not None and high is not None and low > high:
@@ -80,8 +79,10 @@ def check_evidence_values(
             f'{low:g} is less than the {required:g} that were required: '
             f'{again}',
         )
-    for name in ('runs', 'baseline_runs'):
-        count = evidence.get(name)
+    for name, count in (
+        ('runs', evidence.get('runs')),
+        ('baseline_runs', evidence.get('baseline_runs')),
+    ):
         if count is not None and count < _MIN_RUNS:
             yield (
                 f'evidence.{name}',
@@ -90,7 +91,7 @@ def check_evidence_values(
             )
     backend = evidence.get('backend')
     if backend is not None and (
-        backend not in BACKENDS or is_emulated(str(backend))
+        backend not in BACKENDS or is_emulated(backend)
     ):
         yield (
             'evidence.backend',
@@ -103,7 +104,7 @@ def check_evidence_values(
             f"'{host:.40}' is not the catalogue's host profile: measure it "
             f"on '{profile.name}'",
         )
-    if 'date' in evidence and not _is_past(str(evidence['date'])):
+    if 'date' in evidence and not _is_past(evidence['date']):
         yield (
             'evidence.date',
             f"'{evidence['date']:.40}' is not a day in the past, such as "

@@ -8,10 +8,14 @@ returns the reason why a flavor is not approved, with the remedy, or None.
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hvstack import errors
-from hvstack.model.catalogue import MAX_PERCENT, Catalogue, CatalogueEntry
+from hvstack.model.catalogue import (
+    MAX_PERCENT,
+    Catalogue,
+    CatalogueEntry,
+    Evidence,
+)
 from hvstack.model.compute_backends import BACKENDS, unsupported_spec
 from hvstack.model.configuration import parse
 from hvstack.model.host import HostCaps, HostProfile
@@ -39,12 +43,12 @@ class Approval:
 
     :param index: position of the flavor in the catalogue.
     :param entry: catalogue entry of the flavor.
-    :param evidence: plain data for the catalogue.
+    :param evidence: evidence for the catalogue.
     """
 
     index: int
     entry: CatalogueEntry
-    evidence: dict[str, Any]
+    evidence: Evidence
 
     @property
     def changed(self) -> bool:
@@ -417,14 +421,12 @@ CONDITIONS: tuple[Callable[[_Case], str | None], ...] = (
 )
 
 
-def _build_evidence(
-    case: _Case, report: sweep_report.SweepReport
-) -> dict[str, Any]:
+def _build_evidence(case: _Case, report: sweep_report.SweepReport) -> Evidence:
     """Return the evidence of a flavor."""
     percent = case.percent
     runs = case.row.valid
     last = max(runs, key=lambda record: record.ended)
-    evidence = {
+    evidence: Evidence = {
         'percent': round_percent(percent.percent),
         'low': round_percent(percent.low or 0),
         'high': round_percent(percent.high or 0),
@@ -454,4 +456,6 @@ def _build_evidence(
     copies = [
         copy_count for _, copy_count in _list_pool_copies(case) if copy_count
     ]
-    return evidence | ({'pool_size': min(copies)} if copies else {})
+    if copies:
+        evidence['pool_size'] = min(copies)
+    return evidence

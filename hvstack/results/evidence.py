@@ -3,14 +3,14 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any
 
 from hvstack import errors
-from hvstack.model.catalogue import CatalogueEntry
+from hvstack.model.catalogue import CatalogueEntry, Evidence
 from hvstack.results import comparability, percentages, signing
 from hvstack.results.record_data import RunRecord
+from hvstack.results.typed_json import Json
 
 
 def compute_digest(records: Iterable[RunRecord]) -> str:
@@ -19,9 +19,7 @@ def compute_digest(records: Iterable[RunRecord]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def format_canonical(
-    entry: CatalogueEntry, evidence: Mapping[str, Any]
-) -> str:
+def format_canonical(entry: CatalogueEntry, evidence: Evidence) -> str:
     """Return the text that the signature of evidence covers.
 
     It contains the flavor, so that evidence cannot be moved to another one.
@@ -40,27 +38,26 @@ def format_canonical(
             if name != 'signature'
         },
     }
+    plain: Json = json.loads(json.dumps(content))
     return json.dumps(
-        _normalize_numbers(content), sort_keys=True, separators=(',', ':')
+        _normalize_numbers(plain), sort_keys=True, separators=(',', ':')
     )
 
 
-def _normalize_numbers(value: Any) -> Any:
+def _normalize_numbers(value: Json) -> Json:
     """Return plain data in which 90 and 90.0 are the same number."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {name: _normalize_numbers(item) for name, item in value.items()}
     return value
 
 
-def sign_evidence(
-    entry: CatalogueEntry, evidence: Mapping[str, Any]
-) -> dict[str, Any]:
+def sign_evidence(entry: CatalogueEntry, evidence: Evidence) -> Evidence:
     """Return evidence with a signature by this machine's key.
 
     :param entry: of the catalogue.
-    :param evidence: what the entry earned.
+    :param evidence: results that justify the approval.
     :raises hvstack.errors.MissingPrerequisiteError: the key cannot be used.
     """
     signature = signing.sign(
@@ -141,7 +138,7 @@ def verify_evidence(
         records,
         str(sweep),
         str(evidence.get('configuration')),
-        int(evidence.get('size_bytes', 0)),
+        evidence.get('size_bytes', 0),
         evidence.get('baseline'),
     )
     if len({record.kind for record in used_records}) < 2:
@@ -158,13 +155,13 @@ def verify_evidence(
             "records, or approve the flavor again with 'hvstack flavor "
             "approve'."
         )
-    figures = _compute_figures(used_records)
-    for field, value in figures.items():
+    stored = dict(evidence)
+    for field, value in _compute_figures(used_records).items():
         # Older catalogues do not have all of them.
-        if evidence.get(field, value) != value:
+        if stored.get(field, value) != value:
             raise errors.InputError(
                 f"{entry.source_location(f'evidence.{field}')}: '{field}' of "
-                f"flavor '{name}' is {evidence.get(field)}, but the records "
+                f"flavor '{name}' is {stored.get(field)}, but the records "
                 f"result in {value}. Approve the flavor again with 'hvstack "
                 "flavor approve'."
             )
@@ -181,7 +178,7 @@ def verify_evidence(
         ) from None
 
 
-def _compute_figures(records: Iterable[RunRecord]) -> dict[str, Any]:
+def _compute_figures(records: Iterable[RunRecord]) -> Evidence:
     """Return the evidence that follows from these records alone.
 
     The interval is not among it: its variance is that of the whole sweep.

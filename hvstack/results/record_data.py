@@ -301,7 +301,7 @@ def _replace_unprintable(value: Json) -> Json:
     return value
 
 
-def create(run: RunId, content: Mapping[str, object]) -> RunRecord:
+def create(run: RunId, content: Mapping[str, Json]) -> RunRecord:
     """Return the record of a run, which is not signed or saved yet.
 
     :param run: sweep, target and index of the run.
@@ -309,7 +309,7 @@ def create(run: RunId, content: Mapping[str, object]) -> RunRecord:
     :raises hvstack.errors.InputError: a value is not what it must be.
     """
     is_baseline = isinstance(run.target, BareMetal)
-    document = {
+    document: JsonObject = {
         'id': str(uuid.uuid4()),
         'reason': '',
         'derived': True,
@@ -333,7 +333,7 @@ def create(run: RunId, content: Mapping[str, object]) -> RunRecord:
     return from_document(_replace_unprintable(plain), f'run record {run}')
 
 
-def change(record: RunRecord, changes: Mapping[str, object]) -> RunRecord:
+def change(record: RunRecord, changes: Mapping[str, Json]) -> RunRecord:
     """Return a record with other values of some keys, without a signature.
 
     :param changes: new values by key of the file.
@@ -348,7 +348,7 @@ def change(record: RunRecord, changes: Mapping[str, object]) -> RunRecord:
 
 
 def add_observations(
-    record: RunRecord, observations: Mapping[str, object]
+    record: RunRecord, observations: Mapping[str, Json]
 ) -> RunRecord:
     """Return a record with further observations, without a signature.
 

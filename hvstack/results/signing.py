@@ -28,6 +28,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
 )
 
 from hvstack import conf, errors, paths, textfile
+from hvstack.results.typed_json import Json
 
 #: Directory of this machine's key pair and of the lists that commands change.
 KEYS = paths.STATE / 'keys'
@@ -219,7 +220,7 @@ def _message(subject: str, content: str) -> bytes:
     return f'hvstack {subject} 1\n{content}'.encode()
 
 
-def verify(subject: str, content: str, signature: object) -> Key:
+def verify(subject: str, content: str, signature: Json) -> Key:
     """Return the key that made a signature.
 
     :param subject: :data:`RECORD` or :data:`EVIDENCE`.
@@ -262,7 +263,7 @@ class Policy:
     revoked: Mapping[str, Key]
     unsigned: bool = False
 
-    def assess(self, subject: str, content: str, signature: object) -> str:
+    def assess(self, subject: str, content: str, signature: Json) -> str:
         """Return why something counts only on request; empty if it counts.
 
         :param subject: :data:`RECORD` or :data:`EVIDENCE`.

@@ -24,7 +24,6 @@ import functools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hvstack import errors
 from hvstack.results import quantiles
@@ -260,7 +259,7 @@ def fit_drift(hours: Sequence[float], rates: Sequence[float]) -> Drift | None:
 
 def choose_winner(
     corrected_rates: CorrectedRates,
-    cost: Callable[[str], Any],
+    cost: Callable[[str], tuple[float, ...]],
     eligible_names: Collection[str],
 ) -> Choice | None:
     """Return the best configuration of a sweep for a report.

@@ -19,6 +19,7 @@ from hvstack.model.strict_mapping import to_dataclass
 from hvstack.results import run_id
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore
+from hvstack.results.typed_json import JsonObject
 
 TIMELINES_DIR = paths.STATE / 'timelines'
 #: Span of a Rally process, from its start to its end.
@@ -141,7 +142,7 @@ class TimelineSummary:
         )
         return outside / total if total else 0.0
 
-    def to_mapping(self) -> dict[str, object]:
+    def to_mapping(self) -> JsonObject:
         """Return the summary as plain data."""
         return {
             'total_seconds': self.total_seconds,
