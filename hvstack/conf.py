@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from oslo_config import cfg, iniparser, types
 
@@ -374,7 +374,74 @@ def _check_variables() -> None:
                 )
 
 
-def load(files: tuple[Path, ...] = FILES) -> Any:
+class CloudOptions(Protocol):
+    """Options of the group ``cloud``; None without a value."""
+
+    os_cloud: str | None
+    host_profile: str
+    controller_profile: str | None
+    backend: str | None
+    image: str
+    network: str
+    stack_timeout: int
+    host_key_source: str
+    ssh_config: str | None
+    try_trust: bool
+    max_resources_per_stack: int
+    ready_timeout: int
+
+
+class HadoopOptions(Protocol):
+    """Options of the group ``hadoop``; None without a value."""
+
+    tuning: str | None
+    os_profile: str
+
+
+class BenchmarkOptions(Protocol):
+    """Options of the group ``benchmark``."""
+
+    phase_timeout: int
+    stall_timeout: int
+    sweep_budget: str
+    drop_caches: bool
+
+
+class SweepOptions(Protocol):
+    """Options of the group ``sweep``; None without a value."""
+
+    baseline_hosts: str
+    host_mode_command: str | None
+
+
+class TelemetryOptions(Protocol):
+    """Options of the group ``telemetry``."""
+
+    interval: float
+
+
+class RecordsOptions(Protocol):
+    """Options of the group ``records``; None without a value."""
+
+    connection: str | None
+    unsigned: bool
+
+
+class ConfOptions(Protocol):
+    """Options of ``hvstack.conf`` by group."""
+
+    benchmark: BenchmarkOptions
+    cloud: CloudOptions
+    hadoop: HadoopOptions
+    records: RecordsOptions
+    sweep: SweepOptions
+    telemetry: TelemetryOptions
+
+    def set_override(self, name: str, override: str, group: str) -> None:
+        """Set an option to another value than that of the file."""
+
+
+def load(files: tuple[Path, ...] = FILES) -> ConfOptions:
     """Return the options that are in force.
 
     :param files: later files override earlier ones; missing ones are
@@ -405,4 +472,5 @@ def load(files: tuple[Path, ...] = FILES) -> Any:
             f'Cannot read hvstack.conf: {str(exc).removesuffix(".")}. Compare '
             'it with hvstack.conf.sample.'
         ) from exc
-    return conf
+    options_by_group: ConfOptions = conf
+    return options_by_group

@@ -22,6 +22,7 @@ from hvstack.cli.accept_options import POWER_COMMANDS
 from hvstack.cloud import keypairs
 from hvstack.cluster import baseline_hosts, planner
 from hvstack.cluster.plan import ClusterSpec
+from hvstack.conf import CloudOptions
 from hvstack.lab.clouds_yaml import ADMIN_CLOUD
 from hvstack.lab.hosts.sizes import CATALOGUES
 from hvstack.model.catalogue import Catalogue
@@ -143,7 +144,7 @@ def _placed(
     workspace: Workspace,
     catalogues: list[tuple[Catalogue, HostProfile]],
     configuration: Configuration,
-    options: Any,
+    options: CloudOptions,
 ) -> dict[str, Any]:
     """Return the options that describe a cluster without guests to tests.
 
@@ -174,7 +175,7 @@ def _cluster(
     configuration: Configuration,
     workspace: Workspace,
     parsed_args: argparse.Namespace,
-    options: Any,
+    options: CloudOptions,
 ) -> dict[str, Any]:
     """Return the options that describe the cluster that tests create.
 

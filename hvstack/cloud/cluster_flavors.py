@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from openstack.compute.v2.flavor import Flavor as NovaFlavor
 from openstack.connection import Connection
 
 from hvstack import errors
@@ -65,7 +66,7 @@ def publish(
     return Published(flavor_id, flavor.name, entry)
 
 
-def find_differences(existing: Any, flavor: Flavor) -> list[str]:
+def find_differences(existing: NovaFlavor, flavor: Flavor) -> list[str]:
     """Return the differences of a flavor in Nova from a derived one.
 
     hvstack's own extra specs describe the evidence, not the shape.

@@ -14,10 +14,11 @@ from openstack.connection import Connection
 
 from hvstack import errors
 from hvstack.cloud.connection import access, refused
+from hvstack.conf import CloudOptions
 
 
 def check(
-    conn: Connection, options: Any, seconds: float | None = None
+    conn: Connection, options: CloudOptions, seconds: float | None = None
 ) -> None:
     """Refuse a credential with which no stack can be created.
 
@@ -54,7 +55,7 @@ def check(
 def _check_expiry(
     expires_at: datetime.datetime,
     cloud: str,
-    options: Any,
+    options: CloudOptions,
     seconds: float | None,
 ) -> None:
     """Refuse a token that ends before the work does.

@@ -3,9 +3,9 @@
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import openstack.exceptions
+from openstack.compute.v2.flavor import Flavor as NovaFlavor
 from openstack.connection import Connection
 
 from hvstack import errors
@@ -20,7 +20,7 @@ _UNCHECKED = '2.85'
 _SIZES = ('vcpus', 'ram', 'disk', 'ephemeral')
 
 
-def list_flavors(conn: Connection) -> dict[str, Any]:
+def list_flavors(conn: Connection) -> dict[str, NovaFlavor]:
     """Return Nova's flavors by name, private ones included.
 
     :param conn: connection of an administrator.
@@ -32,7 +32,7 @@ def list_flavors(conn: Connection) -> dict[str, Any]:
         }
 
 
-def find_visible(conn: Connection, name: str) -> Any:
+def find_visible(conn: Connection, name: str) -> NovaFlavor:
     """Return a flavor that a project may use.
 
     :param conn: connection of the project.
@@ -51,7 +51,7 @@ def find_visible(conn: Connection, name: str) -> Any:
     )
 
 
-def to_flavor(nova_flavor: Any, role: str) -> Flavor:
+def to_flavor(nova_flavor: NovaFlavor, role: str) -> Flavor:
     """Return a flavor of Nova as the flavor of a role.
 
     :param nova_flavor: flavor in Nova.
@@ -69,7 +69,7 @@ def to_flavor(nova_flavor: Any, role: str) -> Flavor:
 
 
 def compare_sizes(
-    nova_flavor: Any, flavor: Flavor
+    nova_flavor: NovaFlavor, flavor: Flavor
 ) -> Iterator[tuple[str, int, int]]:
     """Yield the name, the actual and the derived value of different sizes.
 
@@ -124,7 +124,7 @@ def create(
 
 
 def set_extra_specs(
-    conn: Connection, nova_flavor: Any, specs: Mapping[str, str]
+    conn: Connection, nova_flavor: NovaFlavor, specs: Mapping[str, str]
 ) -> None:
     """Set extra specs; Nova validates those that are not hvstack's own."""
     own = {k: v for k, v in specs.items() if k.startswith(PREFIX)}
@@ -140,13 +140,15 @@ def set_extra_specs(
         openstack.exceptions.raise_from_response(answer)
 
 
-def delete_extra_spec(conn: Connection, nova_flavor: Any, key: str) -> None:
+def delete_extra_spec(
+    conn: Connection, nova_flavor: NovaFlavor, key: str
+) -> None:
     """Delete an extra spec, unless it does not exist."""
     with contextlib.suppress(openstack.exceptions.NotFoundException):
         conn.compute.delete_flavor_extra_specs_property(nova_flavor, key)
 
 
-def list_access(conn: Connection, nova_flavor: Any) -> set[str]:
+def list_access(conn: Connection, nova_flavor: NovaFlavor) -> set[str]:
     """Return the IDs of the projects with access to a private flavor."""
     with refused(
         f"Cannot list the projects with access to flavor '{nova_flavor.name}'"
@@ -155,13 +157,13 @@ def list_access(conn: Connection, nova_flavor: Any) -> set[str]:
         return {item['tenant_id'] for item in accesses}
 
 
-def grant(conn: Connection, nova_flavor: Any, project: str) -> None:
+def grant(conn: Connection, nova_flavor: NovaFlavor, project: str) -> None:
     """Give a project access to a flavor, unless it has access."""
     with contextlib.suppress(openstack.exceptions.ConflictException):
         conn.compute.flavor_add_tenant_access(nova_flavor, project)
 
 
-def revoke(conn: Connection, nova_flavor: Any, project: str) -> None:
+def revoke(conn: Connection, nova_flavor: NovaFlavor, project: str) -> None:
     """Take access to a flavor from a project, if it has access."""
     with contextlib.suppress(openstack.exceptions.NotFoundException):
         conn.compute.flavor_remove_tenant_access(nova_flavor, project)

@@ -9,8 +9,8 @@ without admin rights (:func:`plan_with_flavors`), or whole machines of Ironic
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
-from typing import Any
 
+from openstack.compute.v2.flavor import Flavor as NovaFlavor
 from openstack.connection import Connection
 
 from hvstack import errors, host_profiles
@@ -43,6 +43,7 @@ from hvstack.cluster.plan import (
     ProjectResources,
     StackResources,
 )
+from hvstack.conf import CloudOptions
 from hvstack.hadoop import os_profiles
 from hvstack.hadoop.sizing import size_node
 from hvstack.model import host_disks, pinned_disks
@@ -58,7 +59,7 @@ MACHINE_CLASS = 'CUSTOM_'
 
 
 def plan_cluster(
-    conn: Connection, spec: ClusterSpec, options: Any
+    conn: Connection, spec: ClusterSpec, options: CloudOptions
 ) -> ClusterPlan:
     """Plan a cluster whose flavors hvstack derives and publishes.
 
@@ -162,7 +163,7 @@ def _check_controller_hosts(
     )
 
 
-def get_controller_profile(options: Any) -> str:
+def get_controller_profile(options: CloudOptions) -> str:
     """Return the host profile of the controllers.
 
     :param options: group ``cloud`` of :mod:`hvstack.conf`.
@@ -174,7 +175,7 @@ def get_controller_profile(options: Any) -> str:
 
 
 def _get_stack_resources(
-    options: Any, image: str | None = None, network: str | None = None
+    options: CloudOptions, image: str | None = None, network: str | None = None
 ) -> StackResources:
     return StackResources(
         image=image or options.image,
@@ -238,7 +239,9 @@ def _describe_disks(
     return dict(host_disks.of_guests(profile, configuration).to_facts())
 
 
-def check(tenant: Connection, plan: ClusterPlan, options: Any) -> None:
+def check(
+    tenant: Connection, plan: ClusterPlan, options: CloudOptions
+) -> None:
     """Check that a project can create the stack of a plan.
 
     :param tenant: connection of the project.
@@ -254,7 +257,7 @@ def check(tenant: Connection, plan: ClusterPlan, options: Any) -> None:
     _check_project(tenant, plan)
 
 
-def _check_template(plan: ClusterPlan, options: Any) -> None:
+def _check_template(plan: ClusterPlan, options: CloudOptions) -> None:
     validation.readiness(
         plan.spec.readiness, heat_environment.controllers_first(plan)
     )
@@ -272,7 +275,7 @@ def plan_with_flavors(
     spec: ClusterSpec,
     resources: ProjectResources,
     nodes: NodeCounts,
-    options: Any,
+    options: CloudOptions,
 ) -> ClusterPlan:
     """Plan a cluster of existing flavors, without admin rights.
 
@@ -343,7 +346,7 @@ def plan_machines(
     spec: ClusterSpec,
     flavor: str,
     controller_flavor: str | None,
-    options: Any,
+    options: CloudOptions,
     image: str | None = None,
 ) -> ClusterPlan:
     """Plan a cluster of whole machines that Ironic provides.
@@ -397,7 +400,7 @@ def plan_machines(
     return plan
 
 
-def _find_machine_flavor(conn: Connection, name: str) -> Any:
+def _find_machine_flavor(conn: Connection, name: str) -> NovaFlavor:
     """Return a flavor of Nova that uses a whole machine.
 
     :raises hvstack.errors.InputError: its servers would be guests.

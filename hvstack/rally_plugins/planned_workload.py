@@ -4,12 +4,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hvstack import errors, host_profiles
 from hvstack.cluster import baseline_hosts
 from hvstack.cluster.bare_metal import Host
 from hvstack.cluster.plan import ClusterPlan
+from hvstack.conf import ConfOptions
 from hvstack.hadoop.sizing import has_own_tasks
 from hvstack.model import compute_backends
 from hvstack.model.target import BareMetal
@@ -36,7 +36,7 @@ class WorkloadPlanner:
         bare metal, if the workload names a baseline.
     """
 
-    options: Any
+    options: ConfOptions
     args: WorkloadArgs
     tuning: str
     plan: ClusterPlan | None

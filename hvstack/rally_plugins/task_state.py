@@ -24,6 +24,7 @@ from hvstack.cluster import bare_metal, baseline_hosts, probe
 from hvstack.cluster.base import Cluster
 from hvstack.cluster.plan import ClusterPlan
 from hvstack.cluster.stack import StackCluster
+from hvstack.conf import ConfOptions
 from hvstack.model.configuration import Configuration
 from hvstack.progress import Progress
 from hvstack.rally_plugins.planned_workload import WorkloadPlanner
@@ -84,7 +85,7 @@ class TaskState:
 
     admin: Connection
     tenant: Connection
-    options: Any
+    options: ConfOptions
     progress: TaskProgress = field(default_factory=TaskProgress)
     auto_sweeps: dict[SweepShape, sweep_store.Sweep] = field(
         default_factory=dict

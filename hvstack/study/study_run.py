@@ -2,13 +2,13 @@
 """Execution of studies by Rally, and checks before a study starts."""
 
 from collections.abc import Callable
-from typing import Any
 
 from openstack.connection import Connection
 
 from hvstack import errors, host_profiles
 from hvstack.cloud import hypervisors
 from hvstack.cluster import baseline_hosts
+from hvstack.conf import ConfOptions
 from hvstack.model.configuration import Configuration
 from hvstack.model.host import HostProfile
 from hvstack.progress import Progress
@@ -30,7 +30,7 @@ def find_impossible(
     study: Study,
     host: str,
     backend: str,
-    options: Any,
+    options: ConfOptions,
 ) -> dict[str, str]:
     """Return the variants that a cloud cannot have, with the reasons.
 
@@ -57,7 +57,7 @@ def _explain_impossible(
     variant: Variant,
     profile: HostProfile,
     backend: str,
-    options: Any,
+    options: ConfOptions,
 ) -> str:
     """Return why a cloud cannot have a variant; empty if it can."""
     target = variant.target

@@ -6,7 +6,6 @@ instead of being reported as failed. The checks change nothing.
 """
 
 import shlex
-from typing import Any
 
 from openstack.connection import Connection
 
@@ -15,6 +14,7 @@ from hvstack.cloud import cpu_mode, hypervisors, placement, volumes
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import baseline_hosts
 from hvstack.cluster.node_counts import get_disk_types
+from hvstack.conf import ConfOptions, SweepOptions
 from hvstack.model import compute_backends
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import derive_flavor
@@ -26,7 +26,7 @@ ONE_COPY = Volumes(copies=1)
 
 
 def find_missing(
-    conn: Connection, area: Space, profile: HostProfile, options: Any
+    conn: Connection, area: Space, profile: HostProfile, options: SweepOptions
 ) -> dict[str, str]:
     """Return the missing capabilities that a search space needs.
 
@@ -52,7 +52,7 @@ def find_missing(
 
 
 def explain_missing(
-    conn: Connection, name: str, profile: HostProfile, options: Any
+    conn: Connection, name: str, profile: HostProfile, options: SweepOptions
 ) -> str:
     """Return the reason why a cloud lacks a capability; empty if it has it.
 
@@ -71,7 +71,7 @@ def explain_missing(
 
 
 def check_capabilities(
-    conn: Connection, configuration: Configuration, options: Any
+    conn: Connection, configuration: Configuration, options: ConfOptions
 ) -> None:
     """Raise an error if a cloud lacks CPUs or volume types.
 
@@ -95,7 +95,9 @@ def check_capabilities(
                 )
 
 
-def get_mode_command(profile: HostProfile, options: Any) -> str | None:
+def get_mode_command(
+    profile: HostProfile, options: SweepOptions
+) -> str | None:
     """Return the command that switches the CPU mode of hosts; None without.
 
     :param profile: host profile of the workers.

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options: defaults, files, mistakes in one line."""
 
+import typing
 from pathlib import Path
 
 import fixtures
 import testtools
-from oslo_config import generator
+from oslo_config import cfg, generator
 
 from hvstack import conf, errors, share
 from hvstack.hadoop import os_profiles, tuning_profiles
@@ -94,3 +95,23 @@ class ConfTest(testtools.TestCase):
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'sample'
         generator.main(['--namespace', 'hvstack', '--output-file', str(path)])
         self.assertEqual(path.read_text(), SAMPLE.read_text())
+
+    def test_types_of_options(self) -> None:
+        """Each option has the type of its class in oslo.config."""
+        types: dict[type[cfg.Opt], type] = {
+            cfg.BoolOpt: bool,
+            cfg.FloatOpt: float,
+            cfg.IntOpt: int,
+            cfg.StrOpt: str,
+        }
+        groups = typing.get_type_hints(conf.ConfOptions)
+        self.assertEqual(groups.keys(), {name for name, _ in conf.list_opts()})
+        for name, options in conf.list_opts():
+            expected = {}
+            for option in options:
+                option_type = types[type(option)]
+                is_set = option.default is not None
+                expected[option.dest] = (
+                    option_type if is_set else option_type | None
+                )
+            self.assertEqual(expected, typing.get_type_hints(groups[name]))
