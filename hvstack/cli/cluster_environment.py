@@ -20,6 +20,7 @@ from hvstack.cluster import heat_environment, node_counts, planner
 from hvstack.cluster.plan import CONTROLLERS, ClusterSpec, ProjectResources
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
+from hvstack.results.typed_json import JsonObject
 
 _LEAST = {
     'hosts': 1,
@@ -127,7 +128,7 @@ class Environment(Command):
         else:
             paths.write_output(Path(parsed_args.file), text)
 
-    def _environment(self, args: argparse.Namespace) -> dict[str, object]:
+    def _environment(self, args: argparse.Namespace) -> JsonObject:
         options = conf.load().cloud
         profiles = hadoop_options.chosen(args)
         configuration = parse(args.configuration)

@@ -10,6 +10,7 @@ from hvstack import conf, errors
 from hvstack.cli import arguments
 from hvstack.cli.cluster_topology import add_cluster, add_map, open_cluster
 from hvstack.cloud import connection, stack_updates, stacks
+from hvstack.cloud.stack_outputs import read_nodes, require_nodes
 from hvstack.cluster import scale, scale_room, topology_refresh
 from hvstack.progress import Progress
 
@@ -122,10 +123,10 @@ class Scale(ShowOne):
                     map_file=parsed_args.map,
                 )
                 fields['workers_now'] = [
-                    worker['name']
+                    worker.name
                     for worker in (
-                        *after['workers'],
-                        *after.get('compute', ()),
+                        *require_nodes(after, 'workers'),
+                        *read_nodes(after, 'compute'),
                     )
                 ]
         return tuple(fields), tuple(fields.values())

@@ -11,6 +11,7 @@ from hvstack import conf, errors
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection, host_keys, keypairs, stacks
+from hvstack.cloud.stack_outputs import StackOutputs
 from hvstack.cluster import topology_refresh
 from hvstack.cluster.ssh import SSHAccess, SSHNode
 from hvstack.cluster.stack import StackCluster, reach
@@ -56,7 +57,7 @@ def add_map(parser: argparse.ArgumentParser) -> None:
 
 def open_cluster(
     conn: Connection,
-    outputs: dict[str, Any],
+    outputs: StackOutputs,
     parsed_args: argparse.Namespace,
     console_timeout: float = 0,
 ) -> StackCluster:

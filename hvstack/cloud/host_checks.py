@@ -5,8 +5,7 @@ The settings are those that 'hvstack host nova-conf' prints.
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from hvstack.cloud.diagnosis import (
     UNCHECKED,
@@ -14,13 +13,14 @@ from hvstack.cloud.diagnosis import (
     Diagnosis,
     build_finding,
 )
+from hvstack.cloud.placement import HostInventories
 from hvstack.model import cinder_conf, config_options, nova_conf
 from hvstack.model.host_settings import HostSettings, compute_host_settings
 from hvstack.model.host_share import PAGE_MIB, to_fraction
 
 
 def check_inventories(
-    host: str, inventories: Mapping[str, Any], request: CloudNeeds
+    host: str, inventories: HostInventories, request: CloudNeeds
 ) -> Iterator[Diagnosis]:
     """Check ratios, CPUs and memory that Placement has of a host.
 
@@ -47,7 +47,7 @@ def _compute_settings(
 
 
 def _check_cpus(
-    host: str, inventories: Mapping[str, Any], request: CloudNeeds
+    host: str, inventories: HostInventories, request: CloudNeeds
 ) -> Diagnosis:
     """Check that a host has the CPUs of its workers, for their policy."""
     resource_class = 'PCPU' if request.dedicated else 'VCPU'
@@ -79,12 +79,12 @@ def _check_cpus(
 
 
 def _check_memory(
-    host: str, inventories: Mapping[str, Any], request: CloudNeeds
+    host: str, inventories: HostInventories, request: CloudNeeds
 ) -> Diagnosis:
     """Check that a host leaves the profile's memory to its guests."""
     memory = inventories.get('MEMORY_MB', {'total': 0, 'reserved': 0})
     room = memory['total'] - memory['reserved']
-    settings = _compute_settings(request, memory['total'])
+    settings = _compute_settings(request, int(memory['total']))
     needed = settings.guest_memory_mib
     remedy = f"profile '{request.profile.name}' gives {needed} MiB to guests: "
     lines = ''
@@ -109,7 +109,7 @@ def _check_memory(
     )
 
 
-def _ratios(host: str, inventories: Mapping[str, Any]) -> Iterator[Diagnosis]:
+def _ratios(host: str, inventories: HostInventories) -> Iterator[Diagnosis]:
     other_ratios = {
         resource_class: content['allocation_ratio']
         for resource_class, content in sorted(inventories.items())

@@ -7,15 +7,15 @@ is not in this file.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from openstack.connection import Connection
 
 from hvstack import errors, paths, processutils, textfile
 from hvstack.cloud.connection import FAILURES
+from hvstack.cloud.stack_outputs import StackOutputs
 
 DIRECTORY = paths.STATE / 'known_hosts'
 _ADDRESS = r'[0-9A-Fa-f.:]+'
@@ -45,7 +45,7 @@ class _Guest:
 
 def record(
     cluster: str,
-    outputs: Mapping[str, Any],
+    outputs: StackOutputs,
     console: Callable[[str], str] | None = None,
     timeout: float = 0,
 ) -> Path:
@@ -123,7 +123,7 @@ def public_key(text: str) -> str:
     return text if re.fullmatch(_KEY, text) else ''
 
 
-def _guests(outputs: Mapping[str, Any]) -> Iterator[_Guest]:
+def _guests(outputs: StackOutputs) -> Iterator[_Guest]:
     for value in outputs.values():
         for item in value if isinstance(value, list) else [value]:
             if not isinstance(item, dict):

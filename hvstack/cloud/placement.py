@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Placement has of hosts and of servers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
@@ -11,6 +11,8 @@ from hvstack.cloud.connection import refused
 
 #: Name of the provider that is hvstack's lease on a cloud, and no host.
 LEASE = 'hvstack-lease'
+#: Inventories of a host by resource class.
+HostInventories = Mapping[str, Mapping[str, float]]
 
 
 def get(conn: Connection, path: str) -> dict[str, Any]:
@@ -58,7 +60,7 @@ def traits(conn: Connection, provider: str) -> list[str]:
 
 def seen_inventories(
     conn: Connection, names: Iterable[str]
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, HostInventories]:
     """Return the VCPU and MEMORY_MB inventories by host."""
     uuids = providers(conn)
     return {

@@ -8,6 +8,7 @@ from openstack.connection import Connection
 
 from hvstack import errors
 from hvstack.cloud.connection import access, refused
+from hvstack.results.observations import ObservedFlavor
 
 
 def image(conn: Connection, name: str) -> Any:
@@ -92,7 +93,7 @@ def check_network(conn: Connection, name: str) -> None:
     )
 
 
-def flavor(conn: Connection, server: str) -> dict[str, Any]:
+def flavor(conn: Connection, server: str) -> ObservedFlavor:
     """Return the flavor that a server was started with.
 
     Nova keeps it with the server (compute API 2.47), so that a later change
@@ -104,14 +105,14 @@ def flavor(conn: Connection, server: str) -> dict[str, Any]:
     """
     with refused(f'Cannot inspect server {server}'):
         server_flavor = conn.compute.get_server(server).flavor
-    return {
-        'name': server_flavor.name,
-        'vcpus': server_flavor.vcpus,
-        'ram': server_flavor.ram,
-        'disk': server_flavor.disk,
-        'ephemeral': server_flavor.ephemeral or 0,
-        'extra_specs': dict(server_flavor.extra_specs or {}),
-    }
+    return ObservedFlavor(
+        name=server_flavor.name,
+        vcpus=server_flavor.vcpus,
+        ram=server_flavor.ram,
+        disk=server_flavor.disk,
+        ephemeral=server_flavor.ephemeral or 0,
+        extra_specs=dict(server_flavor.extra_specs or {}),
+    )
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from openstack.connection import Connection
+from openstack.orchestration.v1.stack import Stack
 
 from hvstack import errors
 from hvstack.cloud import stacks
 from hvstack.cloud.connection import refused
+from hvstack.cloud.stack_outputs import StackOutputs
 from hvstack.progress import Progress
+from hvstack.results.typed_json import Json
 
 #: Within these seconds Heat begins an update that it has accepted.
 _BEGIN_SECONDS = 120
@@ -40,7 +43,7 @@ def settled(
     *,
     timeout: float,
     progress: Progress | None = None,
-) -> Any:
+) -> Stack:
     """Return a stack that nothing changes, if need be after a while.
 
     :raises hvstack.errors.CloudError: Heat does not have the stack.
@@ -48,7 +51,7 @@ def settled(
     """
     is_reported = False
 
-    def look() -> Any:
+    def look() -> Stack:
         listed_stack = conn.orchestration.find_stack(name, ignore_missing=True)
         if listed_stack is None:
             raise errors.CloudError(
@@ -57,7 +60,7 @@ def settled(
             )
         return conn.orchestration.get_stack(listed_stack.id)
 
-    def is_idle(stack: Any) -> bool:
+    def is_idle(stack: Stack) -> bool:
         nonlocal is_reported
         if not stack.status.endswith('_IN_PROGRESS'):
             return True
@@ -78,7 +81,7 @@ def settled(
     )
 
 
-def members(conn: Connection, stack: Any, group: str) -> list[Member]:
+def members(conn: Connection, stack: Stack, group: str) -> list[Member]:
     """Return the members of a stack's resource group, by number.
 
     :param group: name of the ``OS::Heat::ResourceGroup``.
@@ -142,12 +145,12 @@ def mark_unhealthy(conn: Connection, member: Member, reason: str) -> None:
 
 def update(
     conn: Connection,
-    stack: Any,
-    parameters: Mapping[str, Any],
+    stack: Stack,
+    parameters: Mapping[str, Json],
     *,
     timeout: float,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> StackOutputs:
     """Change some parameters of a stack, and return its outputs.
 
     Template, environment and the other parameters stay what they are.
@@ -166,7 +169,7 @@ def update(
     return stacks.wait(conn, stack.id, timeout=timeout, progress=progress)
 
 
-def _wait_for_update(conn: Connection, before: Any) -> None:
+def _wait_for_update(conn: Connection, before: Stack) -> None:
     """Wait until a stack shows the new update, not the previous one."""
     stacks.wait_until(
         lambda: conn.orchestration.get_stack(before.id),

@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from openstack.connection import Connection
+from openstack.orchestration.v1.stack import Stack
 
 from hvstack import conf, errors
 from hvstack.cloud import host_keys, journal, orphans, user_data
 from hvstack.cloud.connection import FAILURES, passing, refused, scope
+from hvstack.cloud.stack_outputs import StackOutputs
 from hvstack.progress import Progress
+from hvstack.results.typed_json import Json
 
 T = TypeVar('T')
 LOG = logging.getLogger(__name__)
@@ -44,7 +47,7 @@ def create(
     conn: Connection,
     name: str,
     template: Path,
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, Json],
     environments: Sequence[Path] = (),
 ) -> str:
     """Begin a stack and return its id.
@@ -90,7 +93,7 @@ def wait(
     *,
     timeout: float,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> StackOutputs:
     """Wait until a stack is complete and return its outputs by name.
 
     :param timeout: seconds.
@@ -100,7 +103,7 @@ def wait(
     """
     report = _get_reporter(progress)
 
-    def is_complete(stack: Any) -> bool:
+    def is_complete(stack: Stack) -> bool:
         if stack.status.endswith('_FAILED'):
             cause = f'{reason(conn, stack)}{last_words(conn, stack)}'
             raise errors.CloudError(
@@ -111,7 +114,7 @@ def wait(
         report(lambda: f'  stack: {_unfinished(conn, stack)}')
         return False
 
-    def look() -> Any:
+    def look() -> Stack:
         # Outputs of an unfinished stack cost the engine much.
         stack = conn.orchestration.get_stack(stack_id, resolve_outputs=False)
         if stack.status in _DONE:
@@ -189,7 +192,7 @@ def _get_reporter(
     return report
 
 
-def outputs(conn: Connection, name: str) -> dict[str, Any]:
+def outputs(conn: Connection, name: str) -> StackOutputs:
     """Return a stack's outputs by name, once it was created.
 
     :raises hvstack.errors.CloudError: Heat does not have the stack, or it is
@@ -222,14 +225,14 @@ def _limits(failure: str) -> Iterator[None]:
         raise errors.CloudError(f'{message}.') from exc
 
 
-def _outputs(stack: Any) -> dict[str, Any]:
+def _outputs(stack: Stack) -> StackOutputs:
     return {
         item['output_key']: item.get('output_value')
         for item in stack.outputs or []
     }
 
 
-def resources(conn: Connection, stack: Any) -> list[dict[str, Any]]:
+def resources(conn: Connection, stack: Stack) -> list[dict[str, Any]]:
     """Return a stack's resources, those of nested stacks too."""
     try:
         response = conn.orchestration.get(
@@ -242,7 +245,7 @@ def resources(conn: Connection, stack: Any) -> list[dict[str, Any]]:
     return stack_resources
 
 
-def reason(conn: Connection, stack: Any) -> str:
+def reason(conn: Connection, stack: Stack) -> str:
     """Return the failing resources of a stack with their reasons."""
     failed = [
         item
@@ -286,7 +289,7 @@ def with_remedy(cause: str) -> str:
     return cause
 
 
-def last_words(conn: Connection, stack: Any) -> str:
+def last_words(conn: Connection, stack: Stack) -> str:
     """Return the end of the console of a failed server, if it has one."""
     for item in resources(conn, stack):
         if (
@@ -307,7 +310,7 @@ def last_words(conn: Connection, stack: Any) -> str:
     return ''
 
 
-def _unfinished(conn: Connection, stack: Any) -> str:
+def _unfinished(conn: Connection, stack: Stack) -> str:
     stack_resources = resources(conn, stack)
     pending = [
         item['resource_name']
@@ -431,7 +434,7 @@ def wait_until_deleted(
     )
 
 
-def _own(conn: Connection, stack: Any) -> bool:
+def _own(conn: Connection, stack: Stack) -> bool:
     """Tell whether a stack is in the connection's project.
 
     Heat lists those of all projects to an administrator, and openstacksdk

@@ -2,9 +2,9 @@
 """Size of the user data of a cluster's nodes."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from hvstack import errors
+from hvstack.results.typed_json import Json
 
 #: Bytes of user data that Nova takes: 65535 characters in base64 (Compute
 #: API, "Create server").
@@ -14,7 +14,7 @@ MAX_SIZE = 65535 // 4 * 3
 _SCRIPT, _PLACE = 4096, 208
 
 
-def compute_size(parameters: Mapping[str, Any]) -> int:
+def compute_size(parameters: Mapping[str, Json]) -> int:
     """Return bytes of a controller's user data, at most.
 
     It has all files, and the place of every worker unless the controllers
@@ -27,16 +27,16 @@ def compute_size(parameters: Mapping[str, Any]) -> int:
         for value in parameters.values()
         if isinstance(value, str)
     )
-    workers = (
-        0
+    counts = (
+        ()
         if parameters.get('controllers_first')
-        else parameters.get('worker_count', 0)
-        + parameters.get('compute_count', 0)
+        else (parameters.get('worker_count'), parameters.get('compute_count'))
     )
+    workers = sum(count for count in counts if isinstance(count, int))
     return texts + _SCRIPT + workers * _PLACE
 
 
-def check(parameters: Mapping[str, Any]) -> None:
+def check(parameters: Mapping[str, Json]) -> None:
     """Refuse more user data than Nova takes.
 
     :param parameters: of the cluster's template.

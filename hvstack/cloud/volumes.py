@@ -58,6 +58,23 @@ class VolumeType:
         return {self.type: int(copies)} if copies.isdigit() else {}
 
 
+@dataclass(frozen=True)
+class VolumeBackend:
+    """Volumes of servers with the same type on the same backend.
+
+    :param type: name of the volume type.
+    :param backend: name of the backend, which is the same on all hosts.
+    :param protocol: protocol of the backend; ``unknown`` if Cinder does not
+        report it.
+    :param volumes: number of volumes.
+    """
+
+    type: str
+    backend: str
+    protocol: str
+    volumes: int
+
+
 def check(conn: Connection, requested: Volumes) -> VolumeType:
     """Check that a volume type has the requested properties.
 
@@ -118,15 +135,13 @@ def _types(conn: Connection, names: Sequence[str]) -> dict[str, Any]:
 
 def backends(
     conn: Connection, server_ids: Collection[str]
-) -> list[dict[str, Any]]:
+) -> list[VolumeBackend]:
     """Return the types of the volumes of servers, and their protocols.
 
     Cinder's scheduler knows each backend's protocol, such as ``ceph`` (RBD),
     ``iSCSI`` or ``NVMe-oF``.
 
     :param conn: an administrator's.
-    :returns: ``type``, ``backend``, ``protocol`` and number of ``volumes`` of
-        each kind; a protocol that Cinder does not report is ``unknown``.
     :raises hvstack.errors.CloudError: Cinder refused.
     """
     with refused('Cannot list the volumes and backends of Cinder'):
@@ -150,11 +165,6 @@ def backends(
         backend = host.partition('@')[2].partition('#')[0]
         counts[volume_type, backend, str(protocol)] += count
     return [
-        {
-            'type': volume_type,
-            'backend': backend,
-            'protocol': protocol,
-            'volumes': count,
-        }
+        VolumeBackend(volume_type, backend, protocol, count)
         for (volume_type, backend, protocol), count in sorted(counts.items())
     ]

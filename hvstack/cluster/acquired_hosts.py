@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from hvstack import (
     errors,
@@ -20,6 +20,7 @@ from hvstack import (
     textfile,
 )
 from hvstack.cluster import actions
+from hvstack.results.typed_json import Json
 
 #: One file per process that has taken hosts, with the actions that release
 #: them (:mod:`hvstack.cluster.actions`).
@@ -127,7 +128,7 @@ class _Mark:
     path: Path
     pid: int
     started: int
-    hosts: list[Any]
+    hosts: list[Json]
     boot: str
     namespace: int
 

@@ -11,13 +11,14 @@ import sys
 import uuid
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from hvstack import errors, paths
 from hvstack.cluster import host_script
 from hvstack.cluster.ssh import SSHNode
 from hvstack.hadoop import os_profiles
 from hvstack.model.strict_mapping import Fields
+from hvstack.results.typed_json import Json, JsonObject
 
 #: Known host keys and connections: the same for every process, since any
 #: later process may have to release hosts.
@@ -145,12 +146,12 @@ _ACTIONS: dict[str, type[Action]] = {
 }
 
 
-def dump(action: Action) -> dict[str, Any]:
+def dump(action: Action) -> JsonObject:
     """Return an action as the journal stores it."""
     return {'action': action.action, **asdict(action)}
 
 
-def load(data: Any, path: Path) -> Action:
+def load(data: Json, path: Path) -> Action:
     """Return an action that the journal stores.
 
     :param data: the JSON object of one host.
@@ -219,7 +220,7 @@ def load(data: Any, path: Path) -> Action:
     )
 
 
-def check(data: Any, path: Path) -> None:
+def check(data: Json, path: Path) -> None:
     """Refuse a host that no release of hvstack stores.
 
     What another release stored is left to :func:`load`, so that it stops
@@ -272,7 +273,7 @@ def user_id(fields: Fields) -> int:
     return fields.integer('uid', 1, 2**31 - 2, UID)
 
 
-def check_disk(fields: Fields, name: str, disk: object) -> str:
+def check_disk(fields: Fields, name: str, disk: Json) -> str:
     """Return a disk if its name stays the same at the next boot.
 
     :param name: the field that it stands in.

@@ -5,11 +5,11 @@ import contextlib
 import json
 import shlex
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Self
 
 from hvstack import (
     errors,
@@ -31,8 +31,10 @@ from hvstack.cluster.base import (
     LOCAL_DROP_CACHES,
     ClusterFacts,
     ClusterNodes,
+    Fact,
     Node,
     ShellNode,
+    read_cpu_caps,
 )
 from hvstack.cluster.command_node import CommandNode
 from hvstack.cluster.host_inventory import Host as Host
@@ -44,6 +46,7 @@ from hvstack.hadoop import (
     tuning_profiles,
 )
 from hvstack.progress import Progress
+from hvstack.results.typed_json import JsonObject
 
 #: A host may have to unpack the root file system first, over its network.
 _PREPARE_SECONDS = 900
@@ -404,22 +407,21 @@ class BareHosts(ClusterNodes):
         with ThreadPoolExecutor(max_workers=16) as pool:
             list(pool.map(configure, self.nodes))
 
-    def environment(self) -> dict[str, Any]:
+    def environment(self) -> dict[str, Fact]:
         """Return the facts that must agree between comparable runs."""
-        facts: dict[str, Any] = dict(probe.facts(self.workers[0]))
+        facts: dict[str, Fact] = dict(probe.facts(self.workers[0]))
         # The lab's hosts have a file on this machine's disk.
         if all(host.reach for host in self.hosts):
             facts |= probe.disks(self.workers).to_facts()
         return {**facts, **self.facts.environment}
 
-    def observe(self) -> dict[str, Any]:
+    def observe(self) -> JsonObject:
         """Return the observed facts, not the requested ones."""
         worker = next(host for host in self.hosts if host.role == 'worker')
-        caps = self.facts.environment.get('caps')
         result = probe_gate.measure(
             self.workers,
             self.processors,
-            caps if isinstance(caps, Mapping) else None,
+            read_cpu_caps(self.facts.environment),
         )
         return {
             'workers': len(self.workers),
@@ -428,5 +430,5 @@ class BareHosts(ClusterNodes):
             'host_memory_mib': worker.memory_mib,
             'host_cpu_share': result.shares,
             'probe': result.facts,
-            'caps': caps,
+            'caps': self.facts.environment.get('caps'),
         }

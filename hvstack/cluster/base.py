@@ -5,12 +5,13 @@ import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from hvstack import errors, processutils
 from hvstack.hadoop import sizing
 from hvstack.hadoop.daemon_http import Runner, run_on_nodes
 from hvstack.hadoop.site_files import UI_PORTS
+from hvstack.results.typed_json import JsonObject
 
 #: Fact of the system under test: a value, or the caps of every host.
 Fact = (
@@ -18,10 +19,25 @@ Fact = (
     | int
     | float
     | bool
-    | dict[str, dict[str, float | None]]
-    | dict[str, int | str]
+    | Mapping[str, Mapping[str, float | None]]
+    | Mapping[str, int | str]
     | None
 )
+
+
+def read_cpu_caps(facts: Mapping[str, Fact]) -> dict[str, float]:
+    """Return the number of CPUs of each host with a CPU cap.
+
+    :param facts: facts of the system under test.
+    """
+    caps = facts.get('caps')
+    if not isinstance(caps, Mapping):
+        return {}
+    return {
+        name: float(cpus)
+        for name, cap in caps.items()
+        if isinstance(cap, Mapping) and (cpus := cap.get('cpu'))
+    }
 
 
 class Node(Runner, Protocol):
@@ -137,10 +153,10 @@ class Cluster(Protocol):
     def tuning(self) -> str:
         """The tuning profile of its settings."""
 
-    def environment(self) -> dict[str, Any]:
+    def environment(self) -> dict[str, Fact]:
         """Return the facts that must agree between comparable runs."""
 
-    def observe(self) -> dict[str, Any]:
+    def observe(self) -> JsonObject:
         """Return the observed facts, not the requested ones."""
 
     def drop_caches(self) -> None:
@@ -167,7 +183,7 @@ class ClusterFacts:
     """
 
     environment: Mapping[str, Fact] = field(default_factory=dict)
-    observed: dict[str, Any] = field(default_factory=dict)
+    observed: JsonObject = field(default_factory=dict)
     ram_mib: int = 0
     drop_command: Sequence[str] | None = None
 

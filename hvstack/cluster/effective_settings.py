@@ -12,6 +12,7 @@ from hvstack import errors
 from hvstack.cluster.base import Cluster, Node
 from hvstack.hadoop import daemon_http, os_profiles
 from hvstack.hadoop.daemon_http import run_on_nodes
+from hvstack.results.typed_json import JsonObject
 
 #: What Hadoop's own default files are called.
 _DEFAULTS = '-default.xml'
@@ -64,7 +65,7 @@ def os_state(nodes: Sequence[Node]) -> OsState:
     )
 
 
-def parameters(cluster: Cluster, job: str) -> dict[str, Any]:
+def parameters(cluster: Cluster, job: str) -> JsonObject:
     """Return every parameter that is not Hadoop's default.
 
     Workers have the same files: the first with a daemon stands for them.
@@ -96,7 +97,7 @@ def parameters(cluster: Cluster, job: str) -> dict[str, Any]:
 
     with ThreadPoolExecutor(max_workers=len(sources)) as pool:
         answers = dict(zip(sources, pool.map(ask, sources), strict=True))
-    properties: dict[str, Any] = {
+    properties: JsonObject = {
         name: answer
         for name, answer in answers.items()
         if isinstance(answer, dict)

@@ -6,7 +6,6 @@ A tenant may give the same to ``openstack stack create``, with other files of
 """
 
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -14,6 +13,7 @@ from hvstack import share
 from hvstack.cloud import user_data
 from hvstack.cluster.plan import ClusterPlan
 from hvstack.hadoop import site_files
+from hvstack.results.typed_json import JsonObject
 
 TEMPLATE = 'hadoop-cluster.yaml'
 
@@ -47,7 +47,7 @@ def controllers_first(plan: ClusterPlan) -> bool:
     return bool(parameters(plan).get('controllers_first'))
 
 
-def parameters(plan: ClusterPlan) -> dict[str, Any]:
+def parameters(plan: ClusterPlan) -> JsonObject:
     """Return the template's parameters that the files do not set."""
     spec, nodes, stack = plan.spec, plan.nodes, plan.stack
     site = site_files.render_site_files(
@@ -57,7 +57,7 @@ def parameters(plan: ClusterPlan) -> dict[str, Any]:
         namenode_handlers=spec.namenode_handlers,
         node_groups=plan.node_groups,
     )
-    values: dict[str, Any] = {
+    values: JsonObject = {
         'image': stack.image,
         'network': stack.network,
         'key_name': stack.key_name,
@@ -103,13 +103,13 @@ def parameters(plan: ClusterPlan) -> dict[str, Any]:
     return values
 
 
-def environment(plan: ClusterPlan) -> dict[str, Any]:
+def environment(plan: ClusterPlan) -> JsonObject:
     """Return one environment with everything in it, for Heat's own client.
 
     Files that it names are named in full: it may be put anywhere.
     """
     registry: dict[str, str] = {}
-    values: dict[str, Any] = {}
+    values: JsonObject = {}
     for path in files(plan):
         content = yaml.safe_load(path.read_text(encoding='utf-8'))
         for alias, target in content.get('resource_registry', {}).items():

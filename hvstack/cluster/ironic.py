@@ -6,11 +6,10 @@ its own here, as hosts are that are taken without Nova.
 """
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
-from typing import Any
 
 from openstack.connection import Connection
 
@@ -23,6 +22,11 @@ from hvstack.cloud import (
     stacks,
     undo,
 )
+from hvstack.cloud.stack_outputs import (
+    OutputNode,
+    StackOutputs,
+    require_nodes,
+)
 from hvstack.cluster import (
     heat_environment,
     launch,
@@ -30,13 +34,15 @@ from hvstack.cluster import (
     probe_gate,
     topology_refresh,
 )
-from hvstack.cluster.base import ClusterFacts
+from hvstack.cluster.base import ClusterFacts, Fact
 from hvstack.cluster.plan import ClusterPlan
 from hvstack.cluster.planner import MACHINE_CLASS
 from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
+from hvstack.conf import CloudOptions
 from hvstack.hadoop.daemon_http import run_on_nodes
 from hvstack.progress import Progress
+from hvstack.results.typed_json import JsonObject
 
 #: The environment file that puts Ironic's machines in place of guests.
 ENVIRONMENT = 'ironic.yaml'
@@ -53,7 +59,7 @@ _MEMORY_OFF = 0.1
 class MachineCluster(StackCluster):
     """A cluster of bare-metal machines that is a Heat stack of hvstack."""
 
-    def environment(self) -> dict[str, Any]:
+    def environment(self) -> dict[str, Fact]:
         """Return the facts that must agree between comparable runs.
 
         Nothing stands between these nodes and their hardware.
@@ -66,9 +72,9 @@ class MachineCluster(StackCluster):
             **self.facts.environment,
         }
 
-    def observe(self) -> dict[str, Any]:
+    def observe(self) -> JsonObject:
         """Return the observed facts, not the requested ones."""
-        result = probe_gate.measure(self.workers, self.processors, None)
+        result = probe_gate.measure(self.workers, self.processors, {})
         return {
             'workers': len(self.workers),
             'worker_hosts': self.worker_hosts,
@@ -83,7 +89,10 @@ class MachineCluster(StackCluster):
 
 @contextmanager
 def acquire_machines(
-    conn: Connection, plan: ClusterPlan, options: Any, progress: Progress
+    conn: Connection,
+    plan: ClusterPlan,
+    options: CloudOptions,
+    progress: Progress,
 ) -> Iterator[MachineCluster]:
     """Take the machines and start Hadoop on them; give them back at the end.
 
@@ -130,9 +139,9 @@ def _create(
     conn: Connection,
     plan: ClusterPlan,
     name: str,
-    options: Any,
+    options: CloudOptions,
     progress: Progress,
-) -> tuple[dict[str, Any], SSHAccess]:
+) -> tuple[StackOutputs, SSHAccess]:
     """Create the stack; return its outputs and the access to its nodes."""
     access = SSHAccess.of(keypairs.DIRECTORY / name, options.ssh_config)
     keypairs.create(conn, name)
@@ -162,11 +171,12 @@ def _cluster(
     conn: Connection,
     plan: ClusterPlan,
     name: str,
-    outputs: Mapping[str, Any],
+    outputs: StackOutputs,
     access: SSHAccess,
 ) -> MachineCluster:
-    nodes = [outputs['controller'], *outputs['workers']]
-    ids = {node['name']: node['server_id'] for node in nodes}
+    controllers = require_nodes(outputs, 'controller')
+    workers = require_nodes(outputs, 'workers')
+    ids = {node.name: node.server_id for node in (*controllers, *workers)}
     allocations = placement.allocations(conn, ids)
     for node, resources in allocations.items():
         custom = {
@@ -183,9 +193,9 @@ def _cluster(
                 'resource class of Ironic.'
             )
     # Nova has all machines on one host: each is its own here.
-    own = {
-        'controller': _alone(outputs['controller']),
-        'workers': [_alone(worker) for worker in outputs['workers']],
+    own: JsonObject = {
+        'controller': _alone(controllers[0]),
+        'workers': [_alone(worker) for worker in workers],
     }
     return MachineCluster.from_outputs(
         own,
@@ -196,10 +206,12 @@ def _cluster(
             observed={
                 'hvstack': metadata.version('hvstack'),
                 'flavor': {
-                    'worker': servers.flavor(
-                        conn, outputs['workers'][0]['server_id']
+                    'worker': asdict(
+                        servers.flavor(conn, workers[0].server_id)
                     ),
-                    'controller': servers.flavor(conn, nodes[0]['server_id']),
+                    'controller': asdict(
+                        servers.flavor(conn, controllers[0].server_id)
+                    ),
                 },
                 'allocations': allocations,
             },
@@ -211,8 +223,8 @@ def _cluster(
     )
 
 
-def _alone(node: Mapping[str, Any]) -> dict[str, Any]:
-    return {**node, 'host_id': node['name']}
+def _alone(node: OutputNode) -> JsonObject:
+    return asdict(replace(node, host_id=node.name))
 
 
 def _check(cluster: MachineCluster) -> None:

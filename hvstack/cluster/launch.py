@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a plan to a running cluster: publish, create, wait."""
 
-from typing import Any
-
 from openstack.connection import Connection
 
 from hvstack import share
@@ -13,6 +11,7 @@ from hvstack.cloud import (
     keypairs,
     stacks,
 )
+from hvstack.cloud.stack_outputs import StackOutputs
 from hvstack.cluster import (
     heat_environment,
     local_volumes,
@@ -25,6 +24,7 @@ from hvstack.cluster.base import LOCAL_DROP_CACHES, ClusterFacts
 from hvstack.cluster.plan import ClusterPlan
 from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
+from hvstack.conf import CloudOptions
 from hvstack.hadoop import daemons
 from hvstack.model.compute_backends import timeout_factor
 from hvstack.model.topology import Topology
@@ -57,9 +57,9 @@ def launch(
     plan: ClusterPlan,
     flavor_ids: dict[str, str],
     name: str,
-    options: Any,
+    options: CloudOptions,
     progress: Progress | None = None,
-) -> tuple[StackCluster, dict[str, Any]]:
+) -> tuple[StackCluster, StackOutputs]:
     """Create a plan's stack, wait until Hadoop sees every worker.
 
     :param admin: looks at Placement; None of its rights make the stack.
@@ -131,7 +131,7 @@ def _create_stack(
     name: str,
     timeout: float,
     progress: Progress | None,
-) -> dict[str, Any]:
+) -> StackOutputs:
     """Create the stack of a plan, and wait until it is complete.
 
     :param timeout: seconds for the stack, without those for the signals of

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pinned local volumes of a cluster: required before, checked after boot."""
 
-from typing import Any
-
 from openstack.connection import Connection
 
 from hvstack.cloud import hypervisors, volume_locality
+from hvstack.cloud.stack_outputs import StackOutputs, require_nodes
 from hvstack.cluster.plan import ClusterPlan
+from hvstack.results.typed_json import JsonObject
 
 #: Key of the observation, and its values.
 KEY = 'local_volumes'
@@ -33,8 +33,8 @@ def check_hosts(admin: Connection, plan: ClusterPlan) -> None:
 
 
 def observe(
-    admin: Connection, plan: ClusterPlan, outputs: dict[str, Any]
-) -> dict[str, Any]:
+    admin: Connection, plan: ClusterPlan, outputs: StackOutputs
+) -> JsonObject:
     """Return whether volumes are on the hosts of their workers, and how.
 
     :param admin: connection of an administrator.
@@ -46,7 +46,8 @@ def observe(
     if not plan.disks.local:
         return {}
     workers = {
-        worker['name']: worker['server_id'] for worker in outputs['workers']
+        worker.name: worker.server_id
+        for worker in require_nodes(outputs, 'workers')
     }
     is_visible = volume_locality.check_volumes(
         admin, workers, len(plan.disks.types[0])

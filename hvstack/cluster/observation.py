@@ -3,32 +3,38 @@
 
 from dataclasses import asdict
 from importlib import metadata
-from typing import Any
 
 from openstack.connection import Connection
 
 from hvstack.cloud import allocation_ratios, placement, servers, volumes
+from hvstack.cloud.stack_outputs import (
+    StackOutputs,
+    read_nodes,
+    require_nodes,
+)
 from hvstack.cluster import local_volumes
+from hvstack.cluster.base import Fact
 from hvstack.cluster.node_counts import PASSED_THROUGH
 from hvstack.cluster.plan import ClusterPlan
+from hvstack.results.typed_json import JsonObject
 
 
 def observe_cloud(
-    admin: Connection, plan: ClusterPlan, outputs: dict[str, Any]
-) -> dict[str, Any]:
+    admin: Connection, plan: ClusterPlan, outputs: StackOutputs
+) -> JsonObject:
     """Return the facts of Nova and Placement while the cluster exists.
 
     All workers have one flavor, and all controllers: the first stands for
     them.
     """
-    controller, workers = outputs['controller'], outputs['workers']
-    other = outputs.get('resourcemanager')
+    controllers = require_nodes(outputs, 'controller')
+    workers = require_nodes(outputs, 'workers')
     nodes = [
-        *(controller, *([other] if other else [])),
-        *(*workers, *(outputs.get('compute') or [])),
+        *(*controllers, *read_nodes(outputs, 'resourcemanager')),
+        *(*workers, *read_nodes(outputs, 'compute')),
     ]
-    ids = {node['name']: node['server_id'] for node in nodes}
-    on_ceph: dict[str, Any] = {}
+    ids = {node.name: node.server_id for node in nodes}
+    on_ceph: JsonObject = {}
     if volume_type := plan.disks.volume_type:
         on_ceph['volumes'] = {
             'of_a_worker': len(plan.disks.types[0]),
@@ -40,16 +46,21 @@ def observe_cloud(
     if PASSED_THROUGH not in plan.flavors.worker.extra_specs and (
         configuration.storage == 'ceph' or configuration.disk_pinning
     ):
-        on_ceph['volume_backends'] = volumes.backends(
-            admin, [worker['server_id'] for worker in workers]
-        )
+        on_ceph['volume_backends'] = [
+            asdict(backend)
+            for backend in volumes.backends(
+                admin, [worker.server_id for worker in workers]
+            )
+        ]
     return {
         **on_ceph,
         'hvstack': metadata.version('hvstack'),
         'host_profile': plan.hosts.profiles,
         'flavor': {
-            'worker': servers.flavor(admin, workers[0]['server_id']),
-            'controller': servers.flavor(admin, controller['server_id']),
+            'worker': asdict(servers.flavor(admin, workers[0].server_id)),
+            'controller': asdict(
+                servers.flavor(admin, controllers[0].server_id)
+            ),
         },
         'inventory': placement.seen_inventories(admin, plan.hosts.providers),
         'allocations': placement.allocations(admin, ids),
@@ -61,7 +72,7 @@ def observe_cloud(
     }
 
 
-def storage(plan: ClusterPlan, observed: dict[str, Any]) -> dict[str, Any]:
+def storage(plan: ClusterPlan, observed: JsonObject) -> dict[str, Fact]:
     """Return how data disks are reached that are none of the guest's own.
 
     :param observed: of :func:`observe_cloud` and
@@ -69,13 +80,17 @@ def storage(plan: ClusterPlan, observed: dict[str, Any]) -> dict[str, Any]:
     """
     if PASSED_THROUGH in plan.flavors.worker.extra_specs:
         return {'storage': 'PCI pass-through'}
+    backends = observed.get('volume_backends')
     protocols = {
-        backend['protocol'] for backend in observed.get('volume_backends', ())
+        str(backend['protocol'])
+        for backend in (backends if isinstance(backends, list) else ())
+        if isinstance(backend, dict)
     }
-    local = observed.get(local_volumes.KEY, {})
-    protocol = local.get('protocol') or ', '.join(sorted(protocols))
+    local = observed.get(local_volumes.KEY)
+    fields: JsonObject = local if isinstance(local, dict) else {}
+    protocol = fields.get('protocol') or ', '.join(sorted(protocols))
     if not protocol:
         return {}
-    if local.get('host') == local_volumes.SAME_HOST:
+    if fields.get('host') == local_volumes.SAME_HOST:
         return {'storage': f'same host, by {protocol}'}
-    return {'storage': protocol}
+    return {'storage': str(protocol)}

@@ -7,7 +7,6 @@ A specification contains what a user requests. A plan contains everything that
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from hvstack.cloud.volumes import Volumes, VolumeType
 from hvstack.cluster.base import Fact
@@ -15,6 +14,7 @@ from hvstack.hadoop import os_profiles
 from hvstack.hadoop.sizing import DEFAULT, NodeSizing
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import Flavor
+from hvstack.results.typed_json import JsonObject
 
 #: Numbers of controllers: one node with the NameNode and the ResourceManager,
 #: or a node for each.
@@ -259,7 +259,7 @@ class ClusterPlan:
             flavors=replace(self.flavors, ids=flavor_ids),
         )
 
-    def to_mapping(self) -> dict[str, Any]:
+    def to_mapping(self) -> JsonObject:
         """Return plain data, as ``--dry-run`` shows it."""
         return {
             'configuration': self.spec.configuration.name,

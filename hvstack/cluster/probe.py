@@ -4,7 +4,6 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hvstack import errors, shell_scripts
 from hvstack.cluster.base import Node
@@ -164,7 +163,7 @@ def oom(log: str) -> set[str]:
     return {line for line in log.splitlines() if _OOM.search(line)}
 
 
-def memory(nodes: Sequence[Node]) -> dict[str, Any]:
+def memory(nodes: Sequence[Node]) -> dict[str, int]:
     """Return each node's memory in MiB, as it sees it."""
     results = run_on_nodes(
         nodes, "sed -n 's/^MemTotal: *//p' /proc/meminfo", timeout=60

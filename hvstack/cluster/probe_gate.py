@@ -10,12 +10,12 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hvstack.cluster import lab_groups, probe
 from hvstack.cluster.base import Node
 from hvstack.cluster.lab_groups import HostGroup
 from hvstack.cluster.probe import BusyResult
+from hvstack.results.typed_json import JsonObject
 
 #: Fraction of its cap that a host must get.
 MIN_CAP_SHARE = 0.98
@@ -34,30 +34,25 @@ class ProbeResult:
     """Result of the probe.
 
     :param shares: CPU seconds per second by node.
-    :param facts: what the record contains of the gate.
+    :param facts: result of the gate as the record contains it.
     """
 
     shares: dict[str, float]
-    facts: dict[str, Any]
+    facts: JsonObject
 
 
 def measure(
-    nodes: Sequence[Node], processors: int, caps: Mapping[str, Any] | None
+    nodes: Sequence[Node], processors: int, cpu_caps: Mapping[str, float]
 ) -> ProbeResult:
     """Measure the cores that each node gets, up to three times.
 
     :param nodes: workers, all busy at the same time.
     :param processors: number of busy processes of each.
-    :param caps: caps of all hosts by name; without those of a lab on this
-        machine, the function has no gate and tries once.
+    :param cpu_caps: number of CPUs of each capped host by name; without those
+        of a lab on this machine, the function has no gate and tries once.
     :raises hvstack.errors.CommandError: a node cannot be measured.
     """
-    capped = {
-        name: float(cap['cpu'])
-        for name, cap in (caps or {}).items()
-        if cap.get('cpu')
-    }
-    groups = lab_groups.find_hosts(capped)
+    groups = lab_groups.find_hosts(cpu_caps)
     worker_hosts = len({node.host for node in nodes})
     tries = 0
     while True:
@@ -65,11 +60,13 @@ def measure(
         watch = _GroupWatch(groups)
         with watch:
             results = probe.measure_busy(nodes, processors)
-        facts: dict[str, Any] = {'tries': tries}
+        facts: JsonObject = {'tries': tries}
         if (pace := compute_pace(results.values())) is not None:
             facts['hashed_per_cpu_second'] = pace
         if groups:
-            hosts = _select_hosts(watch.compute_cores(), capped, worker_hosts)
+            hosts = _select_hosts(
+                watch.compute_cores(), cpu_caps, worker_hosts
+            )
             facts |= describe_hosts(hosts, results.values())
         if facts.get('passed', True) or tries == MAX_TRIES:
             return ProbeResult(
@@ -79,7 +76,7 @@ def measure(
 
 def describe_hosts(
     hosts: Mapping[str, Mapping[str, float]], results: Iterable[BusyResult]
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return whether hosts get their caps, and what their agents use.
 
     :param hosts: cap and used cores of each host with workers.

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from hvstack import errors, shell_scripts
-from hvstack.cluster.base import Node
+from hvstack.cluster.base import Fact, Node
 from hvstack.hadoop import daemon_http
 from hvstack.results import telemetry
 from hvstack.results.telemetry import Telemetry, Values
@@ -37,7 +37,7 @@ _GAP = 2.5
 _TROUBLE = (errors.HVStackError, ValueError, LookupError, TypeError)
 
 
-def source(environment: Mapping[str, Any]) -> str:
+def source(environment: Mapping[str, Fact]) -> str:
     """Return the source of the samples: ``cgroup`` for a shared kernel.
 
     That is the backend lxc, and bare metal under caps.

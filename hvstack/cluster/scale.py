@@ -11,17 +11,19 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from openstack.connection import Connection
+from openstack.orchestration.v1.stack import Stack
 
 from hvstack import errors, processutils
 from hvstack.cloud import stack_updates, stacks
+from hvstack.cloud.stack_outputs import StackOutputs
 from hvstack.cluster import topology_refresh
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemons, decommission
 from hvstack.hadoop.daemon_http import Runner
 from hvstack.progress import Progress
+from hvstack.results.typed_json import JsonObject
 
 #: The resource groups of workers, and how their members are named.
 GROUPS = {'workers': 'worker', 'compute': 'compute'}
@@ -89,7 +91,7 @@ class ScalePlan:
             self.compute_after,
         )
 
-    def to_mapping(self) -> dict[str, Any]:
+    def to_mapping(self) -> JsonObject:
         """Return plain data, as ``--dry-run`` shows it."""
         added_compute = max(0, self.compute_after - self.compute_before)
         return {
@@ -210,7 +212,10 @@ def _choose_removed(
 
 
 def workers(
-    conn: Connection, stack: Any, nodes: Sequence[Any], group: str = 'workers'
+    conn: Connection,
+    stack: Stack,
+    nodes: Sequence[topology_refresh.StackNode],
+    group: str = 'workers',
 ) -> list[Worker]:
     """Return a stack's workers with their places in it.
 
@@ -263,15 +268,15 @@ def going(cluster: StackCluster) -> set[str]:
 
 def scale(
     conn: Connection,
-    stack: Any,
+    stack: Stack,
     cluster: StackCluster,
     change: ScalePlan,
-    reopen: Callable[[dict[str, Any]], StackCluster],
+    reopen: Callable[[StackOutputs], StackCluster],
     *,
     timeout: float,
     progress: Progress,
     map_file: Path | None = None,
-) -> dict[str, Any]:
+) -> StackOutputs:
     """Drain what goes, update the stack, and bring in what is new.
 
     :param conn: of the stack's project; no other rights are needed.
@@ -335,11 +340,11 @@ def _drain(
 
 def _update(
     conn: Connection,
-    stack: Any,
+    stack: Stack,
     change: ScalePlan,
     timeout: float,
     progress: Progress,
-) -> dict[str, Any]:
+) -> StackOutputs:
     """Update a stack to the number of workers, and return its outputs."""
     for worker in change.replace:
         stack_updates.mark_unhealthy(
@@ -347,7 +352,7 @@ def _update(
         )
     # New workers come into HDFS after the update, which must not wait for
     # them; and Keystone takes an old signature no more.
-    parameters: dict[str, Any] = {
+    parameters: JsonObject = {
         _COUNTS['workers']: change.after,
         'readiness': False,
     }

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
+from openstack.compute.v2.flavor import Flavor as NovaFlavor
 from openstack.connection import Connection
+from openstack.orchestration.v1.stack import Stack
 
 from hvstack import errors
 from hvstack.cloud import (
@@ -30,7 +32,7 @@ _SIZES = (
 
 def refuse(
     conn: Connection,
-    stack: Any,
+    stack: Stack,
     change: ScalePlan,
     nodes: Sequence[topology_refresh.StackNode],
     max_resources: int,
@@ -97,7 +99,7 @@ def _compute_need(
     change: ScalePlan,
     added: Mapping[str, int],
     sizes: Mapping[str, Any],
-    flavors: Mapping[str, Any],
+    flavors: Mapping[str, NovaFlavor],
     volumes: Sequence[int],
 ) -> Need:
     """Return the need of the new workers for quotas of the project.
@@ -131,7 +133,7 @@ def _compute_need(
 def _refuse_slots(
     conn: Connection,
     nodes: Sequence[topology_refresh.StackNode],
-    added: Mapping[str, tuple[int, Any]],
+    added: Mapping[str, tuple[int, NovaFlavor]],
     per_host: Mapping[str, int],
 ) -> None:
     """Refuse more workers than the server groups accept on these hosts.
@@ -154,7 +156,7 @@ def _refuse_slots(
 
 def _free(
     conn: Connection,
-    flavor: Any,
+    flavor: NovaFlavor,
     per_host: int,
     nodes: Sequence[topology_refresh.StackNode],
     role: str,

@@ -9,15 +9,27 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from hvstack import errors
 from hvstack.cloud import host_keys
+from hvstack.cloud.stack_outputs import (
+    OutputNode,
+    StackOutputs,
+    read_nodes,
+    require_nodes,
+)
 from hvstack.cluster import probe, probe_gate
-from hvstack.cluster.base import ClusterFacts, ClusterNodes
+from hvstack.cluster.base import (
+    ClusterFacts,
+    ClusterNodes,
+    Fact,
+    read_cpu_caps,
+)
 from hvstack.cluster.ssh import SSHAccess, SSHNode
 from hvstack.hadoop import sizing
 from hvstack.results.comparability import HOST_FACTS
+from hvstack.results.typed_json import Json, JsonObject
 
 
 @dataclass
@@ -38,7 +50,7 @@ class StackCluster(ClusterNodes):
     @classmethod
     def from_outputs(
         cls,
-        outputs: Mapping[str, Any],
+        outputs: StackOutputs,
         access: SSHAccess,
         *,
         name: str,
@@ -69,26 +81,29 @@ class StackCluster(ClusterNodes):
             outputs, access, directory, host_keys.file_of(name)
         )
 
-        def node(output: Mapping[str, Any], role: str) -> SSHNode:
+        def node(output: OutputNode, role: str) -> SSHNode:
             return reach(
                 entry_node,
-                name=output['name'],
-                address=output['address'],
+                name=output.name,
+                address=output.address,
                 role=role,
-                host=str(output.get('host_id') or output['name']),
+                host=output.host_id or output.name,
             )
 
-        other = outputs.get('resourcemanager')
-        compute = outputs.get('compute') or []
         try:
+            controllers = require_nodes(outputs, 'controller')
+            others = read_nodes(outputs, 'resourcemanager')
+            compute = read_nodes(outputs, 'compute')
             cluster = cls(
                 name=name,
-                gateway=node(outputs['controller'], 'controller'),
-                resourcemanager=node(other, 'controller') if other else None,
+                gateway=node(controllers[0], 'controller'),
+                resourcemanager=(
+                    node(others[0], 'controller') if others else None
+                ),
                 workers=[
                     *(
                         node(worker, 'data' if compute else 'worker')
-                        for worker in outputs['workers']
+                        for worker in require_nodes(outputs, 'workers')
                     ),
                     *(node(worker, 'compute') for worker in compute),
                 ],
@@ -98,7 +113,7 @@ class StackCluster(ClusterNodes):
                 directory=directory,
                 entry_node=entry_node,
             )
-        except (KeyError, TypeError) as exc:
+        except KeyError as exc:
             shutil.rmtree(directory, ignore_errors=True)
             raise errors.InputError(
                 f"Cannot use stack '{name}': its outputs lack {exc}. Create "
@@ -107,9 +122,9 @@ class StackCluster(ClusterNodes):
         host_keys.record(name, outputs, console, console_timeout)
         return cluster
 
-    def environment(self) -> dict[str, Any]:
+    def environment(self) -> dict[str, Fact]:
         """Return the facts that must agree between comparable runs."""
-        facts: dict[str, Any] = dict(probe.facts(self.workers[0]))
+        facts: dict[str, Fact] = dict(probe.facts(self.workers[0]))
         if self.facts.environment.get('backend') != 'lxc':
             for name in HOST_FACTS:
                 facts.pop(name, None)
@@ -121,13 +136,12 @@ class StackCluster(ClusterNodes):
             **self.facts.environment,
         }
 
-    def observe(self) -> dict[str, Any]:
+    def observe(self) -> JsonObject:
         """Return the observed facts, not the requested ones."""
-        caps = self.facts.environment.get('caps')
         result = probe_gate.measure(
             self.workers,
             self.processors,
-            caps if isinstance(caps, Mapping) else None,
+            read_cpu_caps(self.facts.environment),
         )
         return {
             'workers': len(self.workers),
@@ -137,7 +151,7 @@ class StackCluster(ClusterNodes):
             'guest_mem_total_mib': probe.memory(self.workers),
             'guest_cpu_share': result.shares,
             'probe': result.facts,
-            'caps': caps,
+            'caps': self.facts.environment.get('caps'),
             **self.facts.observed,
         }
 
@@ -181,7 +195,7 @@ def reach(
 
 
 def _find_entry_node(
-    outputs: Mapping[str, Any],
+    outputs: StackOutputs,
     access: SSHAccess,
     directory: Path,
     known_hosts: Path,
@@ -192,7 +206,7 @@ def _find_entry_node(
     the floating IP, if there is one, as its ``login_address``.
     """
     output = outputs.get('gateway') or outputs.get('controller')
-    fields = output if isinstance(output, dict) else {}
+    fields: Mapping[str, Json] = output if isinstance(output, Mapping) else {}
     address = str(fields.get('address') or '')
     login_address = _parse_address(outputs.get('ssh'))
     return SSHNode(
@@ -208,7 +222,7 @@ def _find_entry_node(
     )
 
 
-def _parse_address(ssh_output: object) -> str:
+def _parse_address(ssh_output: Json) -> str:
     """Return the address in the output ``ssh``; empty if it has none."""
     match = re.fullmatch(r'ssh root@([0-9A-Fa-f.:]+)', str(ssh_output))
     try:

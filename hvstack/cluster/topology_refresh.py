@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from openstack.connection import Connection
 
 from hvstack import errors, processutils, yamlfile
 from hvstack.cloud import servers
+from hvstack.cloud.stack_outputs import StackOutputs
 from hvstack.hadoop import daemon_http, daemons, fsck, site_files
 from hvstack.hadoop.daemon_http import HadoopNodes, Runner
 from hvstack.model.strict_mapping import Fields
@@ -78,7 +78,7 @@ class ReachableNodes:
 
 
 def nodes(
-    conn: Connection, outputs: Mapping[str, Any], map_file: Path | None = None
+    conn: Connection, outputs: StackOutputs, map_file: Path | None = None
 ) -> list[StackNode]:
     """Return a stack's nodes with their places, the controllers first.
 
@@ -112,13 +112,16 @@ def nodes(
     return sorted(placed, key=lambda node: node.role == 'worker')
 
 
-def _of_outputs(outputs: Mapping[str, Any]) -> Iterator[StackNode]:
+def _of_outputs(outputs: StackOutputs) -> Iterator[StackNode]:
     for key, value in outputs.items():
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, dict) and item.get('server_id'):
                 role = 'worker' if key == 'workers' else key
                 yield StackNode(
-                    item['name'], item['address'], role, item['server_id']
+                    str(item['name']),
+                    str(item['address']),
+                    role,
+                    str(item['server_id']),
                 )
 
 
@@ -357,7 +360,7 @@ def _find_stale(
 
 
 def _restart_controllers(
-    cluster: HadoopNodes, moved: set[str], notify: Callable[[str], object]
+    cluster: HadoopNodes, moved: set[str], notify: Callable[[str], None]
 ) -> None:
     """Restart NameNode and ResourceManager, which then look up all nodes.
 

@@ -216,9 +216,12 @@ class ClusterContext(_Context):
                 task.progress,
             )
         task.cluster = cluster
-        cluster.facts.observed['allocation_ratio']['before'] = (
-            allocation_ratios.merge_equal(task.ratios_before)
-        )
+        observed = cluster.facts.observed
+        during = observed.get('allocation_ratio')
+        observed['allocation_ratio'] = {
+            **(during if isinstance(during, dict) else {}),
+            'before': allocation_ratios.merge_equal(task.ratios_before),
+        }
         _warm_up(task, self.args, plan.spec.configuration.label)
 
     @classmethod

@@ -126,14 +126,7 @@ class VolumesTest(testtools.TestCase):
             (None, 'unknown'),
         ):
             self.assertEqual(
-                [
-                    {
-                        'type': 'disk-slot-1',
-                        'backend': 'disk1',
-                        'protocol': expected,
-                        'volumes': 2,
-                    }
-                ],
+                [volumes.VolumeBackend('disk-slot-1', 'disk1', expected, 2)],
                 self.backends(protocol),
             )
         self.assertIn('all_tenants=True', self.cloud.http.last_request.url)

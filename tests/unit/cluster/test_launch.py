@@ -499,13 +499,13 @@ class Seen(testtools.TestCase):
             disks=replace(plan.disks, **fields),
         )
         outputs: dict[str, Any] = {
-            'controller': {'name': 'c', 'server_id': 'c1'},
+            'controller': {'name': 'c', 'address': '', 'server_id': 'c1'},
             'workers': [
-                {'name': 'a', 'server_id': 'w1'},
-                {'name': 'b', 'server_id': 'w2'},
+                {'name': 'a', 'address': '', 'server_id': 'w1'},
+                {'name': 'b', 'address': '', 'server_id': 'w2'},
             ],
-            'resourcemanager': {'name': 'd', 'server_id': 'c1'},
-            'compute': [{'name': 'e', 'server_id': 'w1'}],
+            'resourcemanager': {'name': 'd', 'address': '', 'server_id': 'c1'},
+            'compute': [{'name': 'e', 'address': '', 'server_id': 'w1'}],
         }
         observed = observation.observe_cloud(
             self.cloud.connect(), plan, outputs

@@ -23,7 +23,7 @@ from tests.unit.cloud.test_doctor import volume_service
 from tests.unit.cloud.test_volume_locality import volume
 from tests.unit.cluster.test_launch import vsan_plan
 
-OUTPUTS = {'workers': [{'name': 'a', 'server_id': 's0'}]}
+OUTPUTS = {'workers': [{'name': 'a', 'address': '', 'server_id': 's0'}]}
 
 
 def plan(label: str = 'i1-pinned') -> ClusterPlan:

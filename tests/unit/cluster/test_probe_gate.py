@@ -8,6 +8,7 @@ import fixtures
 import testtools
 
 from hvstack.cluster import probe, probe_gate
+from hvstack.cluster.base import read_cpu_caps
 from hvstack.cluster.command_node import CommandNode
 from hvstack.cluster.probe import BusyResult
 from tests.unit.cluster.lab_tree import LabTree
@@ -57,7 +58,7 @@ class ProbeGateTest(testtools.TestCase):
             self.useFixture(
                 fixtures.MonkeyPatch(f'hvstack.cluster.{name}', target)
             )
-        return probe_gate.measure(NODES, 2, caps)
+        return probe_gate.measure(NODES, 2, read_cpu_caps({'caps': caps}))
 
     def test_hosts_that_get_their_caps(self) -> None:
         self.useFixture(LabTree(1, *CAPS))
@@ -132,9 +133,7 @@ class ProbeGateTest(testtools.TestCase):
         self.useFixture(
             fixtures.MonkeyPatch('hvstack.cluster.probe.measure_busy', busy)
         )
-        facts = probe_gate.measure(
-            NODES[:1], 2, {'hv-host2': {'cpu': 0.65}}
-        ).facts
+        facts = probe_gate.measure(NODES[:1], 2, {'hv-host2': 0.65}).facts
         self.assertGreater(facts['hosts']['hv-host2']['cores'], 0.05)
         # The kernel counted no bytes.
         self.assertNotIn('hashed_per_cpu_second', facts)
