@@ -14,6 +14,7 @@ from pathlib import Path
 
 from hvstack.cluster import lab_groups
 from hvstack.cluster.lab_groups import HostGroup
+from hvstack.results.observations import MachineCpu
 
 _PROC = Path('/proc')
 #: Columns of /proc/stat with busy time: user, nice, system, irq and softirq.
@@ -40,7 +41,7 @@ class CpuTimes:
     control_plane: float
     own: float
 
-    def subtract(self, before: 'CpuTimes') -> dict[str, float]:
+    def subtract(self, before: 'CpuTimes') -> MachineCpu:
         """Return the CPU seconds since earlier counters for the record."""
         spans = {
             'busy': self.busy - before.busy,
@@ -54,14 +55,11 @@ class CpuTimes:
         assigned = sum(
             value for name, value in spans.items() if name != 'busy'
         )
-        return {
-            name: round(value, 3)
-            for name, value in (
-                ('seconds', self.moment - before.moment),
-                *spans.items(),
-                ('foreign', max(0.0, spans['busy'] - assigned)),
-            )
-        }
+        return MachineCpu(
+            seconds=round(self.moment - before.moment, 3),
+            foreign=round(max(0.0, spans['busy'] - assigned), 3),
+            **{name: round(value, 3) for name, value in spans.items()},
+        )
 
 
 @dataclass(frozen=True)

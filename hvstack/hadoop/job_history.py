@@ -10,13 +10,19 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hvstack import errors, processutils
 from hvstack.hadoop import daemon_http
 from hvstack.hadoop.daemon_http import Runner
 from hvstack.hadoop.site_files import CONF
+from hvstack.results.observations import (
+    LastTask,
+    ReducerRecords,
+    TaskFailure,
+)
+from hvstack.results.typed_json import JsonObject
 
 _JOBS = '/ws/v1/history/mapreduce/jobs'
 #: Directories of history files, before and after the server moves them
@@ -39,9 +45,97 @@ _TASK_SECONDS = 0.005
 LOCALITY = ('node', 'node_group', 'rack', 'off_rack')
 
 
-def load_job(
-    controller: Runner, job_id: str, tasks: int = 0
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class JobSummary:
+    """Times and counters of a finished job.
+
+    The map-shuffle stage lasts from the start of the job until its last map
+    task has ended, the reduce-merge stage from then until the job has ended.
+
+    :param job_id: ID of the job.
+    :param state: state of the job, such as ``SUCCEEDED``.
+    :param started_at: start time in seconds since 1970.
+    :param seconds: duration in seconds.
+    :param map_shuffle_seconds: duration of the map-shuffle stage in seconds.
+    :param reduce_merge_seconds: duration of the reduce-merge stage in seconds.
+    :param maps: number of map tasks.
+    :param reduces: number of reduce tasks.
+    :param failed_attempts: number of failed attempts of tasks.
+    :param killed_attempts: number of killed attempts of tasks.
+    :param counters: counters of the whole job by name; ``MAP.`` precedes
+        those of its map tasks.
+    """
+
+    job_id: str
+    state: str
+    started_at: float
+    seconds: float
+    map_shuffle_seconds: float
+    reduce_merge_seconds: float
+    maps: int
+    reduces: int
+    failed_attempts: int
+    killed_attempts: int
+    counters: Mapping[str, int]
+
+    def to_mapping(self) -> JsonObject:
+        """Return the keys of a phase in the run record."""
+        return {
+            'job_id': self.job_id,
+            'state': self.state,
+            'job_began': self.started_at,
+            'job_seconds': self.seconds,
+            'map_shuffle_seconds': self.map_shuffle_seconds,
+            'reduce_merge_seconds': self.reduce_merge_seconds,
+            'maps': self.maps,
+            'reduces': self.reduces,
+            'failed_attempts': self.failed_attempts,
+            'killed_attempts': self.killed_attempts,
+            'counters': self.counters,
+        }
+
+
+@dataclass(frozen=True)
+class TaskSummary:
+    """Statistics of the tasks of a finished job.
+
+    :param nodes: per node the number of tasks by type, the sum of their
+        seconds, the seconds with at least one task, and bytes.
+    :param last: task that ended last, by type.
+    :param locality: number of map tasks by the distance to their data; empty
+        if it is unknown.
+    :param reducers: input records of the reducers; None for a single one.
+    :param failures: failed attempts with their errors.
+    """
+
+    nodes: Mapping[str, Mapping[str, float]]
+    last: Mapping[str, LastTask]
+    locality: Mapping[str, int]
+    reducers: ReducerRecords | None
+    failures: tuple[TaskFailure, ...]
+
+    def to_mapping(self) -> JsonObject:
+        """Return the keys of a phase in the run record."""
+        mapping: JsonObject = {
+            'nodes': self.nodes,
+            'last': {
+                task_type: asdict(task)
+                for task_type, task in self.last.items()
+            },
+            'failures': [asdict(failure) for failure in self.failures],
+        }
+        if self.locality:
+            mapping['locality'] = self.locality
+        if self.reducers is not None:
+            mapping['reducers'] = {
+                'least': self.reducers.min_records,
+                'median': self.reducers.median,
+                'most': self.reducers.max_records,
+            }
+        return mapping
+
+
+def load_job(controller: Runner, job_id: str, tasks: int = 0) -> JobSummary:
     """Return the times and counters of a finished job.
 
     The server lists a job some seconds after its client has ended.
@@ -49,11 +143,6 @@ def load_job(
     :param controller: controller that runs the JobHistory server.
     :param job_id: job ID.
     :param tasks: expected number of tasks of the job.
-    :returns: ``job_id``, ``job_began`` (Unix time), ``job_seconds``,
-        ``map_shuffle_seconds``, ``reduce_merge_seconds``, ``state``,
-        ``maps``, ``reduces``, ``failed_attempts``, ``killed_attempts`` and
-        ``counters`` (of the whole job by name, and ``MAP.`` those of its
-        map tasks).
     :raises hvstack.errors.DeadlineExceededError: the server does not list the
         job.
     """
@@ -107,11 +196,8 @@ def summarize_job(
     job: Mapping[str, Any],
     tasks: Mapping[str, Any],
     counters: Mapping[str, Any],
-) -> dict[str, Any]:
+) -> JobSummary:
     """Combine the three answers of the server about a job.
-
-    The map-shuffle stage lasts from the start of the job until its last map
-    task has ended, the reduce-merge stage from then until the job has ended.
 
     :param job: answer about the job.
     :param tasks: answer about its tasks.
@@ -138,25 +224,21 @@ def summarize_job(
                 values[name] = int(total)
                 if group['counterGroupName'].endswith('.TaskCounter'):
                     values[f'MAP.{name}'] = int(counter['mapCounterValue'])
-        return {
-            'job_id': job['id'],
-            'state': job['state'],
-            'job_began': started_ms / 1000,
-            'job_seconds': round((ended_ms - started_ms) / 1000, 3),
-            'map_shuffle_seconds': round(
-                (maps_ended_ms - started_ms) / 1000, 3
-            ),
-            'reduce_merge_seconds': round(
-                (ended_ms - maps_ended_ms) / 1000, 3
-            ),
-            'maps': int(job['mapsTotal']),
-            'reduces': int(job['reducesTotal']),
-            'failed_attempts': int(job.get('failedMapAttempts', 0))
+        return JobSummary(
+            job_id=job['id'],
+            state=job['state'],
+            started_at=started_ms / 1000,
+            seconds=round((ended_ms - started_ms) / 1000, 3),
+            map_shuffle_seconds=round((maps_ended_ms - started_ms) / 1000, 3),
+            reduce_merge_seconds=round((ended_ms - maps_ended_ms) / 1000, 3),
+            maps=int(job['mapsTotal']),
+            reduces=int(job['reducesTotal']),
+            failed_attempts=int(job.get('failedMapAttempts', 0))
             + int(job.get('failedReduceAttempts', 0)),
-            'killed_attempts': int(job.get('killedMapAttempts', 0))
+            killed_attempts=int(job.get('killedMapAttempts', 0))
             + int(job.get('killedReduceAttempts', 0)),
-            'counters': values,
-        }
+            counters=values,
+        )
     except (KeyError, TypeError, ValueError) as exc:
         raise errors.CommandError(
             ['JobHistory'], 0, f'the answer has no field {exc}'
@@ -300,17 +382,12 @@ def _task(
 
 def summarize_tasks(
     history: JobHistory, locations: Mapping[str, str], names: Mapping[str, str]
-) -> dict[str, Any]:
+) -> TaskSummary:
     """Return the statistics of a job's tasks for the run record.
 
     :param history: task attempts of the job.
     :param locations: ``/rack/nodegroup`` by address.
     :param names: node names by address.
-    :returns: ``locality`` of map tasks, ``nodes`` (per kind the number of
-        tasks, the sum of their seconds, the seconds with at least one task,
-        and bytes), ``last`` (per kind the task that ended last, and the
-        seconds in which only this task ran), ``reducers`` (minimum, median
-        and maximum of input records) and ``failures``.
     """
     nodes: dict[str, dict[str, float]] = {}
     for task in history.tasks:
@@ -339,31 +416,25 @@ def summarize_tasks(
         if task.kind == 'map' and (near := locality(task, locations))
     )
     records = [task.records for task in history.tasks if task.kind == 'reduce']
-    return {
-        'nodes': nodes,
-        'last': {
+    return TaskSummary(
+        nodes=nodes,
+        last={
             task_type: _summarize_last_task(tasks, names)
             for task_type in ('map', 'reduce')
             if len(tasks := [x for x in history.tasks if x.kind == task_type])
             > 1
         },
-        **({'locality': {x: local[x] for x in LOCALITY}} if local else {}),
-        **(
-            {
-                'reducers': {
-                    'least': min(records),
-                    'median': statistics.median(records),
-                    'most': max(records),
-                }
-            }
-            if len(records) > 1
-            else {}
-        ),
-        'failures': [
-            {'node': names.get(host, host), 'error': error}
+        locality={x: local[x] for x in LOCALITY} if local else {},
+        reducers=ReducerRecords(
+            min(records), statistics.median(records), max(records)
+        )
+        if len(records) > 1
+        else None,
+        failures=tuple(
+            TaskFailure(names.get(host, host), error)
             for host, error in history.failures[:_FAILURES]
-        ],
-    }
+        ),
+    )
 
 
 def _union_seconds(spans: Iterable[tuple[float, float]]) -> float:
@@ -403,18 +474,18 @@ def locality(task: Task, locations: Mapping[str, str]) -> str | None:
 
 def _summarize_last_task(
     tasks: Sequence[Task], names: Mapping[str, str]
-) -> dict[str, Any]:
+) -> LastTask:
     ordered = sorted(tasks, key=lambda task: task.ended_at)
     before, last = ordered[-2:]
-    return {
-        'task': last.id,
-        'node': names.get(last.host, last.host),
-        'seconds': round(last.ended_at - last.started_at, 3),
-        'median_seconds': round(
+    return LastTask(
+        task=last.id,
+        node=names.get(last.host, last.host),
+        seconds=round(last.ended_at - last.started_at, 3),
+        median_seconds=round(
             statistics.median(
                 task.ended_at - task.started_at for task in tasks
             ),
             3,
         ),
-        'alone_seconds': round(last.ended_at - before.ended_at, 3),
-    }
+        alone_seconds=round(last.ended_at - before.ended_at, 3),
+    )

@@ -3,12 +3,12 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from hvstack import errors
 from hvstack.cluster.base import Cluster
 from hvstack.hadoop import fsck
 from hvstack.results.benchmark import RECORD_BYTES
+from hvstack.results.observations import DataCheck
 
 _DATA_FILE = re.compile(r'/part-[mr]-\d+$')
 
@@ -83,7 +83,7 @@ def check_data(
     replication: int,
     *,
     spread: bool = False,
-) -> dict[str, Any]:
+) -> DataCheck:
     """Check a data set in HDFS.
 
     :param cluster: cluster that stores the data set.
@@ -93,7 +93,6 @@ def check_data(
     :param replication: number of replicas of each block.
     :param spread: whether two replicas of a block on one physical host are an
         error.
-    :returns: ``files``, ``bytes``, ``blocks``, ``blocks_on_one_host``.
     :raises hvstack.errors.RunFailedError: data or replicas are missing.
     """
     try:
@@ -115,9 +114,9 @@ def check_data(
         raise errors.RunFailedError(
             f'HSDataCheck of {path} failed: {"; ".join(problems[:5])}{more}.'
         )
-    return {
-        'files': len(files),
-        'bytes': sum(file.length for file in files),
-        'blocks': sum(len(file.blocks) for file in files),
-        'blocks_on_one_host': len(fsck.find_shared_blocks(files, hosts)),
-    }
+    return DataCheck(
+        bytes=sum(file.length for file in files),
+        files=len(files),
+        blocks=sum(len(file.blocks) for file in files),
+        blocks_on_one_host=len(fsck.find_shared_blocks(files, hosts)),
+    )

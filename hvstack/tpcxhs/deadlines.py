@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hvstack import conf, errors, processutils, speed
-from hvstack.cluster.base import Cluster
+from hvstack.cluster.base import Cluster, Fact
 from hvstack.hadoop import job_progress
 from hvstack.hadoop.daemon_http import Runner
 from hvstack.results.run_store import RunStore
@@ -143,9 +143,7 @@ def estimate_phases(
     }
 
 
-def describe_hosts(
-    cluster: Cluster, facts: Mapping[str, object]
-) -> WorkerHosts:
+def describe_hosts(cluster: Cluster, facts: Mapping[str, Fact]) -> WorkerHosts:
     """Return the hardware of the worker hosts of a running cluster.
 
     :param cluster: cluster that executes the run.
@@ -188,7 +186,7 @@ class StallWatch:
 
     manager: Runner
     stall_timeout: float
-    on_deadline: Callable[[], object]
+    on_deadline: Callable[[], None]
     _progress: job_progress.Progress | None = None
     _changed_at: float = 0
 

@@ -29,7 +29,7 @@ from hvstack.tpcxhs.deadlines import (
     describe_hosts,
     load_limits,
 )
-from hvstack.tpcxhs.result import RunResult, RunSpec
+from hvstack.tpcxhs.result import PhaseResult, RunResult, RunSpec
 from hvstack.tpcxhs.workload import Workload
 
 PROGRAM = 'TPCx-HS-master.sh'
@@ -342,7 +342,7 @@ def _build_result(
         reason=kit_run.reason,
         total_seconds=float(total_seconds),
         phases=[
-            {'name': name, 'seconds': seconds}
+            PhaseResult(name, seconds)
             for name, seconds in kit_run.phases.items()
         ],
         observations={

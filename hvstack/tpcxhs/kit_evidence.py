@@ -10,7 +10,7 @@ from datetime import datetime
 from hvstack import errors
 from hvstack.hadoop import job_history
 from hvstack.hadoop.daemon_http import Runner
-from hvstack.results import observations, telemetry
+from hvstack.results import telemetry
 from hvstack.results.telemetry import Telemetry
 from hvstack.tpcxhs.deadlines import JOBS
 from hvstack.tpcxhs.result import RunResult
@@ -34,9 +34,7 @@ def add_jobs(manager: Runner, run_result: RunResult) -> str:
     )
     names = {name.casefold() for name in JOBS}
     phases = [
-        phase
-        for phase in run_result.phases
-        if str(phase['name']).casefold() in names
+        phase for phase in run_result.phases if phase.name.casefold() in names
     ]
     try:
         jobs = job_history.list_jobs(
@@ -48,8 +46,8 @@ def add_jobs(manager: Runner, run_result: RunResult) -> str:
                 f'the run instead of {len(phases)}'
             )
         for phase, job_id in zip(phases, jobs, strict=True):
-            phase.update(job_history.load_job(manager, job_id))
-            phase['began'] = phase['job_began']
+            phase.job = job_history.load_job(manager, job_id)
+            phase.started_at = phase.job.started_at
     except errors.HVStackError as exc:
         return f'no counters: {exc}'
     return ''
@@ -71,9 +69,7 @@ def cut_telemetry(
         datetime.fromisoformat(moment).timestamp()
         for moment in (whole.started, run_result.started, run_result.ended)
     )
-    windows = telemetry.compute_windows(
-        observations.read_phases(run_result.phases)
-    )
+    windows = telemetry.compute_windows(run_result.read_phases())
     return telemetry.cut(
         whole.telemetry,
         begin - zero,

@@ -12,15 +12,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from hvstack import errors, processutils, speed
 from hvstack.cluster import effective_settings
 from hvstack.cluster.base import Cluster, Node
 from hvstack.hadoop import job_history, tuning_profiles, webhdfs
 from hvstack.progress import Progress
-from hvstack.results import observations, task_splits
+from hvstack.results import task_splits
 from hvstack.results.benchmark import RECORD_BYTES
+from hvstack.results.observations import DataCheck
 from hvstack.tpcxhs import datacheck, job_memory
 from hvstack.tpcxhs.deadlines import (
     DEFAULT_LIMITS,
@@ -29,7 +29,7 @@ from hvstack.tpcxhs.deadlines import (
     describe_hosts,
 )
 from hvstack.tpcxhs.preparation import BASE
-from hvstack.tpcxhs.result import RunResult
+from hvstack.tpcxhs.result import PhaseResult, RunResult
 from hvstack.tpcxhs.workload import MIB, Workload
 
 INPUT = f'{BASE}/input'
@@ -132,10 +132,10 @@ class PhaseRunner:
         checked = self._check_data(
             OUTPUT, workload.reduces, workload.output_copies
         )
-        self.run_result.observations['blocks_on_one_host'] = checked[
-            'blocks_on_one_host'
-        ]
-        self.run_result.observations['blocks'] = checked['blocks']
+        self.run_result.observations |= {
+            'blocks_on_one_host': checked.blocks_on_one_host,
+            'blocks': checked.blocks,
+        }
 
     def validate(self) -> None:
         """Check the order of the output (HSValidate)."""
@@ -189,7 +189,7 @@ class PhaseRunner:
                 on_timeout=watch,
             )
         except errors.DeadlineExceededError as exc:
-            self._record_phase(phase, time.monotonic() - begin)
+            self._record_phase(PhaseResult(phase, time.monotonic() - begin))
             raise errors.RunFailedError(
                 f'{phase} was stopped after {time.monotonic() - begin:.0f} s: '
                 f'{watch.stop_jobs(self._deadlines[phase]).removesuffix(".")}.'
@@ -197,7 +197,14 @@ class PhaseRunner:
         seconds = time.monotonic() - begin
         output = result.stdout + result.stderr
         jobs = _JOB.findall(output)
-        self._record_phase(phase, seconds, job_id=jobs[0] if jobs else None)
+        self._record_phase(
+            PhaseResult(
+                phase,
+                seconds,
+                has_client=True,
+                job_id=jobs[0] if jobs else None,
+            )
+        )
         if result.returncode != 0 or not jobs:
             raise errors.RunFailedError(
                 f'{phase} exited with status {result.returncode} after '
@@ -242,7 +249,7 @@ class PhaseRunner:
 
     def _check_data(
         self, path: str, files: int, replication: int
-    ) -> dict[str, Any]:
+    ) -> DataCheck:
         begin = time.monotonic()
         checked = datacheck.check_data(
             self.cluster,
@@ -251,21 +258,19 @@ class PhaseRunner:
             files,
             replication,
         )
-        self._record_phase('HSDataCheck', time.monotonic() - begin, **checked)
+        self._record_phase(
+            PhaseResult(
+                'HSDataCheck', time.monotonic() - begin, data_check=checked
+            )
+        )
         return checked
 
-    def _record_phase(
-        self, phase: str, seconds: float, **extra_fields: Any
-    ) -> None:
-        self.run_result.phases.append(
-            {
-                'name': phase,
-                'seconds': round(seconds, 3),
-                'began': round(time.time() - seconds, 3),
-                **extra_fields,
-            }
-        )
-        self._say(f'{phase}: {seconds:.0f} s')
+    def _record_phase(self, phase: PhaseResult) -> None:
+        """Add a phase that has just ended to the result of the run."""
+        phase.started_at = round(time.time() - phase.seconds, 3)
+        phase.seconds = round(phase.seconds, 3)
+        self.run_result.phases.append(phase)
+        self._say(f'{phase.name}: {phase.seconds:.0f} s')
 
     def collect(self) -> None:
         """Load the statistics of all jobs and check them.
@@ -275,45 +280,41 @@ class PhaseRunner:
         """
         gateway, manager = self.cluster.gateway, self.cluster.manager
         jobs = [
-            phase for phase in self.run_result.phases if phase.get('job_id')
+            (phase.job_id, phase)
+            for phase in self.run_result.phases
+            if phase.job_id
         ]
+        ids = [job_id for job_id, _ in jobs]
+        task_counts = [self._count_tasks(phase.name) for _, phase in jobs]
         with ThreadPoolExecutor(max_workers=len(jobs) or 1) as pool:
-            ids = [phase['job_id'] for phase in jobs]
-            numbers = pool.map(
-                lambda phase: job_history.load_job(
-                    manager,
-                    phase['job_id'],
-                    self._count_tasks(phase['name']),
+            summaries = pool.map(
+                lambda job_id, task_count: job_history.load_job(
+                    manager, job_id, task_count
                 ),
-                jobs,
+                ids,
+                task_counts,
             )
-            for phase, job_summary in zip(jobs, numbers, strict=True):
-                phase.update(job_summary)
+            for (_, phase), summary in zip(jobs, summaries, strict=True):
+                phase.job = summary
         histories, locations = job_history.load_histories(
-            manager,
-            ids,
-            sum(self._count_tasks(phase['name']) for phase in jobs),
+            manager, ids, sum(task_counts)
         )
         names = {node.address: node.name for node in self.cluster.nodes}
         workers = {node.name: node.host for node in self.cluster.workers}
-        for phase in jobs:
-            if phase['job_id'] in histories:
-                phase.update(
-                    job_history.summarize_tasks(
-                        histories[phase['job_id']], locations, names
-                    )
+        for job_id, phase in jobs:
+            if job_id in histories:
+                phase.tasks = job_history.summarize_tasks(
+                    histories[job_id], locations, names
                 )
-                phase['hosts'] = task_splits.count_by_host(
-                    phase['nodes'], workers
+                phase.hosts = task_splits.count_by_host(
+                    phase.tasks.nodes, workers
                 )
         self.run_result.observations['uneven_tasks'] = [
             str(split)
-            for split in task_splits.list_uneven(
-                observations.read_phases(self.run_result.phases)
-            )
+            for split in task_splits.list_uneven(self.run_result.read_phases())
         ]
         report = _read_report(gateway)
-        by_name = {phase['name']: phase['job_id'] for phase in jobs}
+        by_name = {phase.name: job_id for job_id, phase in jobs}
         self.run_result.observations['parameters'] = (
             effective_settings.parameters(
                 self.cluster, str(by_name.get('HSSort'))
@@ -340,7 +341,7 @@ def _read_report(gateway: Node) -> str:
 
 
 def check_sorted(
-    phases: list[dict[str, Any]], report: str, workload: Workload
+    phases: Sequence[PhaseResult], report: str, workload: Workload
 ) -> str:
     """Return why the sorted data is not valid; an empty text for valid data.
 
@@ -354,9 +355,9 @@ def check_sorted(
         text = ' '.join(report.split())[:200] or 'nothing'
         return f'the output is not sorted: it reports {text}'
     counters = {
-        phase['name']: phase['counters']
+        phase.name: phase.job.counters
         for phase in phases
-        if 'counters' in phase
+        if phase.job is not None
     }
     input_checksum = counters['HSGen'].get('CHECKSUM')
     if (

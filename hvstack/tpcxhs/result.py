@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a run executes, and its result."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from hvstack.results import record_data
+from hvstack.cluster.base import Fact
+from hvstack.hadoop.job_history import JobSummary, TaskSummary
+from hvstack.results import observations, record_data
+from hvstack.results.observations import DataCheck, MachineCpu, Phase
 from hvstack.results.run_id import RunId
 from hvstack.results.run_store import RunStore
 from hvstack.results.telemetry import Telemetry
+from hvstack.results.typed_json import JsonObject
 from hvstack.tpcxhs.host_losses import HostLossSpec
 from hvstack.tpcxhs.workload import Workload
 
@@ -44,6 +47,55 @@ class RunSpec:
 
 
 @dataclass
+class PhaseResult:
+    """Phase of a run that has ended.
+
+    :param name: name of the phase in TPCx-HS.
+    :param seconds: duration in seconds.
+    :param started_at: start time in seconds since 1970; None if it is
+        unknown.
+    :param data_check: result of HSDataCheck; None for other phases.
+    :param has_client: whether the client of a job ended. The record contains
+        the job ID then, even if the client did not print it.
+    :param job_id: ID of the job; None without a job.
+    :param job: times and counters of the job; None until they are loaded.
+    :param tasks: statistics of the tasks; None if they cannot be read.
+    :param hosts: numbers of workers and tasks by host; empty without
+        statistics of the tasks.
+    :param machine_cpu: CPU time of the machine below a lab; None elsewhere.
+    """
+
+    name: str
+    seconds: float
+    started_at: float | None = None
+    data_check: DataCheck | None = None
+    has_client: bool = False
+    job_id: str | None = None
+    job: JobSummary | None = None
+    tasks: TaskSummary | None = None
+    hosts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    machine_cpu: MachineCpu | None = None
+
+    def to_mapping(self) -> JsonObject:
+        """Return the phase as the run record contains it."""
+        mapping: JsonObject = {'name': self.name, 'seconds': self.seconds}
+        if self.started_at is not None:
+            mapping['began'] = self.started_at
+        if self.data_check is not None:
+            mapping |= asdict(self.data_check)
+        if self.has_client:
+            mapping['job_id'] = self.job_id
+        if self.machine_cpu is not None:
+            mapping['machine_cpu'] = asdict(self.machine_cpu)
+        if self.job is not None:
+            mapping |= self.job.to_mapping()
+        if self.tasks is not None:
+            mapping |= self.tasks.to_mapping()
+            mapping['hosts'] = self.hosts
+        return mapping
+
+
+@dataclass
 class RunResult:
     """The result of a run; the units are those of the run record.
 
@@ -63,10 +115,10 @@ class RunResult:
     started: str = ''
     ended: str = ''
     reason: str = ''
-    phases: list[dict[str, Any]] = field(default_factory=list)
+    phases: list[PhaseResult] = field(default_factory=list)
     total_seconds: float = 0.0
-    sut: dict[str, Any] = field(default_factory=dict)
-    observations: dict[str, Any] = field(default_factory=dict)
+    sut: dict[str, Fact] = field(default_factory=dict)
+    observations: JsonObject = field(default_factory=dict)
     telemetry: Telemetry | None = None
 
     @property
@@ -81,6 +133,15 @@ class RunResult:
             return 0.0
         return record_data.compute_rate(
             self.workload.size_bytes, self.total_seconds
+        )
+
+    def read_phases(self) -> list[Phase]:
+        """Return the phases as a reader of the record gets them.
+
+        :raises hvstack.errors.InputError: a value cannot be recorded.
+        """
+        return observations.read_phases(
+            [phase.to_mapping() for phase in self.phases]
         )
 
     def add_kills(self, evidence: Sequence[str]) -> None:
@@ -115,7 +176,7 @@ class RunResult:
                 'replication': self.workload.replication,
                 'maps': self.workload.maps,
                 'reduces': self.workload.reduces,
-                'phases': self.phases,
+                'phases': [phase.to_mapping() for phase in self.phases],
                 'total_seconds': self.total_seconds,
                 'rate': self.rate,
                 'environment': self.sut,

@@ -22,7 +22,6 @@ from hvstack.cluster.machine_cpu import MachineMeter
 from hvstack.hadoop import daemons, site_files, tuning_profiles
 from hvstack.progress import Progress
 from hvstack.results import (
-    observations,
     passes,
     record_data,
     signing,
@@ -43,7 +42,7 @@ def run(
     cluster: Cluster,
     workload: Workload,
     *,
-    program: Sequence[Callable[[], object]] = (),
+    program: Sequence[Callable[[], None]] = (),
     progress: Progress | None = None,
     limits: Limits = DEFAULT_LIMITS,
     interval: float = 0,
@@ -97,9 +96,7 @@ def run(
             if interval:
                 run_result.telemetry = sampler.collect(
                     started_at,
-                    telemetry.compute_windows(
-                        observations.read_phases(run_result.phases)
-                    ),
+                    telemetry.compute_windows(run_result.read_phases()),
                 )
     run_result.add_kills(_find_kills(cluster, kills))
     return run_result
@@ -129,8 +126,8 @@ def _settle(
     warnings = [*messages, *hosts.warnings]
     if warnings:
         run_result.observations['before_run'] = warnings
-    gate = run_result.observations.get('probe') or {}
-    if gate.get('passed') is False:
+    gate = run_result.observations.get('probe')
+    if isinstance(gate, Mapping) and gate.get('passed') is False:
         warnings.append(
             f'the probe was not passed in {gate["tries"]} tries: hosts did '
             'not get their caps'
@@ -175,7 +172,7 @@ def _observe(cluster: Cluster, run_result: RunResult) -> None:
 
 def _run_steps(
     run_result: RunResult,
-    steps: Sequence[Callable[[], object]],
+    steps: Sequence[Callable[[], None]],
     meter: MachineMeter | None,
 ) -> None:
     """Execute the steps of a run, and measure their time.
@@ -193,7 +190,7 @@ def _run_steps(
             after = meter.read() if meter else None
             if before and after:
                 for phase in run_result.phases[count:]:
-                    phase['machine_cpu'] = after.subtract(before)
+                    phase.machine_cpu = after.subtract(before)
     run_result.total_seconds = round(time.monotonic() - begin, 3)
     run_result.ended = format_now()
 

@@ -41,9 +41,7 @@ class MinuteTest(test_deadlines.DeadlineTest):
                 limits=self.limits,
             )
         self.assertEqual('', run_result.reason)
-        seconds = {
-            phase['name']: phase['seconds'] for phase in run_result.phases
-        }
+        seconds = {phase.name: phase.seconds for phase in run_result.phases}
         self.assertGreater(
             seconds['HSSort'], 2 * self.limits.phase_timeout, seconds
         )

@@ -52,14 +52,12 @@ class MachineCpuTest(testtools.TestCase):
             after = meter.read()
             assert before and after
             spans = after.subtract(before)
-            self.assertEqual(
-                (10, 5.5), (spans['busy'], spans['hosts']), version
-            )
-            self.assertAlmostEqual(1.4, spans['control_plane'])
+            self.assertEqual((10, 5.5), (spans.busy, spans.hosts), version)
+            self.assertAlmostEqual(1.4, spans.control_plane)
             self.assertAlmostEqual(
-                10 - 5.5 - 1.4 - spans['hvstack'], spans['foreign'], 2
+                10 - 5.5 - 1.4 - spans.hvstack, spans.foreign, 2
             )
-            self.assertGreaterEqual(spans['seconds'], 0)
+            self.assertGreaterEqual(spans.seconds, 0)
 
     def test_children_in_the_hosts_do_not_count_twice(self) -> None:
         self.useFixture(LabTree(1, 'hv-host1'))
@@ -81,7 +79,7 @@ class MachineCpuTest(testtools.TestCase):
     def test_ended_processes_and_rounding_are_not_negative(self) -> None:
         before = CpuTimes(0, 10, 5, 9, 1)
         spans = CpuTimes(2, 12, 7.01, 3, 1).subtract(before)
-        self.assertEqual((0, 0), (spans['control_plane'], spans['foreign']))
+        self.assertEqual((0, 0), (spans.control_plane, spans.foreign))
 
     def test_hosts_of_other_clouds_have_no_meter(self) -> None:
         lab = self.useFixture(LabTree(1, 'hv-host1'))

@@ -3,6 +3,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import testtools
 
 from hvstack import errors, processutils
 from hvstack.hadoop import job_history
+from hvstack.hadoop.job_history import JobSummary, TaskSummary
+from hvstack.results.observations import TaskFailure, read_phases
 
 REAL = Path(__file__).parent / 'history'
 #: Answers of Hadoop 3.5 about a TeraValidate of 100 rows.
@@ -41,7 +44,7 @@ class Gateway:
 
 
 class HistoryTest(testtools.TestCase):
-    def summary(self, **job: Any) -> dict[str, Any]:
+    def summary(self, **job: Any) -> JobSummary:
         return job_history.summarize_job(
             {**real('job')['job'], **job},
             real('job-tasks'),
@@ -50,10 +53,10 @@ class HistoryTest(testtools.TestCase):
 
     def test_times(self) -> None:
         summary = self.summary()
-        self.assertEqual(22.303, summary['job_seconds'])
+        self.assertEqual(22.303, summary.seconds)
         self.assertAlmostEqual(
-            summary['job_seconds'],
-            summary['map_shuffle_seconds'] + summary['reduce_merge_seconds'],
+            summary.seconds,
+            summary.map_shuffle_seconds + summary.reduce_merge_seconds,
             places=3,
         )
         ends = [
@@ -63,8 +66,23 @@ class HistoryTest(testtools.TestCase):
         ]
         self.assertEqual(
             (max(ends) - real('job')['job']['startTime']) / 1000,
-            summary['map_shuffle_seconds'],
+            summary.map_shuffle_seconds,
         )
+
+    def test_record(self) -> None:
+        summary = self.summary()
+        mapping = summary.to_mapping()
+        self.assertEqual(
+            (summary.started_at, summary.seconds),
+            (mapping['job_began'], mapping['job_seconds']),
+        )
+        (phase,) = read_phases([{'name': 'HSSort', 'seconds': 30, **mapping}])
+        for name in (
+            *('job_id', 'state', 'started_at', 'seconds', 'maps', 'reduces'),
+            *('map_shuffle_seconds', 'reduce_merge_seconds', 'counters'),
+            'failed_attempts',
+        ):
+            self.assertEqual(getattr(summary, name), getattr(phase.job, name))
 
     def test_lists_of_one_element_in_hadoop_3_5(self) -> None:
         job, tasks, counters = (
@@ -74,19 +92,19 @@ class HistoryTest(testtools.TestCase):
         groups = counters['jobCounters']['counterGroup']
         self.assertTrue(any(isinstance(g['counter'], dict) for g in groups))
         summary = job_history.summarize_job(job['job'], tasks, counters)
-        self.assertEqual(100, summary['counters']['MAP_INPUT_RECORDS'])
+        self.assertEqual(100, summary.counters['MAP_INPUT_RECORDS'])
         # A group with a single counter.
-        self.assertEqual(10_000, summary['counters']['BYTES_READ'])
+        self.assertEqual(10_000, summary.counters['BYTES_READ'])
         only = {'tasks': {'task': tasks['tasks']['task'][1]}}
         self.assertEqual(
             12.297,
-            job_history.summarize_job(job['job'], only, counters)[
-                'map_shuffle_seconds'
-            ],
+            job_history.summarize_job(
+                job['job'], only, counters
+            ).map_shuffle_seconds,
         )
 
     def test_counters(self) -> None:
-        counters = self.summary()['counters']
+        counters = self.summary().counters
         self.assertEqual(100_000, counters['MAP_INPUT_RECORDS'])
         self.assertEqual(100_000, counters['REDUCE_OUTPUT_RECORDS'])
         self.assertEqual(200_000, counters['SPILLED_RECORDS'])
@@ -94,9 +112,9 @@ class HistoryTest(testtools.TestCase):
 
     def test_attempts(self) -> None:
         summary = self.summary(failedMapAttempts=2, failedReduceAttempts=1)
-        self.assertEqual(3, summary['failed_attempts'])
-        self.assertEqual(0, summary['killed_attempts'])
-        self.assertEqual((6, 6), (summary['maps'], summary['reduces']))
+        self.assertEqual(3, summary.failed_attempts)
+        self.assertEqual(0, summary.killed_attempts)
+        self.assertEqual((6, 6), (summary.maps, summary.reduces))
 
     def test_half_an_answer(self) -> None:
         self.assertRaises(
@@ -122,13 +140,13 @@ class Tasks(testtools.TestCase):
             for index, line in enumerate(self.lines[:8:2])
         }
 
-    def summarize(self) -> dict[str, Any]:
+    def summarize(self) -> TaskSummary:
         return job_history.summarize_tasks(
             self.histories[JOB], self.locations, self.names
         )
 
     def test_nodes(self) -> None:
-        nodes = self.summarize()['nodes']
+        nodes = self.summarize().nodes
         self.assertEqual({'w0', 'w1', 'w2', 'w3'}, set(nodes))
         self.assertEqual(6, sum(node['maps'] for node in nodes.values()))
         self.assertEqual(6, sum(node['reduces'] for node in nodes.values()))
@@ -142,7 +160,7 @@ class Tasks(testtools.TestCase):
     def test_locality(self) -> None:
         self.assertEqual(
             {'node': 5, 'node_group': 1, 'rack': 0, 'off_rack': 0},
-            self.summarize()['locality'],
+            self.summarize().locality,
         )
 
     def test_places(self) -> None:
@@ -169,10 +187,23 @@ class Tasks(testtools.TestCase):
 
     def test_last_and_reducers(self) -> None:
         summary = self.summarize()
-        self.assertEqual(0.154, summary['last']['reduce']['alone_seconds'])
-        self.assertEqual('w0', summary['last']['reduce']['node'])
-        self.assertEqual(168082, summary['reducers']['most'])
-        self.assertEqual([], summary['failures'])
+        self.assertEqual(0.154, summary.last['reduce'].alone_seconds)
+        self.assertEqual('w0', summary.last['reduce'].node)
+        assert summary.reducers is not None
+        self.assertEqual(168082, summary.reducers.max_records)
+        self.assertEqual((), summary.failures)
+
+    def test_record(self) -> None:
+        summary = self.summarize()
+        mapping = summary.to_mapping()
+        self.assertEqual(168082, mapping['reducers']['most'])
+        self.assertEqual(0.154, mapping['last']['reduce']['alone_seconds'])
+        (phase,) = read_phases([{'name': 'HSSort', 'seconds': 30, **mapping}])
+        for name in ('nodes', 'last', 'locality', 'reducers', 'failures'):
+            self.assertEqual(getattr(summary, name), getattr(phase.job, name))
+        # A job of a single map has neither locality nor reducers.
+        few = replace(summary, locality={}, reducers=None).to_mapping()
+        self.assertEqual({'nodes', 'last', 'failures'}, few.keys())
 
     def test_failures(self) -> None:
         name = 'org.apache.hadoop.mapreduce.jobhistory.Unsuccessful'
@@ -187,13 +218,8 @@ class Tasks(testtools.TestCase):
         )
         self.histories[JOB].failures.extend(histories[JOB].failures)
         self.assertEqual(
-            [
-                {
-                    'node': 'w0',
-                    'error': 'Exit code is 137 Killed by external signal',
-                }
-            ],
-            self.summarize()['failures'],
+            (TaskFailure('w0', 'Exit code is 137 Killed by external signal'),),
+            self.summarize().failures,
         )
 
     def test_what_cannot_be_read_is_missing(self) -> None:

@@ -9,6 +9,7 @@ from hvstack import errors, processutils
 from hvstack.cluster.base import ClusterNodes
 from hvstack.cluster.command_node import CommandNode
 from hvstack.hadoop import fsck
+from hvstack.results.observations import DataCheck
 from hvstack.tpcxhs import datacheck
 
 REAL = Path(__file__).parent / 'fsck'
@@ -121,19 +122,16 @@ class CheckTest(testtools.TestCase):
 
         return ClusterNodes('test', node(1), [node(2), node(3)], 1)
 
-    def check(self, name: str) -> dict[str, object]:
+    def check(self, name: str) -> DataCheck:
         return datacheck.check_data(
             self.cluster(name), '/in', BYTES, FILES, 2, spread=True
         )
 
     def test_counts(self) -> None:
         self.assertEqual(
-            {
-                'files': FILES,
-                'bytes': BYTES,
-                'blocks': FILES,
-                'blocks_on_one_host': 0,
-            },
+            DataCheck(
+                bytes=BYTES, files=FILES, blocks=FILES, blocks_on_one_host=0
+            ),
             self.check('healthy'),
         )
 

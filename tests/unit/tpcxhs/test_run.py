@@ -241,7 +241,7 @@ class RunTest(testtools.TestCase):
         self.assertFalse(run_result.is_valid)
         self.assertIn('HSSort was stopped after', run_result.reason)
         self.assertIn('had not changed for 30 s', run_result.reason)
-        self.assertEqual('HSSort', run_result.phases[-1]['name'])
+        self.assertEqual('HSSort', run_result.phases[-1].name)
         self.assertEqual(['teragen', 'terasort'], self.jobs())
 
     def test_cpu_of_the_machine_and_weight_of_its_hosts(self) -> None:
@@ -290,11 +290,11 @@ class RunTest(testtools.TestCase):
                     *('seconds', 'busy', 'hosts', 'control_plane'),
                     *('hvstack', 'foreign'),
                 },
-                set(phase['machine_cpu']),
+                set(phase.to_mapping()['machine_cpu']),
             )
         # No lab host is known elsewhere.
         self.cluster.facts = {}
-        self.assertNotIn('machine_cpu', self.run_once().phases[0])
+        self.assertNotIn('machine_cpu', self.run_once().phases[0].to_mapping())
 
     def test_split_of_the_tasks(self) -> None:
         """By host and by worker, also of a worker without tasks."""
@@ -318,10 +318,10 @@ class RunTest(testtools.TestCase):
         run_result = self.run_once()
         empty = {'workers': 1, 'maps': 0, 'reduces': 0}
         for phase in run_result.phases:
-            if 'job_id' in phase:
+            if phase.job_id:
                 self.assertEqual(
                     {'h': {**empty, 'maps': 2}, 'other': empty},
-                    phase['hosts'],
+                    phase.to_mapping()['hosts'],
                 )
         first, *_ = run_result.observations['uneven_tasks']
         self.assertIn('maps of HSGen: 2 + 0 by host', first)
@@ -438,12 +438,12 @@ class RunTest(testtools.TestCase):
         run_result = self.run_once()
         self.assertEqual('', run_result.reason)
         self.assertEqual(
-            list(PHASES), [phase['name'] for phase in run_result.phases]
+            list(PHASES), [phase.name for phase in run_result.phases]
         )
         self.assertEqual(['teragen', 'terasort', 'teravalidate'], self.jobs())
         self.assertGreaterEqual(
             run_result.total_seconds,
-            sum(phase['seconds'] for phase in run_result.phases) - 0.01,
+            sum(phase.seconds for phase in run_result.phases) - 0.01,
         )
         self.assertGreater(run_result.rate, 0)
 

@@ -149,8 +149,7 @@ class StackTest(ClusterVolumesTest):
             ),
         )
         phases = ', '.join(
-            f'{phase["name"]} {phase["seconds"]:.0f} s'
-            for phase in done.phases
+            f'{phase.name} {phase.seconds:.0f} s' for phase in done.phases
         )
         self.assert_results(
             [
