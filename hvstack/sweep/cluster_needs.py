@@ -2,7 +2,6 @@
 """What the clusters of a sweep need on a number of hosts, without a cloud."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from hvstack.cloud.quotas import Need
 from hvstack.cloud.volumes import Volumes
@@ -27,6 +26,7 @@ from hvstack.model.flavor import Flavor, derive_flavor
 from hvstack.model.guest_shape import parse_page_kib
 from hvstack.model.host import HostProfile
 from hvstack.model.target import BareMetal, Target
+from hvstack.results.typed_json import JsonObject
 from hvstack.sweep.search_space import Space
 from hvstack.tpcxhs import deadlines, job_memory
 from hvstack.tpcxhs.deadlines import Limits, WorkerHosts
@@ -87,7 +87,7 @@ class ClusterNeeds:
     slots: int = 0
     is_filled: bool = True
 
-    def to_mapping(self) -> dict[str, Any]:
+    def to_mapping(self) -> JsonObject:
         """Return plain data."""
         return asdict(self)
 

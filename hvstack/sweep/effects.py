@@ -3,12 +3,12 @@
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from operator import eq, mul
 from statistics import NormalDist
 
 from hvstack.model.configuration import Configuration
-from hvstack.sweep.search_space import PARAMETERS
+from hvstack.sweep.search_space import PARAMETERS, Value
 
 #: Prior standard deviations in log rate. The steps of the Dell presentation
 #: are 2 to 22 %.
@@ -22,7 +22,7 @@ _NORMAL = NormalDist()
 
 
 #: Names and values of the varied parameters of a configuration.
-_Values = tuple[tuple[str, object], ...]
+_Values = tuple[tuple[str, Value], ...]
 
 
 @functools.lru_cache(maxsize=4)
@@ -82,9 +82,9 @@ class Effects:
     @functools.cached_property
     def prior_samples(self) -> list[list[float]]:
         """Samples of the log rates without the mean, for a scale of 1."""
-        keys: dict[object, int] = {}
+        keys: dict[Hashable, int] = {}
 
-        def find(key: object) -> int:
+        def find(key: Hashable) -> int:
             return keys.setdefault(key, len(keys))
 
         parts = [

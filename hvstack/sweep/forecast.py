@@ -262,5 +262,5 @@ def _estimate_remaining(sweep: Sweep) -> tuple[SweepEstimate, SweepEstimate]:
     )
 
 
-def _format_range(first: object, last: object) -> str:
+def _format_range(first: float | str, last: float | str) -> str:
     return f'{first}' if first == last else f'{first} to {last}'

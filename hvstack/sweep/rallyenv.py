@@ -11,9 +11,9 @@ import re
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from hvstack import errors, extras, paths, processutils
+from hvstack.results.typed_json import Json
 
 _PLATFORM = 'hvstack@openstack'
 _SQLITE = re.compile(r'sqlite:///(\S+)')
@@ -115,7 +115,7 @@ def check_database(output: str) -> None:
         )
 
 
-def build_spec(os_cloud: str) -> dict[str, Any]:
+def build_spec(os_cloud: str) -> dict[str, dict[str, str]]:
     """Return the specification of an environment without secrets.
 
     The cloud's user is the only user: stacks are created in its project, so
@@ -127,7 +127,7 @@ def build_spec(os_cloud: str) -> dict[str, Any]:
     # A report loads this module, but needs no openstacksdk.
     from hvstack.cloud import selection
 
-    region: Any = selection.region(os_cloud)
+    region = selection.region(os_cloud)
     content = {'cloud': os_cloud}
     auth_url = (region.config.get('auth') or {}).get('auth_url')
     if auth_url:
@@ -186,8 +186,9 @@ def ensure_environment(os_cloud: str) -> None:
         Path(path).unlink()
 
 
-def _parse_spec(text: str) -> Any:
+def _parse_spec(text: str) -> Json:
     try:
-        return json.loads(text[text.index('{') :])
+        spec: Json = json.loads(text[text.index('{') :])
     except ValueError:
         return None
+    return spec

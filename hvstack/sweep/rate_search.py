@@ -78,6 +78,10 @@ class SearchStatus:
         return [item for item in (self.winner, self.runner_up) if item]
 
 
+#: Clusters, excluded configurations, and whether the search was ended before.
+_StatusKey = tuple[tuple[ClusterRate, ...], frozenset[Configuration], bool]
+
+
 class RateSearch:
     """Search in a space of configurations.
 
@@ -100,7 +104,7 @@ class RateSearch:
         self._model = self._create_model()
         self._clusters: list[ClusterRate] = []
         self._times: list[float] = []
-        self._last: tuple[object, SearchStatus | None] | None = None
+        self._last: tuple[_StatusKey, SearchStatus | None] | None = None
 
     def _hash(self, row: int) -> bytes:
         text = f'{self.settings.seed}:{self._configurations[row].name}'
