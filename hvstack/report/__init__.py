@@ -3,7 +3,6 @@
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any
 
 from hvstack.report import (
     comparison,
@@ -15,6 +14,7 @@ from hvstack.report import (
 from hvstack.results.decision import SearchDecision
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore
+from hvstack.results.typed_json import JsonObject
 
 
 def build_results(
@@ -23,7 +23,7 @@ def build_results(
     allow: Collection[str] = (),
     history_records: Iterable[Sequence[RunRecord]] = (),
     decision: SearchDecision | None = None,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the report as plain data, for ``results.json``.
 
     :param invalid_records: reasons why further records could not be used.

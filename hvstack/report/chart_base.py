@@ -3,13 +3,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from markupsafe import escape
 
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.target import BARE_METAL
 from hvstack.results.stats import Percent
+from hvstack.results.typed_json import Json, JsonObject
 
 #: Palette of Okabe and Ito for color-blind readers, ordered so that the
 #: colors also differ as grey; without yellow, which is not visible on white.
@@ -44,10 +44,10 @@ class Chart:
     name: str
     title: str
     caption: str
-    traces: list[dict[str, Any]] = field(default_factory=list)
-    layout: dict[str, Any] = field(default_factory=dict)
+    traces: list[JsonObject] = field(default_factory=list)
+    layout: JsonObject = field(default_factory=dict)
     head: tuple[str, ...] = ()
-    rows: list[Any] = field(default_factory=list)
+    rows: list[tuple[str, ...]] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
     @property
@@ -56,12 +56,12 @@ class Chart:
         return bool(self.traces or self.rows)
 
 
-def escape_text(text: object) -> str:
+def escape_text(text: str) -> str:
     """Return text that Plotly does not interpret as HTML."""
-    return str(escape(str(text)))
+    return str(escape(text))
 
 
-def build_error_bars(percents: Iterable[Percent | None]) -> dict[str, Any]:
+def build_error_bars(percents: Iterable[Percent | None]) -> JsonObject:
     """Return error bars for Plotly; None for a row without an interval."""
     up: list[float | None] = []
     down: list[float | None] = []
@@ -85,7 +85,7 @@ def build_row_trace(
     name: str,
     labels: Sequence[str],
     percents: Sequence[Percent],
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return a trace with one point and its interval for each row."""
     return {
         'type': 'scatter',
@@ -99,7 +99,7 @@ def build_row_trace(
     }
 
 
-def build_rows_layout(title: str, count: int) -> dict[str, Any]:
+def build_rows_layout(title: str, count: int) -> JsonObject:
     """Return the layout of a chart with a row for each configuration."""
     return {
         'height': AXES + _ROW * max(count, 2),
@@ -113,7 +113,7 @@ def build_rows_layout(title: str, count: int) -> dict[str, Any]:
     }
 
 
-def bare_metal_line(axis: str) -> dict[str, Any]:
+def bare_metal_line(axis: str) -> JsonObject:
     """Return a dashed line at 100 percent, orthogonal to an axis."""
     other = 'y' if axis == 'x' else 'x'
     return {
@@ -127,9 +127,9 @@ def bare_metal_line(axis: str) -> dict[str, Any]:
     }
 
 
-def build_paper_trace(name: str, **coordinates: Any) -> dict[str, Any]:
+def build_paper_trace(name: str, **coordinates: Json) -> JsonObject:
     """Return a trace that is marked as not measured by hvstack."""
-    return {
+    trace: JsonObject = {
         'type': 'scatter',
         'mode': 'markers',
         'name': f'Paper, not measured: {name}',
@@ -139,7 +139,8 @@ def build_paper_trace(name: str, **coordinates: Any) -> dict[str, Any]:
             'color': PAPER,
             'line': {'width': 2},
         },
-    } | coordinates
+    }
+    return trace | coordinates
 
 
 def vsphere6_row(configuration: str) -> str | None:

@@ -4,8 +4,8 @@
 A chart that cannot be drawn contains the reason; no value is interpolated.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.target import BARE_METAL
@@ -32,6 +32,7 @@ from hvstack.report.text import (
     format_percent,
 )
 from hvstack.results.record_data import RunRecord
+from hvstack.results.typed_json import Json, JsonObject
 
 _PARAMETERS = {
     'instances': 'Instances per host (I)',
@@ -238,7 +239,14 @@ def _build_search_path_chart(report: SweepReport) -> Chart:
     return chart
 
 
-def _build_columns_layout(title: str) -> dict[str, Any]:
+def _build_columns_layout(
+    title: str, axis: Mapping[str, Json] | None = None
+) -> JsonObject:
+    """Return the layout of a chart with a column for each item.
+
+    :param title: title of the vertical axis.
+    :param axis: further fields of the horizontal axis; None adds none.
+    """
     return {
         'height': 440,
         'yaxis': {
@@ -246,7 +254,7 @@ def _build_columns_layout(title: str) -> dict[str, Any]:
             'zeroline': False,
             'automargin': True,
         },
-        'xaxis': {'type': 'category', 'automargin': True},
+        'xaxis': {'type': 'category', 'automargin': True, **(axis or {})},
     }
 
 
@@ -276,15 +284,15 @@ def _build_gains_chart(report: SweepReport) -> Chart:
                 format_bounds(percent),
             )
             for description, percent in measured_gains
-        ]
-        + [
-            (
-                f'dell: {gain.step} over {gain.over} (not measured here)',
-                format_number(100 + gain.gain, 0),
-                '-',
-            )
-            for gain in gains
         ],
+    )
+    chart.rows.extend(
+        (
+            f'dell: {gain.step} over {gain.over} (not measured here)',
+            format_number(100 + gain.gain, 0),
+            '-',
+        )
+        for gain in gains
     )
     if not measured_gains:
         chart.missing.append(
@@ -351,7 +359,7 @@ def _format_parameter(name: str, row: Row) -> str:
     return format_value(getattr(parse(row.configuration), name))
 
 
-def format_value(value: Any) -> str:
+def format_value(value: float | str) -> str:
     """Return the value of a parameter as human-readable text."""
     if isinstance(value, bool):
         return 'on' if value else 'off'
@@ -370,7 +378,7 @@ def _build_parameter_chart(report: SweepReport, name: str) -> Chart:
         head=('Value', 'Configuration', 'Run', 'Percent of bare metal'),
     )
     mean = report.bare_metal.rate if report.bare_metal else None
-    series: dict[str, list[tuple[Any, Row, RunRecord]]] = {}
+    series: dict[str, list[tuple[float | str, Row, RunRecord]]] = {}
     for row in report.ranked:
         configuration = parse(row.configuration)
         series_name = _name_series(_reset_parameter(configuration, name), name)
@@ -424,17 +432,21 @@ def _build_parameter_chart(report: SweepReport, name: str) -> Chart:
         )
     if name == 'instances':
         chart.traces.extend(_list_paper_traces(texts))
-    chart.layout.update(_build_columns_layout('Percent of bare metal'))
+    chart.layout.update(
+        _build_columns_layout(
+            'Percent of bare metal',
+            {
+                'title': {'text': title},
+                'categoryorder': 'array',
+                'categoryarray': texts,
+            },
+        )
+    )
     chart.layout['shapes'] = [bare_metal_line('y')]
-    chart.layout['xaxis'] |= {
-        'title': {'text': title},
-        'categoryorder': 'array',
-        'categoryarray': texts,
-    }
     return chart
 
 
-def _list_paper_traces(values: list[str]) -> list[dict[str, Any]]:
+def _list_paper_traces(values: list[str]) -> list[JsonObject]:
     """Return the published percentages by instances per host (vsphere6).
 
     :param values: numbers of instances that the chart has.

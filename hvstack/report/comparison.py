@@ -3,13 +3,13 @@
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from hvstack.report.sweep_report import SweepReport
 from hvstack.report.sweep_rows import Row, to_percent_mapping
 from hvstack.results import comparability, percentages, quantiles, stats
 from hvstack.results.record_data import RunRecord
 from hvstack.results.stats import Percent
+from hvstack.results.typed_json import JsonObject
 
 #: Ends each reason why a row cannot be compared.
 REMEDY = 'if it was changed on purpose, name it with --changed'
@@ -117,7 +117,7 @@ def build_comparison(
     return Comparison(before, after, tuple(changed), deltas, pooled)
 
 
-def to_mapping(comparison: Comparison) -> dict[str, Any]:
+def to_mapping(comparison: Comparison) -> JsonObject:
     """Return a comparison as plain data."""
     return {
         'before': comparison.before.sweep,

@@ -66,7 +66,7 @@ def format_csv(
     return text.getvalue()
 
 
-def _format_cells(row: Row) -> list[object]:
+def _format_cells(row: Row) -> list[str | int]:
     percent = row.percent
     return [
         _escape_cell(row.configuration),

@@ -42,9 +42,10 @@ from hvstack.report.text import (
 from hvstack.results import telemetry_files
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore, TextStore
+from hvstack.results.typed_json import JsonObject
 
 #: Layout of all charts; the colors are fixed so that charts can be printed.
-_LAYOUT: dict[str, Any] = {
+_LAYOUT: JsonObject = {
     'font': {'family': 'sans-serif', 'size': 13, 'color': '#1a1a1a'},
     'paper_bgcolor': '#fff',
     'plot_bgcolor': '#fff',
@@ -60,7 +61,11 @@ _LAYOUT: dict[str, Any] = {
 }
 #: Maximum size in bytes of the compressed telemetry in a page.
 _MAX_PACKED_BYTES = 2_500_000
-_AXIS = {'gridcolor': '#ddd', 'linecolor': '#888', 'automargin': True}
+_AXIS: JsonObject = {
+    'gridcolor': '#ddd',
+    'linecolor': '#888',
+    'automargin': True,
+}
 
 
 def build_page(
@@ -170,15 +175,12 @@ def build_script_data(plotted_charts: Sequence[Chart]) -> str:
     return text.replace('<', '\\u003c')
 
 
-def _merge_layout(chart: Chart) -> dict[str, Any]:
-    return (
-        _LAYOUT
-        | chart.layout
-        | {
-            axis: _AXIS | chart.layout.get(axis, {})
-            for axis in ('xaxis', 'yaxis')
-        }
-    )
+def _merge_layout(chart: Chart) -> JsonObject:
+    layout = _LAYOUT | chart.layout
+    for name in ('xaxis', 'yaxis'):
+        axis = chart.layout.get(name)
+        layout[name] = _AXIS | (axis if isinstance(axis, dict) else {})
+    return layout
 
 
 def _build_archive(

@@ -2,7 +2,6 @@
 """Chart of the tasks and the throughput of each node."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from hvstack.report.chart_base import (
     COLOURS,
@@ -19,6 +18,7 @@ from hvstack.results.observations import (
     TelemetrySummary,
 )
 from hvstack.results.record_data import RunRecord
+from hvstack.results.typed_json import JsonObject
 
 #: Nodes that are drawn; the table of more would be no table.
 _MAX_NODES = 40
@@ -114,7 +114,7 @@ def build_chart(report: SweepReport) -> Chart:
 
 def _build_traces(
     points: Mapping[str, Sequence[tuple[str, float]]],
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[JsonObject]:
     """Yield a trace for each kind of task.
 
     :param points: label of the node and MB per second, by kind of task.

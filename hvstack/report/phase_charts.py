@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Charts of the phases of a run, and of the locality of its map tasks."""
 
-from typing import Any
-
 from hvstack.report import paper_figures
 from hvstack.report.chart_base import (
     AXES,
@@ -19,6 +17,7 @@ from hvstack.report.sweep_rows import Row
 from hvstack.report.text import (
     format_number,
 )
+from hvstack.results.typed_json import JsonObject
 
 #: Configurations in the chart of phases.
 _MAX_BARS = 8
@@ -149,7 +148,7 @@ def build_phases_chart(report: SweepReport) -> Chart:
 
 def _build_phases_trace(
     row: Row, index: int, names: list[str], ratios: list[float | None]
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the bars of a configuration.
 
     :param index: position of the configuration, which chooses the color.
@@ -172,7 +171,7 @@ def _build_phases_trace(
     }
 
 
-def _build_phases_layout(bars: int) -> dict[str, Any]:
+def _build_phases_layout(bars: int) -> JsonObject:
     """Return the layout of the chart of phases.
 
     :param bars: number of bars, which determines the height.

@@ -6,7 +6,6 @@ They are those of vsphere6, figures 3 to 5.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hvstack import errors
 from hvstack.report import node_chart
@@ -18,6 +17,7 @@ from hvstack.results import telemetry_files
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import TextStore
 from hvstack.results.telemetry import Telemetry
+from hvstack.results.typed_json import JsonObject
 
 #: Rows that are drawn: bare metal and the best ones, as vsphere6 draws three.
 _MAX_ROWS = 4
@@ -180,8 +180,8 @@ def _build_time_chart(
         missing=missing,
     )
     step = 1 / len(plotted_runs)
-    shapes: list[dict[str, Any]] = []
-    notes: list[dict[str, Any]] = []
+    shapes: list[JsonObject] = []
+    notes: list[JsonObject] = []
     for index, run in enumerate(plotted_runs):
         axis = f'y{index + 1}' if index else 'y'
         lines = list(_build_traces(run, chart_kind, axis))
@@ -239,7 +239,7 @@ def _build_time_chart(
     return chart
 
 
-def _build_note(text: str, y: float, x: float, side: str) -> dict[str, Any]:
+def _build_note(text: str, y: float, x: float, side: str) -> JsonObject:
     return {
         'text': text,
         'x': x,
@@ -254,7 +254,7 @@ def _build_note(text: str, y: float, x: float, side: str) -> dict[str, Any]:
 
 def _build_traces(
     run: PlottedRun, chart_kind: _ChartKind, axis: str
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[JsonObject]:
     """Yield the traces of one run."""
     for index, (series, text) in enumerate(chart_kind.lines):
         line = sample_series(run.telemetry, series, mean=chart_kind.mean)

@@ -3,7 +3,6 @@
 
 import textwrap
 from collections.abc import Sequence
-from typing import Any
 
 from hvstack.report import paper_figures
 from hvstack.report.chart_base import (
@@ -16,6 +15,7 @@ from hvstack.report.chart_base import (
 from hvstack.report.formats import format_size
 from hvstack.report.text import align_columns, format_number
 from hvstack.results.stats import Percent
+from hvstack.results.typed_json import JsonObject
 from hvstack.study.claim_results import ClaimResult
 from hvstack.study.definition import PHASES, RATE, Claim
 from hvstack.study.study_report import PlottedPoint, StudyReport
@@ -215,7 +215,7 @@ def _list_point_cells(point: PlottedPoint, base: str) -> tuple[str, ...]:
 
 def _build_traces(
     items: Sequence[tuple[str, Percent]],
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     if not items:
         return []
     names, percents = zip(*items, strict=True)
