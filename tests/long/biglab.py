@@ -97,6 +97,20 @@ class BigLabTest(LabTest):
         self.assertEqual(0, result.returncode, result.stderr[-2000:])
         return json.loads(result.stdout)
 
+    def admin(self, command: str, *args: str) -> Any:
+        """Return the answer of an administrator's command for the cluster."""
+        result = processutils.run(
+            [
+                *(HVSTACK, 'cluster', command, self.NAME, '-f', 'json'),
+                *('--os-cloud', clouds_yaml.ADMIN_CLOUD),
+                *('--tenant-os-cloud', clouds_yaml.MEMBER_CLOUD, *args),
+            ],
+            timeout=1200,
+            check=False,
+        )
+        self.assertEqual(0, result.returncode, result.stderr[-2000:])
+        return json.loads(result.stdout)
+
     def violations(self) -> list[dict[str, str]]:
         """Return the blocks with two replicas on one host."""
         rows = json.loads(self.hvstack('topology', '--check').stdout)

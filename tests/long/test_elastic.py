@@ -5,9 +5,7 @@ HVE paper, options 3 and 4: compute workers have a life of their own, because
 they store no blocks.
 """
 
-import json
 import threading
-from typing import Any
 
 from hvstack import processutils
 from hvstack.cloud import journal, keypairs
@@ -15,8 +13,7 @@ from hvstack.cluster import topology_refresh
 from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemon_http
-from hvstack.lab import clouds_yaml
-from tests.long.biglab import HVSTACK, BigLabTest
+from tests.long.biglab import BigLabTest
 
 EXAMPLES = 'hadoop jar /opt/hadoop/lib/hadoop-mapreduce-examples-*.jar'
 #: 200 MB, of which each map sorts 5 MB.
@@ -29,20 +26,6 @@ class ElasticTest(BigLabTest):
     MEMORY_MIB = 4096
     CPU_CAP = 1.0
     REPLICATION = 2
-
-    def admin(self, command: str, *args: str) -> Any:
-        """Return the answer of a command for the member's cluster."""
-        result = processutils.run(
-            [
-                *(HVSTACK, 'cluster', command, self.NAME, '-f', 'json'),
-                *('--os-cloud', clouds_yaml.ADMIN_CLOUD),
-                *('--tenant-os-cloud', clouds_yaml.MEMBER_CLOUD, *args),
-            ],
-            timeout=1200,
-            check=False,
-        )
-        self.assertEqual(0, result.returncode, result.stderr[-2000:])
-        return json.loads(result.stdout)
 
     def create_deployment_3(self) -> StackCluster:
         """Create two data workers and two compute workers on two hosts."""

@@ -5,18 +5,15 @@ The lab is up. It becomes one of four lxc hosts, two of them for controllers,
 and what it was before at the end.
 """
 
-import json
 from typing import Any
 
-from hvstack import processutils
 from hvstack.cloud import journal, keypairs
 from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemons
-from hvstack.lab import clouds_yaml
 from hvstack.tpcxhs import run as tpcxhs
 from hvstack.tpcxhs.workload import Workload
-from tests.long.biglab import HVSTACK, BigLabTest
+from tests.long.biglab import BigLabTest
 
 
 class SeparateTest(BigLabTest):
@@ -26,20 +23,6 @@ class SeparateTest(BigLabTest):
     MEMORY_MIB = 3584
     CPU_CAP = 1.0
     REPLICATION = 2
-
-    def admin(self, command: str, *args: str) -> Any:
-        """Return the answer of a command for the member's cluster."""
-        result = processutils.run(
-            [
-                *(HVSTACK, 'cluster', command, self.NAME, '-f', 'json'),
-                *('--os-cloud', clouds_yaml.ADMIN_CLOUD),
-                *('--tenant-os-cloud', clouds_yaml.MEMBER_CLOUD, *args),
-            ],
-            timeout=1200,
-            check=False,
-        )
-        self.assertEqual(0, result.returncode, result.stderr[-2000:])
-        return json.loads(result.stdout)
 
     def created(self, *args: str) -> tuple[StackCluster, dict[str, Any]]:
         """Create a cluster with two controllers, and look at these."""
