@@ -4,9 +4,10 @@
 A part is compared with the median of the others, which a few slow parts do
 not change. It is an outlier if it is worse by more than a threshold in
 percent, and if its modified z-score exceeds 3.5 (Iglewicz and Hoaglin, "How
-to Detect and Handle Outliers", 1993). The median absolute deviation (MAD) of
-the score is at least that of the rounds of a part: a few parts that agree by
-chance do not make an outlier of another one.
+to Detect and Handle Outliers", 1993), among all others or among those of other
+physical hosts. The median absolute deviation (MAD) of the score is at least
+that of the rounds of a part: a few parts that agree by chance do not make an
+outlier of another one.
 """
 
 import statistics
@@ -116,35 +117,55 @@ class _Scale:
         return (max if self.larger_is_better else min)(values)
 
     def compare(
-        self, values: Sequence[float], round_deviation: float
+        self,
+        values: Sequence[float],
+        round_deviation: float,
+        hosts: Sequence[str] = (),
     ) -> list[RowVerdict]:
         """Compare each value with the median of the others.
 
         :param values: values of parts of one group.
         :param round_deviation: MAD of rounds, as a fraction of the value.
+        :param hosts: physical host of each value. A slow host slows all of
+            its parts, which increases their deviation: a value is an outlier
+            also if it is one among the values of other hosts alone.
         """
         if len(values) < MIN_COMPARED:
             return [RowVerdict(None, NOT_COMPARED) for _ in values]
         verdicts = []
         for index, value in enumerate(values):
             others = [*values[:index], *values[index + 1 :]]
-            center = statistics.median(others)
-            mad = max(
-                statistics.median(abs(other - center) for other in others),
-                round_deviation * abs(center),
-            )
-            worse = center - value if self.larger_is_better else value - center
-            is_outlier = (
-                100 * worse > self.threshold * abs(center)
-                and _NORMAL_MAD * worse > MAX_Z_DEVIATION * mad
-            )
-            verdicts.append(
-                RowVerdict(
-                    100 * value / center if center else None,
-                    OUTLIER if is_outlier else OK,
-                )
-            )
+            verdict = self._judge(value, others, round_deviation)
+            on_other_hosts = [
+                other
+                for other, host in zip(values, hosts, strict=bool(hosts))
+                if host != hosts[index]
+            ]
+            if len(on_other_hosts) >= MIN_COMPARED - 1:
+                alone = self._judge(value, on_other_hosts, round_deviation)
+                if alone.is_outlier and not verdict.is_outlier:
+                    verdict = alone
+            verdicts.append(verdict)
         return verdicts
+
+    def _judge(
+        self, value: float, others: Sequence[float], round_deviation: float
+    ) -> RowVerdict:
+        """Compare a value with the median of others."""
+        center = statistics.median(others)
+        mad = max(
+            statistics.median(abs(other - center) for other in others),
+            round_deviation * abs(center),
+        )
+        worse = center - value if self.larger_is_better else value - center
+        is_outlier = (
+            100 * worse > self.threshold * abs(center)
+            and _NORMAL_MAD * worse > MAX_Z_DEVIATION * mad
+        )
+        return RowVerdict(
+            100 * value / center if center else None,
+            OUTLIER if is_outlier else OK,
+        )
 
 
 def compute_round_deviation(rounds: Sequence[Sequence[float]]) -> float:
@@ -176,6 +197,7 @@ def _compare_parts(
     verdicts = scale.compare(
         [statistics.median(values) for values in rounds],
         compute_round_deviation(rounds),
+        [subject.hosts[0] for subject in subjects],
     )
     by_host: dict[str, list[int]] = {}
     for index, subject in enumerate(subjects):

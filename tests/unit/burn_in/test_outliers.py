@@ -221,3 +221,24 @@ class PairsTest(testtools.TestCase):
         self.assertEqual(
             (True, ''), (verdicts[0].is_outlier, verdicts[0].host)
         )
+
+
+class SlowHostTest(testtools.TestCase):
+    def test_nodes_of_a_slow_host_do_not_hide_each_other(self) -> None:
+        """MB/s of SHA-256 on a busy lab of four hosts, one at half its cap."""
+        values = [117.7, 96.1, 116.9, 54.4, 54.9, 104.6, 118.6, 102.5]
+        hosts = ['h1', 'h2', 'h2', 'h3', 'h3', 'h4', 'h4', 'h1']
+        subjects = [node(f'n{n}', host) for n, host in enumerate(hosts)]
+        verdicts = compare_all(subjects, values, host_rows=2)
+        self.assertEqual(
+            ['', '', '', 'h3', 'h3', '', '', ''],
+            [verdict.host for verdict in verdicts],
+        )
+        self.assertEqual(49, round(verdicts[3].of_others or 0))
+
+    def test_one_host(self) -> None:
+        subjects = [node(f'n{n}', 'h') for n in range(5)]
+        verdicts = compare_all(subjects, [100, 101, 99, 60, 100], host_rows=2)
+        self.assertEqual(
+            [OK, OK, OK, OUTLIER, OK], [verdict.text for verdict in verdicts]
+        )
