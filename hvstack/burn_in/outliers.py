@@ -197,7 +197,7 @@ def _compare_parts(
     verdicts = scale.compare(
         [statistics.median(values) for values in rounds],
         compute_round_deviation(rounds),
-        [subject.hosts[0] for subject in subjects],
+        [next(iter(subject.hosts), '') for subject in subjects],
     )
     by_host: dict[str, list[int]] = {}
     for index, subject in enumerate(subjects):
