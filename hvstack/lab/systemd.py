@@ -27,7 +27,9 @@ def directory(unit: str) -> Path:
 def stop_slice() -> None:
     """Stop the slice with all units in it, which are hvstack's.
 
-    systemd keeps an empty slice otherwise. Does nothing without systemd.
+    systemd keeps an empty slice otherwise, and its CPU weight, which runs
+    have set. Does nothing without systemd.
     """
     if owns_cgroups():
-        processutils.run(['systemctl', 'stop', SLICE], check=False)
+        for action in ('stop', 'revert'):
+            processutils.run(['systemctl', action, SLICE], check=False)

@@ -19,7 +19,8 @@ from tests.after import test_nothing_left as after
 RECORDS = frozenset(
     {
         *(paths.STAMP, 'accept', 'journal', 'keys', 'known_hosts', 'logs'),
-        *('rally', 'records', 'ssh', 'sweeps', 'trials', 'hvstack.conf'),
+        *('rally', 'records', 'ssh', 'studies', 'sweeps', 'timelines'),
+        *('trials', 'hvstack.conf'),
     }
 )
 #: Directories that may have traces; the clone is below /root.
