@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where systemd is PID 1: the slice with everything that hvstack runs."""
 
+import contextlib
 from pathlib import Path
 
 from hvstack import processutils
@@ -12,6 +13,8 @@ CONTROL_UNIT = 'hvstack-lab.service'
 
 _CGROUPS = Path('/sys/fs/cgroup')
 _RUNNING = Path('/run/systemd/system')
+#: Where 'systemctl set-property --runtime' stores the weight of the slice.
+_WEIGHT = Path(f'/run/systemd/system.control/{SLICE}.d/50-CPUWeight.conf')
 
 
 def owns_cgroups() -> bool:
@@ -28,8 +31,15 @@ def stop_slice() -> None:
     """Stop the slice with all units in it, which are hvstack's.
 
     systemd keeps an empty slice otherwise, and its CPU weight, which runs
-    have set. Does nothing without systemd.
+    have set with ``--runtime``. Drop-ins of an administrator stay. Does
+    nothing without systemd.
     """
-    if owns_cgroups():
-        for action in ('stop', 'revert'):
-            processutils.run(['systemctl', action, SLICE], check=False)
+    if not owns_cgroups():
+        return
+    processutils.run(['systemctl', 'stop', SLICE], check=False)
+    if _WEIGHT.exists():
+        _WEIGHT.unlink()
+        # Not empty if another property was set.
+        with contextlib.suppress(OSError):
+            _WEIGHT.parent.rmdir()
+        processutils.run(['systemctl', 'daemon-reload'], check=False)
