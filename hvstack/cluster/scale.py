@@ -356,7 +356,8 @@ def _update(
         _COUNTS['workers']: change.after,
         'readiness': False,
     }
-    if change.compute_after != change.compute_before:
+    # An update that failed has left another number in Heat.
+    if change.compute_after:
         parameters[_COUNTS['compute']] = change.compute_after
     for group, removed in (
         ('workers', change.remove),

@@ -333,6 +333,13 @@ class MapTest(testtools.TestCase):
             {'worker_count': 3, 'readiness': False},
             patch_mock.last_request.json()['parameters'],
         )
+        # The number of compute workers is that of a failed update, too.
+        http.get(f'{URL}/s1', [{'json': before}, {'json': after}])
+        self.scale(None, ScalePlan(2, 3, compute_before=2, compute_after=2))
+        self.assertEqual(
+            {'worker_count': 3, 'readiness': False, 'compute_count': 2},
+            patch_mock.last_request.json()['parameters'],
+        )
         http.get(f'{URL}/s1', [{'json': before}, {'json': after}])
         (worker,) = make_workers('a')
         self.scale(
