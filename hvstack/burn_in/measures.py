@@ -4,7 +4,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hvstack.cluster import probe
@@ -287,16 +287,12 @@ DISK_WRITE = Measure(
     # A single disk of a node that is slow is named itself.
     host_rows=2,
 )
-DISK_READ = Measure(
+# The file is written first.
+DISK_READ = replace(
+    DISK_WRITE,
     name='disk read',
-    unit='MB/s',
-    description='fio: sequential, blocks of 1 MiB, direct=1',
-    scope='node',
-    programs=('fio',),
-    script='burn-in-disk',
     parse=parse_fio_read,
     timeout_seconds=2 * FIO_SECONDS + _START_SECONDS,
-    host_rows=2,
 )
 MEMORY = Measure(
     name='memory',
