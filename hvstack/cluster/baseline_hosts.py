@@ -183,6 +183,18 @@ def lab_backend(profile: HostProfile) -> str | None:
     return backends.pop() or None
 
 
+def list_capped(profile: str) -> list[str]:
+    """Return the names of the lab hosts with a CPU cap.
+
+    :param profile: host profile of the workers: its name, or a YAML file.
+    :returns: empty for hosts that are not the lab's.
+    :raises hvstack.errors.InputError: the profile or the lab's file is wrong.
+    """
+    if not os.path.lexists(LAB) or not host_profiles.load(profile).policy.lab:
+        return []
+    return [host.name for host in read(LAB) if host.cpu_cap is not None]
+
+
 def environment(hosts: Sequence[Host]) -> dict[str, Fact]:
     """Return the facts that only the hosts' owner knows.
 

@@ -11,10 +11,9 @@ outside the hosts with the usual weight.
 import contextlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
-from hvstack import errors, pid_files, processutils
 from hvstack.cloud import journal
+from hvstack.cluster import cgroup_values
 from hvstack.cluster.lab_groups import HostGroup
 
 #: Kind of the journal's entries.
@@ -30,45 +29,24 @@ def raised(groups: Iterable[HostGroup]) -> Iterator[list[str]]:
     :param groups: groups of the lab hosts; none changes nothing.
     :returns: why weights could not be raised.
     """
-    weights = {
-        str(path): path.read_text(encoding='utf-8').strip()
-        for path in _list_paths(groups)
-    }
-    if not weights:
+    paths = _list_paths(groups)
+    if not paths:
         yield []
         return
     # A process that was killed has left the largest weight as the usual one.
-    if recover():
-        weights = {
-            name: Path(name).read_text(encoding='utf-8').strip()
-            for name in weights
-        }
-    entry = journal.note(
-        KIND,
-        {
-            'boot': pid_files.boot(),
-            'weights': weights,
-            'inodes': {name: Path(name).stat().st_ino for name in weights},
-        },
-    )
+    recover()
+    weights = cgroup_values.read(paths)
+    entry = cgroup_values.note(KIND, weights)
     try:
-        yield _raise(weights)
-    finally:
-        _restore(entry.data)
-        journal.forget(entry)
-
-
-def _raise(names: Iterable[str]) -> list[str]:
-    messages = []
-    for path in map(Path, names):
-        try:
-            _write_weight(path, _WEIGHTS[path.name])
-        except (OSError, errors.HVStackError) as exc:
-            messages.append(
-                f'the CPU weight of {path.parent.name} is not raised '
-                f'({" ".join(str(exc).split())})'
+        yield [
+            f'the CPU weight is not raised: {message}'
+            for message in cgroup_values.write_all(
+                {str(path): _WEIGHTS[path.name] for path in paths}
             )
-    return messages
+        ]
+    finally:
+        cgroup_values.restore(entry)
+        journal.forget(entry)
 
 
 def recover() -> list[str]:
@@ -76,12 +54,18 @@ def recover() -> list[str]:
 
     :returns: a line of text for each group.
     """
-    lines = []
-    for entry in journal.newest_first(journal.entries()):
-        if entry.kind == KIND and entry.abandoned:
-            lines += _restore(entry.data)
-            journal.forget(entry)
-    return lines
+    return [
+        f'CPU weight of {directory.name}'
+        for directory in cgroup_values.recover(KIND)
+    ]
+
+
+def read_weight(group: HostGroup) -> int | None:
+    """Return the CPU weight of a host; None if the kernel does not tell it."""
+    for path in (group.weighed / name for name in _WEIGHTS):
+        with contextlib.suppress(OSError, ValueError):
+            return int(path.read_text(encoding='utf-8'))
+    return None
 
 
 def _list_paths(groups: Iterable[HostGroup]) -> list[Path]:
@@ -92,7 +76,7 @@ def _list_paths(groups: Iterable[HostGroup]) -> list[Path]:
     directories: dict[Path, None] = {}
     for group in groups:
         directories[group.weighed] = None
-        if _get_unit(group.weighed):
+        if cgroup_values.get_unit(group.weighed):
             directories[group.weighed.parent] = None
     return [
         path
@@ -100,37 +84,3 @@ def _list_paths(groups: Iterable[HostGroup]) -> list[Path]:
         for name in _WEIGHTS
         if (path := directory / name).exists()
     ]
-
-
-def _get_unit(directory: Path) -> str:
-    """Return the unit of a control group of systemd; empty without a unit."""
-    is_unit = directory.suffix in ('.scope', '.slice')
-    return directory.name if is_unit else ''
-
-
-def _write_weight(path: Path, weight: str) -> None:
-    if unit := _get_unit(path.parent):
-        # systemd would write its own value again.
-        processutils.run(
-            [
-                *('systemctl', 'set-property', '--runtime', unit),
-                f'CPUWeight={weight}',
-            ],
-            timeout=30,
-        )
-    else:
-        path.write_text(weight, encoding='utf-8')
-
-
-def _restore(data: dict[str, Any]) -> list[str]:
-    """Restore weights; groups that were created since have their own."""
-    if data['boot'] != pid_files.boot():
-        return []
-    lines = []
-    for name, weight in data['weights'].items():
-        path = Path(name)
-        with contextlib.suppress(OSError, errors.HVStackError):
-            if path.stat().st_ino == data['inodes'][name]:
-                _write_weight(path, weight)
-                lines.append(f'CPU weight of {path.parent.name}')
-    return lines

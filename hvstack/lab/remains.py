@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hvstack import errors, jsonfile, paths
 from hvstack.cloud import journal, keypairs
-from hvstack.cluster import acquired_hosts, cpu_weights
+from hvstack.cluster import acquired_hosts, cpu_caps, cpu_weights
 from hvstack.lab import constants, settings
 
 #: What the journal stores for a host of the lab.
@@ -33,19 +33,20 @@ def check_records() -> None:
             f'directory (no valid {paths.STAMP}). Delete the records '
             'yourself, and run the command without --records.'
         )
-    # A process that was killed has left the weights of lab hosts.
+    # A process that was killed has left the caps and weights of lab hosts.
+    cpu_caps.recover()
     cpu_weights.recover()
     others = [
         entry for entry in journal.entries() if not _is_of_lab(entry.scope)
     ]
     if others:
         entry = others[0]
-        if entry.kind == cpu_weights.KIND:
+        if entry.kind in (cpu_caps.KIND, cpu_weights.KIND):
             raise errors.InputError(
-                f'Cannot delete {paths.STATE}: a run of hvstack still has '
-                f'raised the CPU weights of lab hosts ({entry.path}). Wait '
-                'for the end of the run, or stop it, and run the command '
-                'again.'
+                f'Cannot delete {paths.STATE}: a process of hvstack has '
+                'changed the CPU caps or weights of lab hosts '
+                f'({entry.path}). Wait for its end, or stop it, and run the '
+                'command again.'
             )
         raise errors.InputError(
             f'Cannot delete {paths.STATE}: {entry.path} names the '

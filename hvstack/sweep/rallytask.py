@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TextIO
 
 from hvstack import conf, paths, processutils, share
+from hvstack.cluster import baseline_hosts, cpu_caps, lab_groups
 from hvstack.progress import Progress
 from hvstack.results import timeline
 from hvstack.results.timeline import Timeline
@@ -83,6 +84,7 @@ def run_task(
     with (
         Timeline(sweep).span(timeline.RALLY),
         log.open('a', encoding='utf-8') as stream,
+        _lift_caps(options or {}),
         _start(argv, options or {}) as (process, events),
         _terminate_on_error(process, stream),
     ):
@@ -102,6 +104,25 @@ def run_task(
         rallyenv.check_database('\n'.join(last_lines))
         message = processutils.tail('\n'.join(last_lines), 8)
         progress.say(f'Rally ended without a run ({log}): {message}')
+
+
+def _lift_caps(
+    options: Mapping[str, Mapping[str, str]],
+) -> contextlib.AbstractContextManager[None]:
+    """Lift the CPU caps of lab hosts while the task measures nothing.
+
+    :param options: options of hvstack.conf that the task replaces.
+    """
+    configured = conf.load()
+    if not configured.benchmark.lift_caps:
+        return contextlib.nullcontext()
+    profile = (
+        options.get('cloud', {}).get('host_profile')
+        or configured.cloud.host_profile
+    )
+    return cpu_caps.lifted(
+        lab_groups.find_hosts(baseline_hosts.list_capped(profile))
+    )
 
 
 def _count_records(sweep: str) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from openstack.connection import Connection
 
 from hvstack.cloud import undo
-from hvstack.cluster import acquired_hosts, cpu_weights
+from hvstack.cluster import acquired_hosts, cpu_caps, cpu_weights
 
 
 def recover(conns: Sequence[Connection]) -> list[str]:
@@ -20,4 +20,9 @@ def recover(conns: Sequence[Connection]) -> list[str]:
     released_hosts = [
         f'bare-metal host {name}' for name in acquired_hosts.recover()
     ]
-    return cpu_weights.recover() + released_hosts + undo.recover(conns)
+    return (
+        cpu_caps.recover()
+        + cpu_weights.recover()
+        + released_hosts
+        + undo.recover(conns)
+    )

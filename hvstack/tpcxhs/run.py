@@ -11,13 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 from hvstack import conf, errors
 from hvstack.cluster import (
+    cpu_caps,
     cpu_weights,
     effective_settings,
+    lab_groups,
     machine_cpu,
     probe,
 )
 from hvstack.cluster import sampler as sampling
 from hvstack.cluster.base import Cluster
+from hvstack.cluster.lab_groups import HostGroup
 from hvstack.cluster.machine_cpu import MachineMeter
 from hvstack.hadoop import daemons, site_files, tuning_profiles
 from hvstack.progress import Progress
@@ -75,10 +78,11 @@ def run(
     sampler = sampling.Sampler(
         cluster.nodes, sampling.source(run_result.sut), interval
     )
-    with contextlib.ExitStack() as weights:
-        messages = weights.enter_context(
-            cpu_weights.raised(meter.hosts if meter else ())
-        )
+    groups = meter.hosts if meter else ()
+    with contextlib.ExitStack() as quiet_hosts:
+        quiet_hosts.enter_context(cpu_caps.in_force(groups))
+        messages = quiet_hosts.enter_context(cpu_weights.raised(groups))
+        _check_caps(run_result, groups, 'before_probe')
         _observe(cluster, run_result)
         _settle(cluster, run_result, progress, messages)
         if interval:
@@ -86,7 +90,8 @@ def run(
         started_at = time.time()
         try:
             _run_steps(run_result, program or runner.steps, meter)
-            weights.close()
+            _check_caps(run_result, groups, 'after_run')
+            quiet_hosts.close()
             if not program:
                 runner.collect()
         except errors.HVStackError as exc:
@@ -102,10 +107,43 @@ def run(
     return run_result
 
 
+def _check_caps(
+    run_result: RunResult, groups: Sequence[HostGroup], moment: str
+) -> None:
+    """Add the caps that the kernel reports to the observations.
+
+    :param groups: groups of the lab hosts; none on other clouds.
+    :param moment: last part of the observation's key.
+    :raises hvstack.errors.RunFailedError: a cap is not that of the record.
+    """
+    if not groups:
+        return
+    run_result.observations[f'caps_{moment}'] = cpu_caps.describe(groups)
+    caps = _read_cpu_caps(run_result)
+    if differences := cpu_caps.list_differences(groups, caps):
+        raise errors.RunFailedError(
+            f'Cannot measure: CPU caps are not in force ({moment}): '
+            f"{'; '.join(differences)}. Run 'hvstack lab down' and "
+            "'hvstack lab up'."
+        )
+
+
 def _list_capped_hosts(run_result: RunResult) -> list[str]:
     """Return the names of the hosts with a cap, which a lab has."""
     caps = run_result.sut.get('caps')
     return list(caps) if isinstance(caps, Mapping) else []
+
+
+def _read_cpu_caps(run_result: RunResult) -> dict[str, float]:
+    """Return the caps of the record in cores by host."""
+    caps = run_result.sut.get('caps')
+    if not isinstance(caps, Mapping):
+        return {}
+    return {
+        name: cores
+        for name, cap in caps.items()
+        if isinstance(cap, Mapping) and (cores := cap['cpu']) is not None
+    }
 
 
 def _settle(
@@ -238,14 +276,17 @@ def _lose_hosts(
     """Provoke losses of hosts; a run without their result is not valid."""
     assert spec.host_losses is not None
     try:
-        run_result.observations |= host_losses.provoke(
-            cluster,
-            spec.host_losses,
-            spec.workload.replication,
-            # The same choice on both sides of a comparison.
-            str(spec.run_id.index),
-            progress,
-        )
+        with cpu_caps.in_force(
+            lab_groups.find_hosts(_list_capped_hosts(run_result))
+        ):
+            run_result.observations |= host_losses.provoke(
+                cluster,
+                spec.host_losses,
+                spec.workload.replication,
+                # The same choice on both sides of a comparison.
+                str(spec.run_id.index),
+                progress,
+            )
     except errors.HVStackError as exc:
         run_result.reason = ' '.join(f'loss of hosts: {exc}'.split())[:2000]
 

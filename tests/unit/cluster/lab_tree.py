@@ -2,12 +2,39 @@
 """Control groups of a lab in a temporary directory."""
 
 import json
+import os
+import signal
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import fixtures
 
 from hvstack import pid_files
 from hvstack.cluster import lab_groups
+
+
+def enter_in_child(context: AbstractContextManager[object]) -> int:
+    """Enter a context in another process, which does not leave it.
+
+    :returns: process to end with :func:`kill`.
+    """
+    source, sink = os.pipe()
+    pid = os.fork()
+    if not pid:
+        context.__enter__()
+        os.write(sink, b'.')
+        while True:
+            signal.pause()
+    os.close(sink)
+    with os.fdopen(source, 'rb') as stream:
+        assert stream.read(1)
+    return pid
+
+
+def kill(pid: int) -> None:
+    """End a process of :func:`enter_in_child` without any clean-up."""
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
 
 
 class LabTree(fixtures.Fixture):
@@ -41,6 +68,7 @@ class LabTree(fixtures.Fixture):
             self.weight(name).write_text(
                 '1024\n' if self.version == 1 else '100\n'
             )
+            self.set_cap(name, 0.65)
             self.write_record(self.records / f'{name}.json', paths)
 
     def list_directories(self, name: str) -> list[Path]:
@@ -55,6 +83,23 @@ class LabTree(fixtures.Fixture):
         if self.version == 2:
             return self.list_directories(name)[0] / 'cpu.weight'
         return self.list_directories(name)[0] / 'cpu.shares'
+
+    def cap(self, name: str) -> Path:
+        """Return the file of the CPU cap of a host."""
+        if self.version == 2:
+            return self.list_directories(name)[0] / 'cpu.max'
+        return self.list_directories(name)[0] / 'cpu.cfs_quota_us'
+
+    def set_cap(self, name: str, cores: float) -> None:
+        """Set the CPU cap of a host in cores."""
+        quota = round(cores * 100_000)
+        if self.version == 2:
+            self.cap(name).write_text(f'{quota} 100000\n')
+        else:
+            self.cap(name).write_text(f'{quota}\n')
+            self.cap(name).with_name('cpu.cfs_period_us').write_text(
+                '100000\n'
+            )
 
     def set_usage(self, name: str, seconds: float) -> None:
         """Set the CPU time of a host."""

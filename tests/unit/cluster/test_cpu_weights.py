@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test the CPU weight of lab hosts during a run."""
 
-import subprocess
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ from hvstack.cloud import journal
 from hvstack.cluster import cpu_weights, lab_groups
 from hvstack.cluster.lab_groups import HostGroup
 from hvstack.sweep import recovery
-from tests.unit.cluster.lab_tree import LabTree
+from tests.unit.cluster.lab_tree import LabTree, enter_in_child, kill
 
 
 class CpuWeightsTest(testtools.TestCase):
@@ -61,21 +59,9 @@ class CpuWeightsTest(testtools.TestCase):
         self.assertEqual(['1024'] * 2, self.read(lab))
         self.assertEqual([], journal.entries())
 
-    def crash(self, groups: list[HostGroup]) -> None:
-        """Raise the weights in a process that no longer runs."""
-        process = subprocess.Popen(['true'])
-        process.wait()
-        context = cpu_weights.raised(groups)
-        context.__enter__()
-        (entry,) = journal.entries()
-        dead = replace(entry, pid=process.pid, start=1)
-        journal._write(dead.path, asdict(dead))
-        # Its generator must not restore anything when it is collected.
-        self.addCleanup(lambda: context)
-
     def test_weights_are_restored_after_a_crash(self) -> None:
         lab, groups = self.make(1)
-        self.crash(groups)
+        kill(enter_in_child(cpu_weights.raised(groups)))
         self.assertEqual(['262144'] * 2, self.read(lab))
         lines = recovery.recover([])
         self.assertEqual(
@@ -88,14 +74,14 @@ class CpuWeightsTest(testtools.TestCase):
     def test_the_next_run_restores_the_usual_weight(self) -> None:
         """Not the raised weight that it finds."""
         lab, groups = self.make(2)
-        self.crash(groups)
+        kill(enter_in_child(cpu_weights.raised(groups)))
         with cpu_weights.raised(groups):
             pass
         self.assertEqual(['100'] * 2, self.read(lab))
 
     def test_a_new_group_keeps_its_weight(self) -> None:
         lab, groups = self.make(1)
-        self.crash(groups)
+        kill(enter_in_child(cpu_weights.raised(groups)))
         weight = lab.weight('hv-host1')
         # Renamed, so that the inode cannot be used again.
         Path(weight).rename(weight.with_name('old'))
@@ -110,9 +96,7 @@ class CpuWeightsTest(testtools.TestCase):
             raise PermissionError(13, 'Permission denied', str(path))
 
         self.useFixture(
-            fixtures.MonkeyPatch(
-                'hvstack.cluster.cpu_weights._write_weight', refuse
-            )
+            fixtures.MonkeyPatch('hvstack.cluster.cgroup_values.write', refuse)
         )
         with cpu_weights.raised(groups) as messages:
             self.assertEqual(2, len(messages))

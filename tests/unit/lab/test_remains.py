@@ -51,7 +51,9 @@ class WeightsTest(StateTest):
         )
         # The process of the entry still runs.
         error = self.assertRaises(errors.InputError, remains.check_records)
-        self.assertIn(f'CPU weights of lab hosts ({entry.path})', str(error))
+        self.assertIn(
+            f'CPU caps or weights of lab hosts ({entry.path})', str(error)
+        )
         for name, function in (
             ('cloud.connection.connect', lambda _: None),
             ('sweep.recovery.recover', lambda _: []),

@@ -3,6 +3,7 @@
 
 import contextlib
 import io
+import json
 import os
 import signal
 import time
@@ -15,6 +16,8 @@ from hvstack import errors
 from hvstack.progress import Progress
 from hvstack.rally_plugins import task_state
 from hvstack.sweep import rallytask, task_events
+from tests.unit.cluster.lab_tree import LabTree
+from tests.unit.lab.written import LabProfiles
 
 #: Where the program in Rally's place writes its events.
 EVENTS = '/proc/self/fd/${HVSTACK_EVENTS%%:*}'
@@ -33,11 +36,14 @@ class RallyTaskTest(testtools.TestCase):
         self.directory = Path(self.useFixture(fixtures.TempDir()).path)
         for name, value in (
             ('paths.STATE', self.directory),
+            ('cluster.baseline_hosts.LAB', self.directory / 'baseline.json'),
+            ('cloud.journal.DIRECTORY', self.directory / 'journal'),
             ('sweep.sweep_store.RECORDS_DIR', self.directory / 'records'),
             ('sweep.rallyenv.find_program', lambda: self.directory / 'rally'),
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', value))
         self.stream = io.StringIO()
+        self.options = {'backend': 'qemu'}
 
     def start(self, output: str, script: str = '') -> None:
         path = self.directory / 'rally'
@@ -47,7 +53,7 @@ class RallyTaskTest(testtools.TestCase):
         path.chmod(0o755)
         rallytask.run_task(
             *('sweep.yaml', {}, 'mine', Progress(stream=self.stream)),
-            {'cloud': {'backend': 'qemu'}},
+            {'cloud': self.options},
         )
 
     def test_a_database_that_is_locked_meanwhile(self) -> None:
@@ -69,6 +75,32 @@ class RallyTaskTest(testtools.TestCase):
         path = self.directory / 'seen'
         self.start('', f'echo $OS_CLOUD__BACKEND >{path}')
         self.assertEqual('qemu\n', path.read_text())
+
+    def test_caps_are_lifted_for_the_task(self) -> None:
+        """Only where the hosts of the cloud are those of the lab."""
+        self.useFixture(LabProfiles())
+        lab = self.useFixture(LabTree(1, 'hv-host1'))
+        host = {
+            **{'name': 'hv-host1', 'role': 'worker', 'address': '10.0.0.2'},
+            **{'vcpus': 2, 'memory_mib': 4096, 'enter': ['true']},
+            **{'lab': True, 'cpu_cap': 0.65},
+        }
+        controller = {
+            key: value for key, value in host.items() if key != 'cpu_cap'
+        } | {'name': 'hv-host0', 'role': 'controller', 'address': '10.0.0.1'}
+        (self.directory / 'baseline.json').write_text(
+            json.dumps([host, controller])
+        )
+        path = self.directory / 'seen'
+        script = f'cat {lab.cap("hv-host1")} >{path}'
+        for profile, expected in (
+            ('lab-worker', '-1'),
+            ('vsphere6', '65000'),
+        ):
+            self.options = {'host_profile': profile}
+            self.start('', script)
+            self.assertEqual(expected, path.read_text().strip())
+            self.assertEqual('65000', lab.cap('hv-host1').read_text().strip())
 
     def test_records_count_for_more_than_words(self) -> None:
         self.start(

@@ -15,7 +15,8 @@ import fixtures
 import testtools
 
 from hvstack import errors, processutils
-from hvstack.cluster.base import Node
+from hvstack.cluster import cpu_caps, lab_groups
+from hvstack.cluster.base import Fact, Node
 from hvstack.hadoop.job_history import JobHistory, Task
 from hvstack.model.target import BareMetal
 from hvstack.progress import Progress
@@ -182,7 +183,7 @@ class Some:
     processors: int = 1
     tuning: str = 'hvstack'
     count: int = 1
-    facts: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, Fact] = field(default_factory=dict)
 
     @property
     def manager(self) -> Node:
@@ -251,6 +252,7 @@ class RunTest(testtools.TestCase):
             fixtures.MonkeyPatch('hvstack.cloud.journal.DIRECTORY', directory)
         )
         lab = self.useFixture(LabTree(1, 'hv-host1'))
+        lab.set_cap('hv-host1', 0.5)
         weights: dict[str, str] = {}
         run_command = Hadoop.run
 
@@ -269,7 +271,7 @@ class RunTest(testtools.TestCase):
                     f'tests.unit.tpcxhs.test_run.{name}', target
                 )
             )
-        self.cluster.facts = {'caps': {'hv-host1': {'cpu': 0.5}}}  # type: ignore[dict-item]
+        self.cluster.facts = {'caps': {'hv-host1': {'cpu': 0.5}}}
         stream = io.StringIO()
         run_result = run.run(
             self.cluster, self.workload, progress=Progress(stream=stream)
@@ -292,9 +294,44 @@ class RunTest(testtools.TestCase):
                 },
                 set(phase.to_mapping()['machine_cpu']),
             )
+        cores = {'hv-host1': {'cores': 0.5, 'weight': 262144}}
+        for moment in ('before_probe', 'after_run'):
+            self.assertEqual(cores, run_result.observations[f'caps_{moment}'])
         # No lab host is known elsewhere.
         self.cluster.facts = {}
         self.assertNotIn('machine_cpu', self.run_once().phases[0].to_mapping())
+
+    def test_caps_are_in_force_from_the_probe_to_the_last_phase(self) -> None:
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.journal.DIRECTORY', directory)
+        )
+        lab = self.useFixture(LabTree(1, 'hv-host1'))
+        groups = lab_groups.find_hosts(lab.names)
+        caps: dict[str, float | None] = {}
+        run_command = Hadoop.run
+
+        def watch(node: Hadoop, command: str, **kwargs: Any) -> Any:
+            caps[command[:40]] = cpu_caps.read_cap(groups[0])
+            return run_command(node, command, **kwargs)
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'tests.unit.tpcxhs.test_run.Hadoop.run', watch
+            )
+        )
+        self.cluster.facts = {'caps': {'hv-host1': {'cpu': 0.65}}}
+        with cpu_caps.lifted(groups):
+            self.assertEqual('', run.run(self.cluster, self.workload).reason)
+            self.assertIsNone(cpu_caps.read_cap(groups[0]))
+        jobs = {cap for text, cap in caps.items() if 'hadoop jar' in text}
+        self.assertEqual({0.65}, jobs, caps)
+        self.assertIn(None, caps.values())
+        lab.set_cap('hv-host1', 0.6)
+        error = self.assertRaises(
+            errors.RunFailedError, run.run, self.cluster, self.workload
+        )
+        self.assertIn('hv-host1: 0.6 cores instead of 0.65', str(error))
 
     def test_split_of_the_tasks(self) -> None:
         """By host and by worker, also of a worker without tasks."""
