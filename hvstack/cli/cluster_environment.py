@@ -14,10 +14,11 @@ from hvstack import conf, errors, paths
 from hvstack.cli import arguments, hadoop_options
 from hvstack.cli.cluster import add_readiness
 from hvstack.cli.options import add_cloud
-from hvstack.cloud import connection, servers
+from hvstack.cloud import connection, credentials, servers
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import heat_environment, node_counts, planner
 from hvstack.cluster.plan import CONTROLLERS, ClusterSpec, ProjectResources
+from hvstack.conf import CloudOptions
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 from hvstack.results.typed_json import JsonObject
@@ -172,6 +173,7 @@ class Environment(Command):
         servers.image(conn, plan.stack.image)
         servers.check_key_pair(conn, plan.stack.key_name)
         _check_network(conn, plan.stack.network, args.network)
+        _report_credential(conn, options)
         if heat_environment.controllers_first(plan):
             Progress().say(
                 'the controllers come first, and wait for their topology: '
@@ -198,6 +200,21 @@ def _check_network(
     except errors.InputError as exc:
         if requested is not None:
             raise
+        Progress().say(str(exc))
+
+
+def _report_credential(conn: Connection, options: CloudOptions) -> None:
+    """Report that the credential of this command cannot create the stack.
+
+    The environment is the same for every credential of the user, so that the
+    command does not refuse to write it.
+
+    :param conn: connection of the project.
+    :param options: group ``cloud`` of :mod:`hvstack.conf`.
+    """
+    try:
+        credentials.check(conn, options)
+    except errors.InputError as exc:
         Progress().say(str(exc))
 
 

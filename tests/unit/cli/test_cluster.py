@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 import fixtures
+import requests
 import testtools
 import yaml
 
@@ -562,6 +563,24 @@ class EnvironmentTest(ClusterTest):
         self.assertIn("'provider'", err)
         self.assertIn('network-new.yaml', err)
         self.assertEqual('key', yaml.safe_load(out)['parameters']['key_name'])
+
+    def test_a_credential_that_cannot_create_the_stack(self) -> None:
+        """The user can create it with a password."""
+        tokens = f'{fake.KEYSTONE}/auth/tokens'
+        token = requests.post(tokens, timeout=10).json()
+        token['token']['application_credential'] = {'id': 'a1'}
+        self.cloud.http.post(
+            tokens, json=token, headers={'X-Subject-Token': 'token-of-test'}
+        )
+        self.cloud.http.post(
+            f'{fake.KEYSTONE}/OS-TRUST/trusts', status_code=403, json={}
+        )
+        status, out, err = self.call(
+            '--worker-flavor', 'shared', '--hosts', '3'
+        )
+        self.assertEqual((0, 1), (status, err.count('\n')))
+        self.assertIn('application credential', err)
+        self.assertIn('worker_flavor', out)
 
     def test_a_controller_of_several_slots(self) -> None:
         """It comes first, and its user is told what it waits for."""
