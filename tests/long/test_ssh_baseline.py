@@ -3,7 +3,6 @@
 
 import json
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -21,27 +20,17 @@ from hvstack.cluster import (
     acquired_hosts,
     actions,
     baseline_hosts,
-    host_inventory,
 )
 from hvstack.lab import images
 from hvstack.results import record
+from tests.long import ssh_hosts
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
-#: Starts sshd in the file system that the lab has mounted on the bare host.
-SSHD = """
-mkdir -p /run/sshd /root/.ssh
-chmod 700 /root/.ssh
-cat >/root/.ssh/authorized_keys
-key=/etc/ssh/ssh_host_ed25519_key
-[ -s $key ] || ssh-keygen -q -t ed25519 -N '' -f $key
-/usr/sbin/sshd
-"""
 #: Web port of the NameNode.
 NAMENODE_PORT = 9870
 #: Connects to a host and port, with a limit of three seconds.
 CONNECT = 'timeout 3 bash -c "</dev/tcp/$0/$1"'
 LIMIT_SECONDS = 1800
-_LIBRARIES = 'usr/lib/x86_64-linux-gnu'
 
 
 class SSHBaselineTest(testtools.TestCase):
@@ -54,41 +43,19 @@ class SSHBaselineTest(testtools.TestCase):
         processutils.run(
             ['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', self.key]
         )
+        program = shutil.which('nft')
+        if program is None:
+            self.skipTest('needs nft (Debian package nftables)')
         acquired_hosts.recover()
         self.hosts = baseline_hosts.read()
         for host in self.hosts:
             assert host.release
             self.addCleanup(processutils.run, host.release.argv(), timeout=300)
             self.addCleanup(self.forget, host.address)
-            processutils.run(host.prepare, timeout=300)
-            processutils.run(
-                [*host.enter, 'sh', '-c', SSHD],
-                stdin=self.key.with_suffix('.pub').read_text(),
-                timeout=60,
+            ssh_hosts.start_sshd(
+                host, self.key.with_suffix('.pub').read_text()
             )
-            self.copy_nft(host)
-
-    def copy_nft(self, host: host_inventory.Host) -> None:
-        """Copy nft, which the guests' file system does not contain."""
-        program = shutil.which('nft')
-        if program is None:
-            self.skipTest('needs nft (Debian package nftables)')
-        root = self.directory / 'nft'
-        (root / 'usr/sbin').mkdir(parents=True, exist_ok=True)
-        (root / _LIBRARIES).mkdir(parents=True, exist_ok=True)
-        shutil.copy(program, root / 'usr/sbin/nft')
-        libraries = processutils.run(['ldd', program]).stdout
-        for name, path in re.findall(r'(\S+) => (/\S+)', libraries):
-            shutil.copy(path, root / _LIBRARIES / name)
-        with subprocess.Popen(
-            ['tar', '-c', '-C', root, 'usr/sbin/nft', _LIBRARIES],
-            stdout=subprocess.PIPE,
-        ) as archive:
-            subprocess.run(
-                [*host.enter, 'tar', '-x', '--skip-old-files', '-C', '/'],
-                stdin=archive.stdout,
-                check=True,
-            )
+            ssh_hosts.copy_nft(host, program, self.directory)
 
     def tables(self) -> list[str]:
         """Return the tables of the firewalls of all hosts."""
