@@ -364,6 +364,9 @@ def _restart_controllers(
 ) -> None:
     """Restart NameNode and ResourceManager, which then look up all nodes.
 
+    The NameNode of another cluster is not restarted: it stores nothing on the
+    nodes of a compute cluster.
+
     :raises hvstack.errors.BusyError: jobs run.
     """
     names = ', '.join(sorted(moved))
@@ -378,7 +381,8 @@ def _restart_controllers(
     if cluster.manager is cluster.gateway:
         _restart(cluster.gateway, 'namenode', 'resourcemanager')
     else:
-        _restart(cluster.gateway, 'namenode')
+        if daemon_http.has_own_hdfs(cluster):
+            _restart(cluster.gateway, 'namenode')
         _restart(cluster.manager, 'resourcemanager')
 
 
@@ -427,7 +431,12 @@ def check(
     group = {
         location.address: location.group for location in topology.locations
     }
-    holding = {group[address] for address in workers}
+    # Jobs of a compute cluster read from all nodes of the other cluster.
+    holding = (
+        {group[address] for address in workers}
+        if daemon_http.has_own_hdfs(cluster)
+        else set(group.values())
+    )
     expected = {
         key: lines[key]
         for location in topology.locations

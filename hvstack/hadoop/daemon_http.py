@@ -20,6 +20,9 @@ PORTS = {**UI_PORTS, 'datanode': 9864, 'nodemanager': 8042}
 #: Daemon of the worker roles with a single daemon. All other workers have
 #: both.
 SINGLE_DAEMON_ROLES = {'data': 'datanode', 'compute': 'nodemanager'}
+#: Role of the NameNode's controller of another cluster, whose HDFS a compute
+#: cluster uses.
+SHARED_HDFS_ROLE = 'shared-hdfs'
 
 
 class Runner(Protocol):
@@ -35,7 +38,10 @@ class Runner(Protocol):
 
     @property
     def role(self) -> str:
-        """``controller``, ``worker``, or a role in SINGLE_DAEMON_ROLES."""
+        """``controller``, ``worker``, or a role in SINGLE_DAEMON_ROLES.
+
+        The gateway of a compute cluster has :data:`SHARED_HDFS_ROLE`.
+        """
 
     def run(
         self,
@@ -68,7 +74,10 @@ class HadoopNodes(Protocol):
 
     @property
     def gateway(self) -> Runner:
-        """The controller that runs the NameNode."""
+        """The controller that runs the NameNode.
+
+        That of a compute cluster belongs to another cluster.
+        """
 
     @property
     def manager(self) -> Runner:
@@ -86,6 +95,21 @@ def list_controllers(cluster: HadoopNodes) -> list[Runner]:
     """Return the controllers of a cluster, the NameNode's first."""
     apart = cluster.manager is not cluster.gateway
     return [cluster.gateway, *([cluster.manager] if apart else [])]
+
+
+def has_own_hdfs(cluster: HadoopNodes) -> bool:
+    """Return whether the HDFS of a cluster is not that of another cluster."""
+    return cluster.gateway.role != SHARED_HDFS_ROLE
+
+
+def list_own_controllers(cluster: HadoopNodes) -> list[Runner]:
+    """Return the controllers of a cluster that do not belong to another one.
+
+    A compute cluster has only the controller with the ResourceManager.
+    """
+    if has_own_hdfs(cluster):
+        return list_controllers(cluster)
+    return [cluster.manager]
 
 
 def nodes_with_daemon(nodes: Sequence[Runner], daemon: str) -> list[Runner]:

@@ -163,17 +163,24 @@ def wait_ready(cluster: HadoopNodes, timeout: float = 300) -> float:
     return waited
 
 
-def distribute_addresses(cluster: HadoopNodes) -> None:
+def distribute_addresses(
+    cluster: HadoopNodes, others: Sequence[Runner] = ()
+) -> None:
     """Write the addresses of all nodes and the topology table to all nodes.
 
     Each address is also its own name in ``/etc/hosts``: Hadoop looks up the
     names of addresses, and without a resolver each query takes seconds.
 
     :param cluster: cluster whose nodes are written to.
+    :param others: nodes whose addresses are written, too, such as those with
+        the data of a compute cluster: an ApplicationMaster looks them up in
+        the table by these names.
     """
     nodes = (*daemon_http.list_controllers(cluster), *cluster.workers)
+    names = {node.name for node in nodes}
     lines = ''.join(
-        f'{node.address} {node.address} {node.name}\n' for node in nodes
+        f'{node.address} {node.address} {node.name}\n'
+        for node in (*nodes, *(n for n in others if n.name not in names))
     )
     table = cluster.gateway.run(f'cat {TABLE}', check=False)
 

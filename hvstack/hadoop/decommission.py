@@ -7,7 +7,9 @@ containers to a NodeManager and keeps it until all jobs that ran on it have
 ended (YARN guide "Graceful Decommission of YARN Nodes"), because its map
 outputs are read until then.
 
-With separate controllers, each daemon reads the list on its own node.
+With separate controllers, each daemon reads the list on its own node. A
+compute cluster has the list of its ResourceManager, and leaves the HDFS of the
+other cluster alone.
 """
 
 import json
@@ -30,7 +32,7 @@ _REPORT_SECONDS = 15
 def read_excluded(controller: Runner) -> set[str]:
     """Return the addresses of the excluded nodes.
 
-    :param controller: controller that runs the NameNode.
+    :param controller: controller of the cluster.
     """
     text = controller.run(
         f'cat {EXCLUDE_FILE}', check=False, timeout=60
@@ -50,10 +52,11 @@ def exclude_nodes(
     """
     lines = ''.join(f'{address}\n' for address in sorted(addresses))
     setup = shell_scripts.render('exclude-file', EXCLUDE_FILE, CONF)
-    for node in daemon_http.list_controllers(cluster):
+    for node in daemon_http.list_own_controllers(cluster):
         node.run(setup, timeout=60)
         node.put(lines, EXCLUDE_FILE)
-    cluster.gateway.run('hdfs dfsadmin -refreshNodes', timeout=180)
+    if daemon_http.has_own_hdfs(cluster):
+        cluster.gateway.run('hdfs dfsadmin -refreshNodes', timeout=180)
     cluster.manager.run(
         f'yarn rmadmin -refreshNodes -g {timeout:.0f} -server', timeout=180
     )
@@ -123,7 +126,7 @@ def drain(
         which stay excluded; the message names them.
     :raises hvstack.errors.RunFailedError: HDFS misses blocks.
     """
-    others = read_excluded(cluster.gateway) - {
+    others = read_excluded(daemon_http.list_own_controllers(cluster)[0]) - {
         worker.address for worker in staying
     }
     exclude_nodes(cluster, others | {node.address for node in nodes}, timeout)
@@ -151,6 +154,8 @@ def drain(
             f'still {", ".join(last)}; the same command continues'
         ),
     )
+    if not daemon_http.has_own_hdfs(cluster):
+        return
     info = daemon_http.get_namenode_bean(cluster.gateway, 'NameNodeInfo')
     missing = info['NumberOfMissingBlocks']
     if missing:

@@ -2,9 +2,9 @@
 """Hadoop's site files, which are the same for guests and for bare metal.
 
 Each node replaces the placeholders ``%ADDRESS%`` and ``%HOSTNAME%``;
-``%CONTROLLER%`` is replaced when the files are distributed. Nodes are always
-identified by their addresses, because networks of tenants often have no name
-resolution.
+``%CONTROLLER%`` and ``%STACK%`` are replaced when the files are distributed.
+Nodes are always identified by their addresses, because networks of tenants
+often have no name resolution.
 
 A site file contains the properties that every cluster needs and those of its
 tuning profile (:mod:`hvstack.hadoop.tuning_profiles`).
@@ -27,6 +27,9 @@ from hvstack.hadoop.sizing import DEFAULT, NodeSizing, has_whole_waves
 from hvstack.hadoop.tuning_profiles import TuningProfile
 
 CONTROLLER = '%CONTROLLER%'
+#: Directory in the HDFS of another stack for the files of a compute cluster;
+#: the Heat template replaces ``%STACK%`` by the name of the stack.
+CLUSTER_DIRECTORY = '/compute-clusters/%STACK%'
 CONF = '/etc/hadoop'
 #: Program that looks up the location of a node in the topology table.
 TOPOLOGY_SCRIPT = '/usr/lib/hvstack/place'
@@ -43,7 +46,7 @@ UI_PORTS = {'namenode': 9870, 'resourcemanager': 8088, 'historyserver': 19888}
 _SMALL_MIB = 4096
 
 #: Properties for the look-up of node locations.
-_TOPOLOGY_MAPPING = {
+TOPOLOGY_PROPERTIES = {
     CORE: {
         # Hadoop's TableMapping reads the table only once.
         'net.topology.node.switch.mapping.impl': 'org.apache.hadoop.net'
@@ -53,6 +56,19 @@ _TOPOLOGY_MAPPING = {
     HDFS: {
         # A new node waits until the table contains its location.
         'dfs.namenode.reject-unresolved-dn-topology-mapping': 'true',
+    },
+}
+#: Properties of a compute cluster on the HDFS of another stack. With Hadoop's
+#: defaults, the JobHistory servers of both clusters would move and delete each
+#: other's files. The directories of the JobHistory server
+#: (mapreduce.jobhistory.done-dir, mapreduce.jobhistory.intermediate-done-dir)
+#: are below the staging directory by default.
+SHARED_HDFS_PROPERTIES = TOPOLOGY_PROPERTIES | {
+    YARN: {
+        'yarn.nodemanager.remote-app-log-dir': f'{CLUSTER_DIRECTORY}/logs',
+    },
+    MAPRED: {
+        'yarn.app.mapreduce.am.staging-dir': f'{CLUSTER_DIRECTORY}/staging',
     },
 }
 #: HDFS with node groups (the HVE paper, "Network Topology Extension"); the
@@ -79,7 +95,7 @@ def render_site_files(
     node_groups: bool = True,
     tuning: str = DEFAULT,
     namenode_handlers: int | None = None,
-    topology_mapping: Mapping[str, dict[str, str]] = _TOPOLOGY_MAPPING,
+    location_properties: Mapping[str, dict[str, str]] = TOPOLOGY_PROPERTIES,
     bind: bool = False,
 ) -> dict[str, str]:
     """Return the site files of a cluster, by name.
@@ -92,7 +108,9 @@ def render_site_files(
     :param namenode_handlers: ``dfs.namenode.handler.count``; None uses that of
         the tuning profile. vsphere6 used 1 ("Controller Daemons": a workaround
         for HDFS-7122).
-    :param topology_mapping: properties for the look-up of node locations.
+    :param location_properties: properties for the look-up of node locations,
+        and for the directories of a compute cluster
+        (:data:`SHARED_HDFS_PROPERTIES`).
     :param bind: whether daemons listen only on the address of the node. The
         shuffle service and the ApplicationMasters have no such property in
         Hadoop 3.4.
@@ -108,7 +126,7 @@ def render_site_files(
     if namenode_handlers is not None:
         values[HDFS]['dfs.namenode.handler.count'] = str(namenode_handlers)
     layers = (
-        topology_mapping,
+        location_properties,
         _NODE_GROUPS if node_groups else {},
         _bind_properties(controller) if bind else {},
     )
@@ -218,7 +236,7 @@ def digest_settings(replication: int, tuning: str = DEFAULT) -> str:
         replication=replication,
         tuning=tuning,
         # No result depends on the look-up of node locations.
-        topology_mapping={},
+        location_properties={},
     )
     text = ''.join(same[name] for name in sorted(same))
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from hvstack import errors, processutils
 from hvstack.hadoop import decommission
+from hvstack.hadoop.daemon_http import SHARED_HDFS_ROLE
 from hvstack.hadoop.site_files import TABLE
 from hvstack.model.topology import parse_table
 
@@ -54,7 +55,10 @@ class FakeNode:
 
 @dataclass
 class FakeCluster:
-    """A controller and workers; each service keeps a place once found."""
+    """A controller and workers; each service keeps a place once found.
+
+    A ``shared`` one is a compute cluster on the HDFS of its gateway.
+    """
 
     names: tuple[str, ...] = ('w0', 'w1', 'w2')
     net: str = 'org.apache.hadoop.net.NetworkTopologyWithNodeGroup'
@@ -65,16 +69,21 @@ class FakeCluster:
     states: dict[str, str] = field(default_factory=dict)
     replicas: tuple[str, ...] = ()
     separate: bool = False
+    shared: bool = False
 
     def __post_init__(self) -> None:
         self.gateway = FakeNode('c', '10.0.0.1', self, 'controller')
         self.manager = self.gateway
-        if self.separate:
+        if self.separate or self.shared:
             self.manager = FakeNode('rm', '10.0.0.9', self, 'controller')
         self.workers = [
             FakeNode(name, f'10.0.0.{index}', self)
             for index, name in enumerate(self.names, start=2)
         ]
+        if self.shared:
+            self.gateway.role = SHARED_HDFS_ROLE
+            for worker in self.workers:
+                worker.role = 'compute'
 
     def join(self) -> None:
         """Let workers into HDFS and YARN where these know their place."""
@@ -144,7 +153,8 @@ class FakeCluster:
 
     def leave(self) -> None:
         """Let excluded nodes begin to leave, and others stay."""
-        out = self.gateway.files[decommission.EXCLUDE_FILE].split()
+        controller = self.manager if self.shared else self.gateway
+        out = controller.files[decommission.EXCLUDE_FILE].split()
         for node in self.workers:
             if node.address in out:
                 self.states.setdefault(node.address, 'DECOMMISSIONING')

@@ -249,6 +249,38 @@ class RefreshTest(testtools.TestCase):
             self.cluster.manager.commands,
         )
 
+    def test_a_compute_cluster(self) -> None:
+        """Both controllers have the table; only YARN is restarted."""
+        self.cluster = FakeCluster(shared=True)
+        node_topology = make_topology(rm='ng-d')
+        self.refresh(node_topology)
+        for node in (self.cluster.gateway, self.cluster.manager):
+            self.assertEqual(
+                node_topology.format_table(), node.files[TABLE], node.name
+            )
+        self.assertEqual({}, self.cluster.hdfs)
+        self.assertEqual(
+            [], topology_refresh.check(self.cluster, node_topology)
+        )
+        self.refresh(make_topology(rm='ng-d', w2='ng-a'))
+        self.assertEqual(
+            [], [text for text in self.restarts() if 'namenode' in text]
+        )
+        self.assertIn(
+            f'{daemons.NODE} stop resourcemanager; '
+            f'{daemons.NODE} start resourcemanager',
+            self.cluster.manager.commands,
+        )
+
+    def test_a_compute_cluster_has_the_places_of_all_data(self) -> None:
+        """Its jobs read from hosts without a compute worker, too."""
+        self.cluster = FakeCluster(shared=True)
+        self.refresh(make_topology(rm='ng-d'))
+        mismatches = topology_refresh.check(
+            self.cluster, make_topology(rm='ng-d', c='ng-other')
+        )
+        self.assertEqual({'c', '10.0.0.1'}, {m.where for m in mismatches})
+
     def test_the_other_controller_must_answer_too(self) -> None:
         self.cluster = FakeCluster(separate=True)
         self.cluster.manager.answers = False

@@ -100,6 +100,42 @@ class SetupTest(testtools.TestCase):
         self.assertTrue((directory / 'excluded').exists())
 
 
+class ComputeClusterTest(testtools.TestCase):
+    """The HDFS of another cluster is left alone."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.cluster = FakeCluster(shared=True, missing=2)
+        self.cluster.join()
+
+    def test_drained(self) -> None:
+        gateway, manager = self.cluster.gateway, self.cluster.manager
+        gateway.files[decommission.EXCLUDE_FILE] = '10.0.0.77\n'
+        self.cluster.states['10.0.0.3'] = 'DECOMMISSIONED'
+        decommission.drain(
+            self.cluster,
+            self.cluster.workers[1:2],
+            self.cluster.workers[::2],
+            timeout=0,
+        )
+        self.assertEqual({'10.0.0.3'}, decommission.read_excluded(manager))
+        self.assertEqual({'10.0.0.77'}, decommission.read_excluded(gateway))
+        self.assertFalse(
+            any('refreshNodes' in command for command in gateway.commands)
+        )
+
+    def test_who_was_excluded_stays_so(self) -> None:
+        manager = self.cluster.manager
+        manager.files[decommission.EXCLUDE_FILE] = '10.0.0.88\n'
+        self.cluster.states['10.0.0.3'] = 'DECOMMISSIONED'
+        decommission.drain(
+            self.cluster, self.cluster.workers[1:2], [], timeout=0
+        )
+        self.assertEqual(
+            {'10.0.0.3', '10.0.0.88'}, decommission.read_excluded(manager)
+        )
+
+
 class ExcludeTest(testtools.TestCase):
     def test_both_daemons_are_told(self) -> None:
         for separate in (False, True):

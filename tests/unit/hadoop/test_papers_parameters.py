@@ -117,10 +117,17 @@ def written() -> set[str]:
     }
     for tuning in tuning_profiles.list_names():
         sizing_ = sizing.size_node(8, 16384, tuning=tuning)
-        for text in site_files.render_site_files(
-            sizing_, tuning=tuning, namenode_handlers=1
-        ).values():
-            property_names |= set(parse_properties(text))
+        for location_properties in (
+            site_files.TOPOLOGY_PROPERTIES,
+            site_files.SHARED_HDFS_PROPERTIES,
+        ):
+            for text in site_files.render_site_files(
+                sizing_,
+                tuning=tuning,
+                namenode_handlers=1,
+                location_properties=location_properties,
+            ).values():
+                property_names |= set(parse_properties(text))
     return property_names
 
 

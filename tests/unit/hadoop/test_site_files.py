@@ -56,6 +56,23 @@ class SitesTest(testtools.TestCase):
             set(self.make()),
         )
 
+    def test_a_compute_cluster_has_its_own_directories(self) -> None:
+        """JobHistory servers would delete each other's files elsewhere."""
+        files_by_name = self.make(
+            location_properties=site_files.SHARED_HDFS_PROPERTIES
+        )
+        plain = self.make()
+        for name, key in (
+            ('mapred-site.xml', 'yarn.app.mapreduce.am.staging-dir'),
+            ('yarn-site.xml', 'yarn.nodemanager.remote-app-log-dir'),
+        ):
+            directory = files_by_name[name].pop(key)
+            self.assertTrue(directory.startswith('/compute-clusters/%STACK%/'))
+            self.assertNotIn(key, plain[name])
+        # The directories of the JobHistory server follow from the first.
+        self.assertEqual(plain, files_by_name)
+        self.assertNotIn('mapreduce.jobhistory.done-dir', str(plain))
+
     def test_controller_is_a_placeholder_unless_known(self) -> None:
         for options, expected in (
             ({}, '%CONTROLLER%'),
@@ -143,7 +160,7 @@ class SitesTest(testtools.TestCase):
                 size_node(vcpus, memory, tuning='lab'),
                 replication=2,
                 tuning='lab',
-                topology_mapping={},
+                location_properties={},
             )
             text = ''.join(
                 name + files_by_name[name] for name in sorted(files_by_name)
