@@ -23,6 +23,7 @@ _MARKED = {
     'OS::Neutron::Port': ('value_specs', 'description'),
     'OS::Neutron::Router': ('value_specs', 'description'),
     'OS::Neutron::SecurityGroup': ('description',),
+    'OS::Neutron::SecurityGroupRule': ('description',),
     'OS::Neutron::Subnet': ('value_specs', 'description'),
 }
 #: They are part of the resources that they connect.

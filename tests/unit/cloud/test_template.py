@@ -165,6 +165,79 @@ class TemplateTest(testtools.TestCase):
         ]['params']
         self.assertEqual('late', params['%TOPOLOGY%']['if'][0])
 
+    def test_a_compute_cluster_stores_nothing(self) -> None:
+        content = load('hadoop-cluster.yaml')
+        resources = content['resources']
+        for name in ('workers', 'hdfs_namenode_rule'):
+            self.assertEqual(
+                'own_hdfs' if name == 'workers' else 'shared_hdfs',
+                resources[name]['condition'],
+            )
+        (roles,) = (
+            node['list_join'][1][1]['if']
+            for node in walk(resources['controller'])
+            if 'list_join' in node and node['list_join'][0] == '\n'
+        )
+        self.assertEqual(
+            ['own_hdfs', "begin 'resourcemanager historyserver'"],
+            [roles[0], roles[2]],
+        )
+        # What only other clusters have is read where they have it.
+        for name, output in content['outputs'].items():
+            if {'get_attr': ['workers', 'node']} in walk(output):
+                self.assertEqual('own_hdfs', output['condition'], name)
+
+    def test_only_nodes_have_an_address(self) -> None:
+        """Host keys of a mapping with an address are recorded."""
+        outputs = load('hadoop-cluster.yaml')['outputs']
+        self.assertEqual(
+            {'controller', 'resourcemanager', 'gateway'},
+            {
+                name
+                for name, output in outputs.items()
+                if isinstance(output['value'], dict)
+                and 'address' in output['value']
+            },
+        )
+
+    def test_a_compute_cluster_reaches_hdfs(self) -> None:
+        """Ports of the NameNode, of its web interface and of DataNodes."""
+        resources = load('hadoop-cluster.yaml')['resources']
+        ports = {
+            name: (
+                rule['properties']['port_range_min'],
+                rule['properties']['port_range_max'],
+            )
+            for name, rule in resources.items()
+            if rule['type'] == 'OS::Neutron::SecurityGroupRule'
+        }
+        port = {'get_param': 'hdfs_port'}
+        web = site_files.UI_PORTS['namenode']
+        self.assertEqual(
+            {
+                'hdfs_namenode_rule': (port, port),
+                'hdfs_web_rule': (web, web),
+                'hdfs_datanode_rule': (9864, 9867),
+            },
+            ports,
+        )
+        self.assertEqual(
+            set(ports), set(resources['controller']['depends_on'])
+        )
+        parameters = load('hadoop-cluster.yaml')['parameters']
+        self.assertEqual(
+            site_files.NAMENODE_PORT, parameters['hdfs_port']['default']
+        )
+        for name in ports:
+            properties = resources[name]['properties']
+            self.assertEqual(
+                [
+                    {'get_param': 'hdfs_security_group'},
+                    {'get_resource': 'security_group'},
+                ],
+                [properties['security_group'], properties['remote_group']],
+            )
+
     def test_a_server_stays_when_its_script_changes(self) -> None:
         for name in ('hadoop-cluster.yaml', 'hadoop-node.yaml'):
             for key, resource in load(name)['resources'].items():
