@@ -21,7 +21,7 @@ from hvstack.cloud import (
     stacks,
     undo,
 )
-from hvstack.cluster import launch, planner
+from hvstack.cluster import launch, planner, shared_hdfs
 from hvstack.cluster.plan import CONTROLLERS, ClusterPlan, ClusterSpec
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
@@ -285,6 +285,8 @@ class Delete(_OnCloud):
                 f"Cannot find cluster '{parsed_args.name}': it was not "
                 "created on this machine. Run 'hvstack cluster list'."
             )
+        if any(entry.kind == stacks.KIND for entry in journal_entries):
+            shared_hdfs.refuse_deletion(tenant, parsed_args.name)
         scopes = {connection.scope(conn) for conn in (admin, tenant)}
         foreign_entries = [
             journal_entry

@@ -20,7 +20,7 @@ from hvstack.burn_in.runner import (
 from hvstack.cli import arguments
 from hvstack.cli.cluster_topology import add_cluster, add_map, open_cluster
 from hvstack.cloud import connection, stacks
-from hvstack.cluster import topology_refresh
+from hvstack.cluster import shared_hdfs, topology_refresh
 from hvstack.cluster.base import Node
 from hvstack.cluster.ssh import SSHNode
 from hvstack.cluster.stack import StackCluster
@@ -184,6 +184,7 @@ class BurnInCluster(Lister):
         plan = _build_plan(parsed_args)
         conn = connection.connect(parsed_args.os_cloud)
         outputs = stacks.outputs(conn, parsed_args.name)
+        shared_hdfs.refuse_compute_cluster(parsed_args.name, outputs)
         stack_nodes = topology_refresh.nodes(conn, outputs, parsed_args.map)
         progress = Progress()
         with open_cluster(conn, outputs, parsed_args) as cluster:

@@ -3,6 +3,7 @@
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,18 @@ from hvstack.cli.cluster import add_readiness
 from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection, credentials, servers
 from hvstack.cloud.volumes import Volumes
-from hvstack.cluster import heat_environment, node_counts, planner
-from hvstack.cluster.plan import CONTROLLERS, ClusterSpec, ProjectResources
+from hvstack.cluster import (
+    heat_environment,
+    node_counts,
+    planner,
+    shared_hdfs,
+)
+from hvstack.cluster.plan import (
+    CONTROLLERS,
+    ClusterPlan,
+    ClusterSpec,
+    ProjectResources,
+)
 from hvstack.conf import CloudOptions
 from hvstack.model.configuration import parse
 from hvstack.progress import Progress
@@ -109,6 +120,14 @@ class Environment(Command):
             help='Deployment of the HVE paper (default: 1 or 2, '
             'according to the configuration).',
         )
+        parser.add_argument(
+            '--hdfs-of',
+            metavar='STACK',
+            help='Describe a compute cluster, which has a ResourceManager, a '
+            'JobHistory server and --compute-per-host compute workers per '
+            'host, and uses the HDFS of this stack of the same project '
+            '(default: an HDFS of its own).',
+        )
         _add_resources(parser, count_kwargs)
         hadoop_options.add(parser)
         hadoop_options.add_handlers(parser)
@@ -166,10 +185,19 @@ class Environment(Command):
             network=args.network,
             node_groups=args.node_groups,
         )
-        # Invalid numbers are refused without a cloud.
-        nodes = node_counts.count_nodes(spec, resources)
-        conn = connection.connect(args.os_cloud)
-        plan = planner.plan_with_flavors(conn, spec, resources, nodes, options)
+        if args.hdfs_of is None:
+            # Invalid numbers are refused without a cloud.
+            nodes = node_counts.count_nodes(spec, resources)
+            conn = connection.connect(args.os_cloud)
+            plan = planner.plan_with_flavors(
+                conn, spec, resources, nodes, options
+            )
+        else:
+            _refuse_hdfs_options(args)
+            conn = connection.connect(args.os_cloud)
+            plan = _plan_compute_cluster(
+                conn, args.hdfs_of, spec, resources, options
+            )
         servers.image(conn, plan.stack.image)
         servers.check_key_pair(conn, plan.stack.key_name)
         _check_network(conn, plan.stack.network, args.network)
@@ -181,6 +209,61 @@ class Environment(Command):
                 "--refresh' once the stack is complete"
             )
         return heat_environment.environment(plan)
+
+
+def _refuse_hdfs_options(args: argparse.Namespace) -> None:
+    """Refuse options for nodes that a compute cluster does not have.
+
+    :raises hvstack.errors.InputError: an option is not valid with
+        ``--hdfs-of``.
+    """
+    for option, is_valid, remedy in (
+        ('--workers', args.workers is None, '--compute-per-host'),
+        ('--deployment', args.deployment is None, 'no --deployment'),
+        (
+            '--controllers separate',
+            args.controllers != 'separate',
+            '--controllers combined',
+        ),
+        ('--controller-slots', args.controller_slots == 0, '--hosts'),
+    ):
+        if not is_valid:
+            raise errors.InputError(
+                f'Cannot use {option} with --hdfs-of {args.hdfs_of}: a '
+                'compute cluster has compute workers and a single controller '
+                f'without a NameNode. Use {remedy}.'
+            )
+
+
+def _plan_compute_cluster(
+    conn: Connection,
+    stack: str,
+    spec: ClusterSpec,
+    resources: ProjectResources,
+    options: CloudOptions,
+) -> ClusterPlan:
+    """Plan a compute cluster on the HDFS of a stack.
+
+    :param stack: name of the stack with the HDFS.
+    :raises hvstack.errors.HVStackError: the stack has no HDFS that the
+        compute cluster can use.
+    """
+    hdfs = shared_hdfs.read(
+        conn,
+        stack,
+        image=resources.image,
+        network=resources.network,
+        node_groups=resources.node_groups,
+    )
+    spec = replace(spec, deployment=hdfs.deployment)
+    return planner.plan_with_flavors(
+        conn,
+        spec,
+        replace(resources, image=hdfs.image, network=hdfs.network),
+        node_counts.count_compute_nodes(spec, resources, hdfs),
+        options,
+        hdfs,
+    )
 
 
 def _check_network(
@@ -226,7 +309,8 @@ def _add_resources(
         '--compute-per-host',
         **count_kwargs,
         default=2,
-        help='Number of compute workers of deployments 3 and 4 (default: 2).',
+        help='Number of compute workers per host of deployments 3 and 4, and '
+        'of a compute cluster (default: 2).',
     )
     parser.add_argument(
         '--compute-flavor',

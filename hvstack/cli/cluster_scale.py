@@ -8,9 +8,15 @@ from cliff.show import ShowOne
 
 from hvstack import conf, errors
 from hvstack.cli import arguments
-from hvstack.cli.cluster_topology import add_cluster, add_map, open_cluster
+from hvstack.cli.cluster_topology import (
+    add_cluster,
+    add_hdfs_key,
+    add_map,
+    open_cluster,
+    report_compute_clusters,
+)
 from hvstack.cloud import connection, stack_updates, stacks
-from hvstack.cloud.stack_outputs import read_nodes, require_nodes
+from hvstack.cloud.stack_outputs import read_nodes
 from hvstack.cluster import scale, scale_room, topology_refresh
 from hvstack.progress import Progress
 
@@ -30,6 +36,7 @@ class Scale(ShowOne):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         add_cluster(parser)
+        add_hdfs_key(parser)
         add_map(parser)
         parser.add_argument(
             '--workers',
@@ -42,8 +49,8 @@ class Scale(ShowOne):
             type=arguments.count,
             metavar='N',
             help='New number of compute workers, which have a NodeManager '
-            'and no DataNode, in a cluster of deployment 3 or 4 (default: '
-            'the current number).',
+            'and no DataNode, in a cluster of deployment 3 or 4, or in a '
+            'compute cluster (default: the current number).',
         )
         parser.add_argument(
             '--replace',
@@ -125,8 +132,9 @@ class Scale(ShowOne):
                 fields['workers_now'] = [
                     worker.name
                     for worker in (
-                        *require_nodes(after, 'workers'),
+                        *read_nodes(after, 'workers'),
                         *read_nodes(after, 'compute'),
                     )
                 ]
+                report_compute_clusters(conn, after, progress)
         return tuple(fields), tuple(fields.values())

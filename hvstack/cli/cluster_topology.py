@@ -2,6 +2,7 @@
 """``hvstack cluster topology``: which nodes share a physical host."""
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from cliff.lister import Lister
@@ -12,7 +13,7 @@ from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection, host_keys, keypairs, stacks
 from hvstack.cloud.stack_outputs import StackOutputs
-from hvstack.cluster import topology_refresh
+from hvstack.cluster import shared_hdfs, topology_refresh
 from hvstack.cluster.ssh import SSHAccess, SSHNode
 from hvstack.cluster.stack import StackCluster, reach
 from hvstack.progress import Progress
@@ -55,6 +56,18 @@ def add_map(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_hdfs_key(parser: argparse.ArgumentParser) -> None:
+    """Add the key for the nodes of the stack with a cluster's HDFS."""
+    parser.add_argument(
+        '--hdfs-key',
+        type=arguments.path,
+        metavar='FILE',
+        help='For a compute cluster: private key of the key pair of the stack '
+        "whose HDFS it uses (default: the key that 'hvstack cluster create' "
+        'created for that stack, otherwise --key).',
+    )
+
+
 def open_cluster(
     conn: Connection,
     outputs: StackOutputs,
@@ -63,19 +76,53 @@ def open_cluster(
 ) -> StackCluster:
     """Return the cluster of a stack's outputs; nothing is opened yet.
 
+    A compute cluster comes with the cluster whose HDFS it uses.
+
     :param console_timeout: seconds to wait for host keys on consoles.
     """
-    return StackCluster.from_outputs(
-        outputs,
-        SSHAccess.of(
-            parsed_args.key or keypairs.DIRECTORY / parsed_args.name,
-            parsed_args.ssh_config or conf.load().cloud.ssh_config,
-        ),
-        name=parsed_args.name,
-        processors=1,
-        console=host_keys.console_of(conn),
-        console_timeout=console_timeout,
-    )
+    config = parsed_args.ssh_config or conf.load().cloud.ssh_config
+    key = parsed_args.key or keypairs.DIRECTORY / parsed_args.name
+
+    def make_cluster(
+        name: str, stack_outputs: StackOutputs, key: Path
+    ) -> StackCluster:
+        return StackCluster.from_outputs(
+            stack_outputs,
+            SSHAccess.of(key, config),
+            name=name,
+            processors=1,
+            console=host_keys.console_of(conn),
+            console_timeout=console_timeout,
+        )
+
+    if not shared_hdfs.is_compute_cluster(outputs):
+        return make_cluster(parsed_args.name, outputs, key)
+    stack = shared_hdfs.find_hdfs_stack(conn, outputs)
+    hdfs_key = parsed_args.hdfs_key or keypairs.DIRECTORY / stack.name
+    if parsed_args.hdfs_key is None and not hdfs_key.exists():
+        hdfs_key = key
+    hdfs = make_cluster(stack.name, stack.outputs, hdfs_key)
+    try:
+        cluster = make_cluster(parsed_args.name, outputs, key)
+    except errors.HVStackError:
+        hdfs.close()
+        raise
+    return cluster.with_hdfs(hdfs)
+
+
+def report_compute_clusters(
+    conn: Connection, outputs: StackOutputs, progress: Progress
+) -> None:
+    """Report the compute clusters that have tables of their own.
+
+    :param outputs: outputs of the stack with the HDFS.
+    """
+    for name in shared_hdfs.list_compute_clusters(conn, outputs):
+        progress.say(
+            f"the compute cluster '{name}' uses this HDFS: run 'hvstack "
+            f"cluster topology {name} --refresh', if nodes moved or were "
+            'added'
+        )
 
 
 def _find_other_nodes(
@@ -107,6 +154,7 @@ class Topology(Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         add_cluster(parser)
+        add_hdfs_key(parser)
         add_map(parser)
         mode_group = parser.add_mutually_exclusive_group()
         mode_group.add_argument(
@@ -144,7 +192,14 @@ class Topology(Lister):
         conn = connection.connect(parsed_args.os_cloud)
         outputs = stacks.outputs(conn, parsed_args.name)
         nodes = topology_refresh.nodes(conn, outputs, parsed_args.map)
-        stack_topology = topology_refresh.of_nodes(nodes)
+        # The nodes of compute clusters need not be in tables of workers with
+        # data, which --refresh writes all the same.
+        stack_topology = (
+            topology_refresh.of_nodes(nodes)
+            if parsed_args.check
+            and not shared_hdfs.is_compute_cluster(outputs)
+            else shared_hdfs.combine(conn, outputs, nodes, parsed_args.map)
+        )
         progress = Progress()
         if any(node.on_volumes for node in nodes if node.role == 'worker'):
             progress.say(
@@ -186,8 +241,10 @@ class Topology(Lister):
                     others=_find_other_nodes(cluster, nodes),
                     progress=progress,
                 )
+                shared_hdfs.distribute_addresses(cluster)
             for name in away:
                 progress.say(f'{name} does not answer, it was passed over')
+            report_compute_clusters(conn, outputs, progress)
         by_name = {
             location.node: location for location in stack_topology.locations
         }

@@ -26,7 +26,9 @@ def files(plan: ClusterPlan) -> list[Path]:
         f'deployment-{plan.spec.hve_deployment}',
         f'storage-{configuration.storage}',
         f'cpu-{configuration.cpu_policy}',
-        f'controllers-{plan.spec.controllers}',
+        f'controllers-{plan.spec.controllers}'
+        if plan.hdfs is None
+        else 'compute-cluster',
     ]
     if configuration.disk_pinning:
         names.append('disk-pinning-on')
@@ -56,6 +58,9 @@ def parameters(plan: ClusterPlan) -> JsonObject:
         tuning=spec.tuning,
         namenode_handlers=spec.namenode_handlers,
         node_groups=plan.node_groups,
+        location_properties=site_files.TOPOLOGY_PROPERTIES
+        if plan.hdfs is None
+        else site_files.SHARED_HDFS_PROPERTIES,
     )
     values: JsonObject = {
         'image': stack.image,
@@ -94,6 +99,15 @@ def parameters(plan: ClusterPlan) -> JsonObject:
             'compute_per_host': nodes.compute_per_host,
             'compute_flavor': plan.flavors.get_reference('compute'),
             'compute_env': values['worker_env'],
+        }
+    if plan.hdfs is not None:
+        # The environment file has a number that the template accepts.
+        del values['worker_count']
+        values |= {
+            'hdfs_stack': plan.hdfs.stack_id,
+            'hdfs_address': plan.hdfs.address,
+            'hdfs_port': plan.hdfs.port,
+            'hdfs_security_group': plan.hdfs.security_group,
         }
     if (
         nodes.controllers_first

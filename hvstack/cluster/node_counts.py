@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 
+from hvstack import errors
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import validation
 from hvstack.cluster.plan import (
@@ -10,6 +11,7 @@ from hvstack.cluster.plan import (
     ClusterSpec,
     NodeCounts,
     ProjectResources,
+    SharedHDFS,
 )
 from hvstack.model import pinned_disks
 from hvstack.model.cluster_size import compute_cluster_size
@@ -114,6 +116,39 @@ def count_nodes(spec: ClusterSpec, resources: ProjectResources) -> NodeCounts:
         gateway=spec.gateway,
         # Workers leave single slots on many hosts.
         controllers_first=resources.controller_slots > 1,
+    )
+
+
+def count_compute_nodes(
+    spec: ClusterSpec, resources: ProjectResources, hdfs: SharedHDFS
+) -> NodeCounts:
+    """Count the nodes of a compute cluster on the HDFS of another stack.
+
+    :param spec: requested cluster, without a number of workers.
+    :raises hvstack.errors.InputError: there are more replicas than hosts with
+        data, or the compute cluster would have disks.
+    """
+    if spec.configuration.disk_pinning:
+        raise errors.InputError(
+            f'{spec.configuration.label}: Cannot pin disks to the workers of '
+            'a compute cluster, which store no data. Use a configuration '
+            'without disk pinning.'
+        )
+    replication = (
+        hdfs.replication if spec.replication is None else spec.replication
+    )
+    validation.replication(
+        replication, hdfs.worker_hosts, resources.node_groups
+    )
+    return NodeCounts(
+        workers=0,
+        workers_per_host=1,
+        replication=replication,
+        compute_workers=resources.hosts * resources.compute_per_host,
+        compute_per_host=resources.compute_per_host,
+        gateway=spec.gateway,
+        # The topology contains the nodes of both stacks.
+        controllers_first=True,
     )
 
 

@@ -193,6 +193,33 @@ class StackResources:
 
 
 @dataclass(frozen=True)
+class SharedHDFS:
+    """HDFS of another stack that a compute cluster uses.
+
+    :param stack_id: ID of the stack.
+    :param address: IP address of the NameNode.
+    :param port: port of the NameNode.
+    :param security_group: ID of the security group of the stack's nodes.
+    :param image: image of the stack's nodes.
+    :param network: network of the stack's nodes.
+    :param replication: number of replicas of a new file.
+    :param worker_hosts: number of hosts that store data.
+    :param deployment: deployment of the HVE paper that both stacks make, 3 or
+        4.
+    """
+
+    stack_id: str
+    address: str
+    port: int
+    security_group: str
+    image: str
+    network: str
+    replication: int
+    worker_hosts: int
+    deployment: int
+
+
+@dataclass(frozen=True)
 class ClusterHosts:
     """Hosts of the workers, as the operator knows them.
 
@@ -219,6 +246,7 @@ class ClusterPlan:
     :param node_setup: shell commands of the OS profile for every node.
     :param node_groups: whether Hadoop knows which nodes share a host; false
         if Nova does not know it either.
+    :param hdfs: HDFS of another stack; None for an HDFS of this cluster.
     """
 
     spec: ClusterSpec
@@ -231,6 +259,7 @@ class ClusterPlan:
     node_setup: str = ''
     secondary_namenode: bool = False
     node_groups: bool = True
+    hdfs: SharedHDFS | None = None
 
     @property
     def ratios(self) -> dict[str, float]:

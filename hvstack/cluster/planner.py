@@ -41,6 +41,7 @@ from hvstack.cluster.plan import (
     ClusterSpec,
     NodeCounts,
     ProjectResources,
+    SharedHDFS,
     StackResources,
 )
 from hvstack.conf import CloudOptions
@@ -276,6 +277,7 @@ def plan_with_flavors(
     resources: ProjectResources,
     nodes: NodeCounts,
     options: CloudOptions,
+    hdfs: SharedHDFS | None = None,
 ) -> ClusterPlan:
     """Plan a cluster of existing flavors, without admin rights.
 
@@ -284,6 +286,7 @@ def plan_with_flavors(
     :param resources: what exists for the project.
     :param nodes: result of :func:`hvstack.cluster.node_counts.count_nodes`.
     :param options: group ``cloud`` of :mod:`hvstack.conf`.
+    :param hdfs: HDFS of another stack; None for an HDFS of this cluster.
     :raises hvstack.errors.InputError: a flavor or a volume type does not
         exist, a flavor has another CPU policy, or a quota or Heat's limit is
         too small.
@@ -333,8 +336,9 @@ def plan_with_flavors(
             ),
         ),
         node_setup=os_profiles.fragment(spec.os_profile),
-        secondary_namenode=True,
+        secondary_namenode=hdfs is None,
         node_groups=resources.node_groups and spec.node_groups,
+        hdfs=hdfs,
     )
     _check_template(plan, options)
     _check_project(conn, plan)

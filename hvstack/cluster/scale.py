@@ -18,9 +18,9 @@ from openstack.orchestration.v1.stack import Stack
 from hvstack import errors, processutils
 from hvstack.cloud import stack_updates, stacks
 from hvstack.cloud.stack_outputs import StackOutputs
-from hvstack.cluster import topology_refresh
+from hvstack.cluster import shared_hdfs, topology_refresh
 from hvstack.cluster.stack import StackCluster
-from hvstack.hadoop import daemons, decommission
+from hvstack.hadoop import daemon_http, daemons, decommission
 from hvstack.hadoop.daemon_http import Runner
 from hvstack.progress import Progress
 from hvstack.results.typed_json import JsonObject
@@ -134,7 +134,7 @@ def plan(
         which ``hostId`` identifies; without them on different nodes.
     :raises hvstack.errors.InputError: fewer hosts than replicas would be
         left, a worker does not exist, or the cluster was created without
-        compute workers.
+        workers with data, or without compute workers.
     """
     names = {worker.name for worker in (*workers, *compute)}
     for name in replace:
@@ -148,6 +148,11 @@ def plan(
             f'Cannot use {compute_after} compute workers: the stack was '
             'created without compute workers. Create a stack with '
             '--deployment 3 or 4.'
+        )
+    if after and not workers:
+        raise errors.InputError(
+            f'Cannot use {after} workers: the stack is a compute cluster, '
+            'and its HDFS belongs to another stack. Use --compute-workers.'
         )
     removed = _choose_removed(workers, after, going, replace)
     staying = [worker for worker in workers if worker not in removed]
@@ -258,12 +263,19 @@ def replication(controller: Runner) -> int:
 
 def going(cluster: StackCluster) -> set[str]:
     """Return names of the workers that are being drained."""
-    addresses = decommission.read_excluded(cluster.gateway)
+    addresses = _read_excluded(cluster)
     return {
         worker.name
         for worker in cluster.workers
         if worker.address in addresses
     }
+
+
+def _read_excluded(cluster: StackCluster) -> set[str]:
+    """Return the addresses of the excluded nodes of a cluster."""
+    return decommission.read_excluded(
+        daemon_http.list_own_controllers(cluster)[0]
+    )
 
 
 def scale(
@@ -296,11 +308,14 @@ def scale(
             outputs = _update(conn, stack, change, timeout, progress)
     with reopen(outputs) as now:
         # Before new workers come: one may have an address of an old one.
-        if decommission.read_excluded(now.gateway):
+        if _read_excluded(now):
             decommission.exclude_nodes(now, [], timeout)
         with progress.stage('topology'):
-            expected_topology = topology_refresh.of_nodes(
-                topology_refresh.nodes(conn, outputs, map_file)
+            expected_topology = shared_hdfs.combine(
+                conn,
+                outputs,
+                topology_refresh.nodes(conn, outputs, map_file),
+                map_file,
             )
             # One that is dead keeps us from nothing but this while.
             with contextlib.suppress(errors.DeadlineExceededError):
@@ -314,6 +329,7 @@ def scale(
             away = topology_refresh.refresh(
                 now, expected_topology, progress=progress
             )
+            shared_hdfs.distribute_addresses(now)
     for name in away:
         progress.say(f'{name} does not answer, it was passed over')
     return outputs
@@ -352,10 +368,10 @@ def _update(
         )
     # New workers come into HDFS after the update, which must not wait for
     # them; and Keystone takes an old signature no more.
-    parameters: JsonObject = {
-        _COUNTS['workers']: change.after,
-        'readiness': False,
-    }
+    parameters: JsonObject = {'readiness': False}
+    # A compute cluster has no workers with data.
+    if change.after:
+        parameters[_COUNTS['workers']] = change.after
     # An update that failed has left another number in Heat.
     if change.compute_after:
         parameters[_COUNTS['compute']] = change.compute_after

@@ -28,6 +28,7 @@ from hvstack.cluster.base import (
 )
 from hvstack.cluster.ssh import SSHAccess, SSHNode
 from hvstack.hadoop import sizing
+from hvstack.hadoop.daemon_http import SHARED_HDFS_ROLE
 from hvstack.results.comparability import HOST_FACTS
 from hvstack.results.typed_json import Json, JsonObject
 
@@ -40,10 +41,13 @@ class StackCluster(ClusterNodes):
 
     :param directory: sockets of ssh, removed by :meth:`close`.
     :param entry_node: node to which ssh connects first, see :func:`reach`.
+    :param hdfs: cluster whose HDFS a compute cluster uses; None for an HDFS
+        of this cluster.
     """
 
     directory: Path | None = None
     entry_node: SSHNode | None = None
+    hdfs: 'StackCluster | None' = None
 
     kind = 'stack'
 
@@ -67,7 +71,9 @@ class StackCluster(ClusterNodes):
             controllers ``resourcemanager``, and with compute workers beside
             data workers ``compute``, a list. If the address in the output
             ``ssh`` is not that of a node, hvstack reaches the other nodes
-            through the node that has this address, a floating IP.
+            through the node that has this address, a floating IP. A compute
+            cluster on the HDFS of another stack has ``hdfs_stack`` and
+            ``compute``, and no ``workers``: see :meth:`with_hdfs`.
         :param access: private key of the key pair of the stack.
         :param processors: vCPUs of a worker.
         :param facts: what the nodes cannot report themselves; it wins.
@@ -94,6 +100,11 @@ class StackCluster(ClusterNodes):
             controllers = require_nodes(outputs, 'controller')
             others = read_nodes(outputs, 'resourcemanager')
             compute = read_nodes(outputs, 'compute')
+            data = (
+                []
+                if outputs.get('hdfs_stack') and compute
+                else require_nodes(outputs, 'workers')
+            )
             cluster = cls(
                 name=name,
                 gateway=node(controllers[0], 'controller'),
@@ -103,7 +114,7 @@ class StackCluster(ClusterNodes):
                 workers=[
                     *(
                         node(worker, 'data' if compute else 'worker')
-                        for worker in require_nodes(outputs, 'workers')
+                        for worker in data
                     ),
                     *(node(worker, 'compute') for worker in compute),
                 ],
@@ -121,6 +132,29 @@ class StackCluster(ClusterNodes):
             ) from exc
         host_keys.record(name, outputs, console, console_timeout)
         return cluster
+
+    def with_hdfs(self, hdfs: 'StackCluster') -> Self:
+        """Return a compute cluster with the NameNode of its HDFS.
+
+        Its gateway is the controller of the other cluster, and its manager is
+        its own controller, where clients run.
+
+        :param hdfs: cluster with the HDFS, which is closed with this cluster.
+        """
+        namenode = hdfs.gateway
+        assert hdfs.entry_node is not None
+        return dataclasses.replace(
+            self,
+            gateway=reach(
+                hdfs.entry_node,
+                name=namenode.name,
+                address=namenode.address,
+                role=SHARED_HDFS_ROLE,
+                host=namenode.host,
+            ),
+            resourcemanager=self.gateway,
+            hdfs=hdfs,
+        )
 
     def environment(self) -> dict[str, Fact]:
         """Return the facts that must agree between comparable runs."""
@@ -164,6 +198,8 @@ class StackCluster(ClusterNodes):
             self.entry_node.close()
         if self.directory:
             shutil.rmtree(self.directory, ignore_errors=True)
+        if self.hdfs is not None:
+            self.hdfs.close()
 
     def __enter__(self) -> Self:
         """Nothing is opened before it is needed."""

@@ -199,7 +199,7 @@ def needs(plan: ClusterPlan) -> Need:
         instances=sum(count for count, _ in counts),
         cores=sum(count * flavor.vcpus for count, flavor in counts),
         ram=sum(count * flavor.ram for count, flavor in counts),
-        server_groups=slots
+        server_groups=(slots if nodes.workers else 0)
         + bool(nodes.compute_workers)
         + (plan.spec.controller_count > 1),
         server_group_members=max(

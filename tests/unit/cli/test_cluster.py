@@ -21,6 +21,12 @@ from tests.unit.cli.test_host import CLOUDS_ENTRY
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_quotas import NOVA, limits
 from tests.unit.cloud.test_volumes import kind
+from tests.unit.cluster.test_shared_hdfs import (
+    FIRST,
+    SECOND,
+    have_rules,
+    have_stack,
+)
 
 
 def flavor(name: str, **specs: str) -> dict[str, Any]:
@@ -304,6 +310,7 @@ class AfterTest(ClusterTest):
                 resource_type, {'name': name}, connection.scope(conn)
             )
             journal.hand_over([entry], 'cluster mine')
+        self.cloud.http.get(f'{fake.HEAT}/stacks/mine', status_code=404)
         status, out, err = self.run_main(
             'delete', 'mine', '--dry-run', '-f', 'json'
         )
@@ -333,6 +340,7 @@ class AfterTest(ClusterTest):
             'stack_name': 'mine',
             'stack_status': 'DELETE_IN_PROGRESS',
         }
+        self.cloud.http.get(f'{heat}/mine', json={'stack': stack})
         self.cloud.http.get(
             f'{heat}?name=mine',
             [{'json': {'stacks': [stack]}}, {'json': {'stacks': []}}],
@@ -426,6 +434,31 @@ class AfterTest(ClusterTest):
             self.assertIn(f'--workers {count}', message)
 
 
+class HDFSDeletionTest(ClusterTest):
+    services: Mapping[str, str] = MappingProxyType({'network': fake.NEUTRON})
+
+    def test_an_hdfs_that_a_compute_cluster_uses(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.cluster.acquired_hosts.ACQUIRED_HOSTS_DIR',
+                self.directory / 'taken',
+            )
+        )
+        conn = self.cloud.connect()
+        entry = journal.note(
+            'stack', {'name': 'first', 'id': 's1'}, connection.scope(conn)
+        )
+        journal.hand_over([entry], 'cluster first')
+        have_stack(self.cloud, 'first', 's1', FIRST)
+        have_stack(self.cloud, 'second', 's2', SECOND)
+        have_rules(self.cloud, 'hvstack stack s2')
+        for args in ((), ('--dry-run',)):
+            status, out, err = self.run_main('delete', 'first', *args)
+            self.assertEqual((2, ''), (status, out))
+            self.assertIn('the compute clusters second use its HDFS', err)
+        self.assertEqual(1, len(journal.entries()))
+
+
 class EnvironmentTest(ClusterTest):
     services: Mapping[str, str] = MappingProxyType({'network': fake.NEUTRON})
 
@@ -460,6 +493,48 @@ class EnvironmentTest(ClusterTest):
         self.assertIn('<value>3</value>', values['hdfs_site'])
         self.assertEqual(2, values['deployment'])
         self.assertEqual('vsphere6', values['os_profile'])
+
+    def have_hdfs(self) -> None:
+        """Let the cloud have a stack with an HDFS, and a compute cluster."""
+        have_stack(self.cloud, 'first', 's1', FIRST)
+        have_stack(self.cloud, 'second', 's2', SECOND)
+        self.cloud.http.get(
+            f'{fake.NOVA}/servers/c',
+            json={'server': {'id': 'c', 'image': {'id': 'i1'}}},
+        )
+
+    def test_a_compute_cluster(self) -> None:
+        self.have_hdfs()
+        status, out, err = self.call(
+            *('--worker-flavor', 'shared', '--hosts', '1'),
+            *('--hdfs-of', 'first', '--compute-per-host', '3'),
+        )
+        self.assertEqual(0, status, err)
+        self.assertIn('topology NAME --refresh', err)
+        values = yaml.safe_load(out)['parameters']
+        self.assertEqual((3, 3), (values['compute_count'], 3))
+        self.assertEqual('10.0.0.1', values['hdfs_address'])
+        self.assertEqual('s1', values['hdfs_stack'])
+        self.assertFalse(values['secondary_namenode'])
+        self.assertIn('dfs.replication</name><value>2<', values['hdfs_site'])
+
+    def test_compute_clusters_that_are_refused(self) -> None:
+        self.have_hdfs()
+        args = ('--worker-flavor', 'shared', '--hosts', '1', '--hdfs-of')
+        for part, *options in (
+            ('--workers with', 'first', '--workers', '2'),
+            ('--deployment with', 'first', '--deployment', '3'),
+            ('separate with', 'first', '--controllers', 'separate'),
+            ('--controller-slots with', 'first', '--controller-slots', '1'),
+            ('without disk pinning', 'first', '--configuration', 'i2-pinned'),
+            ('replication 3', 'first', '--replication', '3'),
+            ('Omit --readiness', 'first', '--readiness'),
+            ('compute cluster itself', 'second'),
+            ('Use --node-groups', 'first', '--no-node-groups'),
+            ('the quota is too small', 'first', '--compute-per-host', '30'),
+        ):
+            message = self.refused(*args, *options)
+            self.assertIn(part.lower(), message.lower())
 
     def test_profiles(self) -> None:
         args = ('--worker-flavor', 'shared', '--hosts', '3')

@@ -30,6 +30,7 @@ from hvstack.hadoop.sizing import size_node
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import Flavor
 from tests.unit.cloud.test_template import load, walk
+from tests.unit.cluster.test_shared_hdfs import HDFS
 
 DIRECTORY = share.HEAT_TEMPLATES / 'environments'
 TEMPLATE = load(heat_environment.TEMPLATE)
@@ -166,6 +167,47 @@ class EnvironmentTest(testtools.TestCase):
         self.assertEqual((12, 4), (parameters['compute_count'], 4))
         self.assertEqual('small', parameters['compute_flavor'])
         self.assertIn('JAVA_PROCESSORS=', parameters['compute_env'])
+
+    def test_a_compute_cluster(self) -> None:
+        """It has what the template needs, and directories of its own."""
+        plan = replace(
+            change_spec(
+                change_nodes(
+                    PLAN,
+                    workers=0,
+                    workers_per_host=1,
+                    compute_workers=4,
+                    compute_per_host=2,
+                    controllers_first=True,
+                ),
+                deployment=3,
+            ),
+            hdfs=HDFS,
+        )
+        environment = heat_environment.environment(plan)
+        self.assertEqual(aliases(), set(environment['resource_registry']))
+        parameters = environment['parameters']
+        needed = {
+            name
+            for name, value in TEMPLATE['parameters'].items()
+            if 'default' not in value
+        }
+        self.assertEqual(set(), needed - set(parameters))
+        self.assertEqual(set(), set(parameters) - set(TEMPLATE['parameters']))
+        self.assertEqual(
+            ('s1', '10.0.0.1', 8020, 'g1'),
+            tuple(
+                parameters[f'hdfs_{name}']
+                for name in ('stack', 'address', 'port', 'security_group')
+            ),
+        )
+        self.assertEqual((4, 2), (parameters['compute_count'], 2))
+        self.assertTrue(parameters['controllers_first'])
+        for name in ('yarn_site', 'mapred_site'):
+            self.assertIn('/compute-clusters/%STACK%/', parameters[name])
+            self.assertNotIn(
+                '%STACK%', heat_environment.parameters(PLAN)[name]
+            )
 
     def test_without_node_groups(self) -> None:
         """No class for node groups, of which every node would be in one."""

@@ -130,6 +130,16 @@ class PlanTest(testtools.TestCase):
         )
         self.assertIn('without compute workers', str(failure))
 
+    def test_a_compute_cluster_has_no_other_workers(self) -> None:
+        compute = make_workers('ab')
+        change = plan([], 0, 3, compute=compute, compute_after=1)
+        self.assertEqual((0, 0), (change.before, change.after))
+        self.assertEqual(['w1'], change.to_mapping()['removed'])
+        failure = self.assertRaises(
+            errors.InputError, plan, [], 2, 3, compute=compute
+        )
+        self.assertIn('Use --compute-workers', str(failure))
+
     def test_one_is_removed_or_replaced(self) -> None:
         change = plan(make_workers('aBcD'), 3, 2)
         self.assertEqual(1, len(change.remove))
@@ -358,6 +368,28 @@ class MapTest(testtools.TestCase):
                 'compute_count': 2,
                 'removed_compute': '0',
             },
+            patch_mock.last_request.json()['parameters'],
+        )
+
+    def test_a_compute_cluster(self) -> None:
+        """Its template needs a number of other workers, which stays."""
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.stacks._INTERVAL', 0.0)
+        )
+        http = self.cloud.http
+        patch_mock = http.patch(f'{URL}/hv-x/s1', status_code=202)
+        before, after = (
+            self.answer(status, updated)
+            for status, updated in (
+                ('CREATE_COMPLETE', None),
+                ('UPDATE_COMPLETE', 'now'),
+            )
+        )
+        http.get(f'{URL}/s1', [{'json': before}, {'json': after}])
+        http.get(f'{URL}/hv-x/s1/resources', json={'resources': []})
+        self.scale(None, ScalePlan(0, 0, compute_before=2, compute_after=3))
+        self.assertEqual(
+            {'readiness': False, 'compute_count': 3},
             patch_mock.last_request.json()['parameters'],
         )
 
