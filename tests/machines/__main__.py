@@ -25,8 +25,6 @@ EMULATORS: dict[str, type[emulator.Emulator]] = {
     'uml': uml.UserMode,
     'qemu': qemu.Qemu,
 }
-#: Stages that only QEMU's machines have.
-_CAPS = ('caps-systemd', 'caps-files')
 #: Memory of a machine with two lab hosts that can run Hadoop, and of one that
 #: only has cgroups. A machine uses less than a third of it.
 LAB_MIB = 16_384
@@ -53,7 +51,7 @@ class Machine:
 
     def stages(self) -> dict[str, Callable[[], None]]:
         """Return the stages in their order by name."""
-        stages = {
+        return {
             'packages': self.install_packages,
             'system': self.disk.build_system,
             'software': self.disk.build_software,
@@ -74,11 +72,6 @@ class Machine:
             'destroy-records': lambda: self.run('lab destroy --records', 1),
             'nothing': lambda: self.check_remains('nothing'),
             'off': self.emulator.power_off,
-        }
-        return {
-            name: stage
-            for name, stage in stages.items()
-            if self.kind == 'qemu' or name not in _CAPS
         }
 
     def install_packages(self) -> None:

@@ -80,12 +80,17 @@ class UserMode(emulator.Emulator):
                     'TMPDIR': str(self.work_dir),
                 },
             )
-        processutils.wait_for(
-            lambda: process.poll() is not None or forward(api, port),
-            'slirp4netns to forward a port',
-            timeout=30,
-            interval=0.2,
-        )
+        try:
+            processutils.wait_for(
+                lambda: process.poll() is not None or forward(api, port),
+                'slirp4netns to forward a port',
+                timeout=60,
+                interval=0.2,
+            )
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
         return process
 
 
