@@ -23,6 +23,7 @@ from tests.unit.cloud.test_quotas import NOVA, limits
 from tests.unit.cloud.test_volumes import kind
 from tests.unit.cluster.test_shared_hdfs import (
     FIRST,
+    HOSTS,
     SECOND,
     have_rules,
     have_stack,
@@ -434,24 +435,100 @@ class AfterTest(ClusterTest):
             self.assertIn(f'--workers {count}', message)
 
 
-class HDFSDeletionTest(ClusterTest):
+class SharedHDFSTest(ClusterTest):
+    """A stack with an HDFS, and a compute cluster on it."""
+
     services: Mapping[str, str] = MappingProxyType({'network': fake.NEUTRON})
 
-    def test_an_hdfs_that_a_compute_cluster_uses(self) -> None:
+    def setUp(self) -> None:
+        super().setUp()
+        for name in (
+            'cluster.acquired_hosts.ACQUIRED_HOSTS_DIR',
+            'cloud.host_keys.DIRECTORY',
+            'cloud.keypairs.DIRECTORY',
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'hvstack.{name}', self.directory / name.split('.')[1]
+                )
+            )
+        have_stack(self.cloud, 'first', 's1', FIRST)
+        have_stack(self.cloud, 'second', 's2', SECOND)
+        have_rules(self.cloud, 'hvstack stack s2')
+
+    def test_a_burn_in(self) -> None:
+        status, out, err = self.run_main('burn-in', 'second')
+        self.assertEqual((2, ''), (status, out))
+        self.assertIn("cluster 'second': it is a compute cluster", err)
+
+    def list_logins(self, *args: str) -> set[tuple[str, str]]:
+        """Refresh as a dry run; return the key of each node's login."""
+        log = self.directory / 'ssh.log'
+        log.unlink(missing_ok=True)
+        status, out, err = self.run_main(
+            *('topology', 'second', '--refresh', '--dry-run'),
+            *('-f', 'json', *args),
+        )
+        self.assertEqual(0, status, err)
+        for name in ('c', 'p', 'q0', 'q1'):
+            self.assertIn(f'"table on {name}"', out)
+        # A node with data has the table of its own cluster.
+        self.assertNotIn('"table on w0"', out)
+        words = [line.split() for line in log.read_text().splitlines()]
+        return {
+            (word, argv[argv.index('-i') + 1])
+            for argv in words
+            for word in argv
+            if word.startswith('root@')
+        }
+
+    def test_a_topology(self) -> None:
+        program = self.directory / 'ssh'
+        program.write_text(
+            '#!/bin/sh\necho $* >>"$0.log"\nfor last; do :; done\n'
+            'case "$*" in *"-O check"*) exit 255;; *" -M "*) exit 0;; esac\n'
+            'case $last in cat*) echo "w /rack1/ng-old";; *) echo x;; esac\n'
+        )
+        program.chmod(0o755)
         self.useFixture(
-            fixtures.MonkeyPatch(
-                'hvstack.cluster.acquired_hosts.ACQUIRED_HOSTS_DIR',
-                self.directory / 'taken',
+            fixtures.EnvironmentVariable(
+                'PATH', f'{self.directory}:/usr/bin:/bin'
             )
         )
+        self.cloud.http.get(
+            f'{fake.NOVA}/servers/detail',
+            json={
+                'servers': [
+                    {'id': name, 'hostId': host}
+                    for name, host in HOSTS.items()
+                ]
+            },
+        )
+        # Heat has no host key of the nodes, and their consoles are empty.
+        self.cloud.http.post(
+            re.compile(f'{fake.NOVA}/servers/.*/action'), json={'output': ''}
+        )
+        own = {(f'root@10.0.0.{index}', '/own') for index in (4, 5, 6)}
+        namenode = 'root@10.0.0.1'
+        args = ('--key', '/own')
+        self.assertEqual(own | {(namenode, '/own')}, self.list_logins(*args))
+        keys = self.directory / 'keypairs'
+        keys.mkdir()
+        (keys / 'first').touch()
+        self.assertEqual(
+            own | {(namenode, str(keys / 'first'))}, self.list_logins(*args)
+        )
+        self.assertEqual(
+            own | {(namenode, '/other')},
+            self.list_logins(*args, '--hdfs-key', '/other'),
+        )
+
+    def test_an_hdfs_that_a_compute_cluster_uses(self) -> None:
         conn = self.cloud.connect()
         entry = journal.note(
             'stack', {'name': 'first', 'id': 's1'}, connection.scope(conn)
         )
         journal.hand_over([entry], 'cluster first')
-        have_stack(self.cloud, 'first', 's1', FIRST)
-        have_stack(self.cloud, 'second', 's2', SECOND)
-        have_rules(self.cloud, 'hvstack stack s2')
         for args in ((), ('--dry-run',)):
             status, out, err = self.run_main('delete', 'first', *args)
             self.assertEqual((2, ''), (status, out))

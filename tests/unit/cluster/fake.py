@@ -29,6 +29,7 @@ class FakeNode:
     answers: bool = True
     files: dict[str, str] = field(default_factory=dict)
     commands: list[str] = field(default_factory=list)
+    inputs: list[str] = field(default_factory=list)
 
     def run(
         self,
@@ -44,6 +45,8 @@ class FakeNode:
                 raise errors.CommandError([self.name], 255, 'no route')
             return processutils.Result(255, '', 'no route')
         self.commands.append(command)
+        if stdin is not None:
+            self.inputs.append(stdin)
         if command.startswith('cat '):
             text = self.files.get(command.split()[1])
             return processutils.Result(0 if text else 1, text or '', '')

@@ -272,6 +272,22 @@ class RefreshTest(testtools.TestCase):
             self.cluster.manager.commands,
         )
 
+    def test_a_compute_cluster_has_the_addresses_of_all_data(self) -> None:
+        """An ApplicationMaster looks up the names of these addresses."""
+        cluster = FakeCluster(('w0',), shared=True)
+        others = [
+            FakeNode('c', '10.0.0.1', cluster),
+            FakeNode('d', '10.0.0.77', cluster, 'data'),
+        ]
+        daemons.distribute_addresses(cluster, others)
+        for node in (cluster.gateway, cluster.manager, *cluster.workers):
+            (text,) = node.inputs
+            self.assertEqual(
+                ['10.0.0.1', '10.0.0.9', '10.0.0.2', '10.0.0.77'],
+                [line.split()[0] for line in text.splitlines()],
+            )
+        self.assertEqual([], others[1].inputs)
+
     def test_a_compute_cluster_has_the_places_of_all_data(self) -> None:
         """Its jobs read from hosts without a compute worker, too."""
         self.cluster = FakeCluster(shared=True)
