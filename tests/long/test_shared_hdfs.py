@@ -72,7 +72,8 @@ class SharedHDFSTest(BigLabTest):
         return templates.written(
             self.temp_dir / f'{name}.yaml',
             self.flavors,
-            *('--configuration', 'i2', '--key-name', self.NAME, *args),
+            # One worker with data per host, in one of its two slots.
+            *('--configuration', 'i1', '--key-name', self.NAME, *args),
         )
 
     def create_stack(self, name: str, *args: str) -> dict[str, Any]:
@@ -81,6 +82,14 @@ class SharedHDFSTest(BigLabTest):
         # Later clean-ups run first: the compute cluster's before the other's.
         self.addCleanup(stacks.delete, self.member, name)
         templates.created(name, path)
+        # The controller has sent its host key; sshd may need a while more.
+        with self.opened(name) as cluster:
+            self.until(
+                lambda: (
+                    not cluster.manager.run('true', check=False).returncode
+                ),
+                f'the controller of {name} to answer',
+            )
         return dict(stacks.outputs(self.member, name))
 
     def call(self, command: str, name: str, *args: str) -> processutils.Result:
