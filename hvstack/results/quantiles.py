@@ -178,8 +178,6 @@ def compute_f_probability(
     :param degrees: degrees of freedom of the first variance, 1 or more.
     :param other_degrees: degrees of freedom of the second variance.
     """
-    if ratio <= 0:
-        return 0.0
     scaled = degrees * ratio
     return _compute_beta(
         degrees / 2, other_degrees / 2, scaled / (scaled + other_degrees)
@@ -233,7 +231,6 @@ def _list_legendre_points(count: int) -> list[tuple[float, float]]:
     points = []
     for index in range(count):
         x = math.cos(math.pi * (index + 0.75) / (count + 0.5))
-        slope = 1.0
         for _ in range(100):
             previous, value = 1.0, x
             for n in range(2, count + 1):

@@ -137,6 +137,21 @@ class PassesTest(testtools.TestCase):
         self.assertEqual(2, difference.degrees)
         self.assertAlmostEqual(math.sqrt(0.02), difference.error or 0)
 
+    def test_without_bare_metal_the_first_row_is_the_reference(self) -> None:
+        sweep_fit = fit({'a': [0.0, 0.1], 'b': [0.3, 0.2]})
+        self.assertIsNone(sweep_fit.baseline)
+        self.assertAlmostEqual(0.2, sweep_fit.compare('b').log_ratio)
+
+    def test_a_single_pass_has_no_deviation(self) -> None:
+        sweep_fit = fit({BARE_METAL: [(0.0, 0.1)], 'a': [(0.2, 0.4)]})
+        self.assertEqual(0.0, sweep_fit.pass_deviation)
+        self.assertFalse(sweep_fit.wanders)
+
+    def test_equal_rates_do_not_scatter(self) -> None:
+        sweep_fit = fit({row: [0.0, 0.0] for row in (BARE_METAL, 'a', 'b')})
+        self.assertEqual(0.0, sweep_fit.compare('a').error)
+        self.assertEqual(0.5, sweep_fit.correlation)
+
     def test_one_pass_of_single_runs_has_no_error(self) -> None:
         difference = fit({BARE_METAL: [0.0], 'a': [0.1]}).compare('a')
         self.assertAlmostEqual(0.1, difference.log_ratio)
@@ -192,6 +207,18 @@ class SidesTest(testtools.TestCase):
             self.assertAlmostEqual(
                 1, means[1] / (guests**2 / 12 * 2), delta=0.2
             )
+
+    def test_guests_with_equal_rates(self) -> None:
+        """Bare metal scatters, which says nothing about the guests."""
+        rows: dict[str, list[float | tuple[float, ...]]] = {
+            BARE_METAL: [(0.1, -0.1), (-0.2, 0.2), (0.1, -0.1)],
+            'a': [0.0, 0.0, 0.0],
+            'b': [0.0, 0.0, 0.0],
+        }
+        sweep_fit = fit(rows)
+        self.assertTrue(sweep_fit.is_split)
+        difference = sweep_fit.compare('a', 'b')
+        self.assertEqual((0.0, 1), (difference.error, difference.degrees))
 
     def test_equal_sides_share_a_variance(self) -> None:
         splits = sum(self.build(0.1, 0.1).is_split for _ in range(100))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pass and position of a run, and the scatter of earlier sweeps."""
 
+from collections.abc import Iterator
+
 import testtools
 
 from hvstack import errors
@@ -111,24 +113,42 @@ class OldRecordsTest(testtools.TestCase):
             self.assertNotIn('\n', str(error))
 
 
+class Sweeps:
+    """Sweeps that count how many of them are read."""
+
+    def __init__(self, sweeps: list[list[RunRecord]]) -> None:
+        self.sweeps = sweeps
+        self.count = 0
+
+    def __iter__(self) -> Iterator[list[RunRecord]]:
+        for records in self.sweeps:
+            self.count += 1
+            yield records
+
+
 class HistoryTest(testtools.TestCase):
     """Only other sweeps of the same workload on the same hosts count."""
 
-    def build_sweep(self, sweep: str, **facts: object) -> list[RunRecord]:
-        """Return 3 passes of two configurations: 4 degrees of freedom."""
+    def build_sweep(
+        self, sweep: str, passes: int = 3, noise: int = 1, **facts: object
+    ) -> list[RunRecord]:
+        """Return passes of two configurations: 3 have 4 degrees of freedom.
+
+        :param noise: factor of the seconds by which runs differ.
+        """
         versions = {'hvstack': '1'}
         day = 10 + len(sweep)
         return [
             factory.run(
                 name,
                 number,
-                seconds + (number * 7 + seconds) % 3,
+                seconds + noise * ((number * 7 + seconds) % 3),
                 sweep=sweep,
                 started=f'2026-11-{day}T{number:02d}:{minute:02d}:00Z',
                 observations=versions,
                 **facts,
             )
-            for number in range(3)
+            for number in range(passes)
             for minute, (name, seconds) in enumerate(
                 ((BARE_METAL, 100), ('i1', 110), ('i2', 120))
             )
@@ -176,6 +196,36 @@ class HistoryTest(testtools.TestCase):
         self.assertEqual(2, collect_recent([first], 10**9).guests.degrees)
         self.assertEqual(History(), collect_recent([first], 10**8))
         self.assertEqual(History(), collect_recent([], 10**9))
+
+    def test_no_more_sweeps_are_read_than_are_needed(self) -> None:
+        sweeps = Sweeps(
+            [self.build_sweep('s' * length) for length in range(18, 0, -1)]
+        )
+        history = collect_history(sweeps, self.build_sweep('own'))
+        self.assertEqual(20, history.total.degrees)
+        self.assertLess(sweeps.count, 9)
+        # The newest run is in one of the first sweeps.
+        sweeps.count = 0
+        self.assertEqual(20, collect_recent(sweeps, 10**9).total.degrees)
+        self.assertLess(sweeps.count, 18)
+
+    def test_the_sweep_with_the_newest_comparable_run_counts_first(
+        self,
+    ) -> None:
+        newer = self.build_sweep('second', passes=11, noise=2)
+        older = [
+            *self.build_sweep('first', passes=11),
+            factory.run(
+                *('i1', 50, 9),
+                sweep='first',
+                started='2026-11-28T00:00:00Z',
+                reason='its cluster died',
+            ),
+        ]
+        own = self.build_sweep('own')
+        history = collect_history([newer], own)
+        self.assertEqual(20, history.total.degrees)
+        self.assertEqual(history, collect_history([older, newer], own))
 
     def test_another_workload_does_not_count(self) -> None:
         self.assertEqual(

@@ -43,6 +43,14 @@ class ClustersTest(testtools.TestCase):
         self.assertEqual((2, 2), (percent.runs, percent.baseline_runs))
         self.assertEqual((1, 1), (percent.clusters, percent.baseline_clusters))
 
+    def test_a_configuration_without_valid_runs_has_no_percentage(
+        self,
+    ) -> None:
+        rows = {'i1': [run('i1', 0, 100)], 'i2': []}
+        base = [run(BARE_METAL, 0, 90)]
+        percents = percentages.compute_percents(rows, base)
+        self.assertEqual(['i1'], list(percents.rows))
+
     def test_performance_run_is_a_run(self) -> None:
         rows = {'i1': [run('i1', 0, 100, 'a'), run('i1', 1, 200, 'a')]}
         base = [run(BARE_METAL, 0, 100, 'b')]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantiles against published tables."""
 
+import math
 import time
 
 import testtools
@@ -94,6 +95,12 @@ class RangeTest(testtools.TestCase):
     def test_nonsense(self) -> None:
         self.assertRaises(ValueError, compute_range_quantile, 1, 10)
 
+    def test_many_degrees_of_freedom_count_as_infinity(self) -> None:
+        self.assertAlmostEqual(3.314, compute_range_quantile(3, 2000), 2)
+        self.assertEqual(
+            compute_range_quantile(3, 2000), compute_range_quantile(3, 2001)
+        )
+
 
 class FTest(testtools.TestCase):
     def test_published_table(self) -> None:
@@ -118,3 +125,10 @@ class FTest(testtools.TestCase):
             + compute_f_probability(0.5, 9, 3),
         )
         self.assertEqual(0, quantiles.compute_f_probability(0.0, 3, 9))
+
+    def test_far_above_the_table(self) -> None:
+        self.assertAlmostEqual(1, compute_f_probability(100.0, 20, 20))
+        # With one degree of freedom each it is an angle.
+        self.assertAlmostEqual(
+            2 / math.pi * math.atan(1e4), compute_f_probability(1e8, 1, 1)
+        )

@@ -130,6 +130,7 @@ class Percents(testtools.TestCase):
         percent = compute_percents({'a': [5]}, [10])['a']
         self.assertAlmostEqual(50, percent.percent)
         self.assertEqual((None, None), (percent.low, percent.high))
+        self.assertIsNone(percent.margin)
         self.assertFalse(contains_100(percent))
 
     def test_over_100_is_valid(self) -> None:

@@ -63,6 +63,26 @@ class GoalTest(testtools.TestCase):
             margins = [rates.compute_ratio(name).margin or 0 for name in 'ab']
             self.assertEqual(is_narrow, max(margins) <= 1.5)
 
+    def test_no_more_passes_than_the_maximum(self) -> None:
+        goal = stopping.Goal(half_width=0.0)
+        self.assertFalse(goal.is_reached(self.build(stopping.MAX_PASSES - 1)))
+        self.assertTrue(goal.is_reached(self.build(stopping.MAX_PASSES)))
+
+    def test_next_look_is_after_the_next_pass(self) -> None:
+        for half_width, expected in ((30.0, 8), (0.1, 9)):
+            goal = stopping.Goal(half_width)
+            passes = goal.count_passes(self.build(8), ['a', 'b'])
+            self.assertEqual(expected, passes)
+
+    def test_a_pass_is_complete_with_all_rows(self) -> None:
+        rates = percentages.fit_rates(
+            {'a': [1.0, 1.1, 1.2], 'b': [1.0]}, [1.0, 1.1]
+        )
+        self.assertEqual(1, stopping.count_passes(rates))
+        self.assertEqual(2, stopping.count_passes(rates, ['a']))
+        self.assertEqual(0, stopping.count_passes(rates, ['a', 'c']))
+        self.assertEqual(0, stopping.count_passes(rates, []))
+
     def test_without_bare_metal_there_is_no_pass(self) -> None:
         rates = percentages.fit_rates({'a': [1.0, 1.1]}, [])
         self.assertEqual(0, stopping.count_passes(rates))

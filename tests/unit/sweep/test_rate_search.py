@@ -4,6 +4,7 @@
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean
 
 import fixtures
@@ -180,6 +181,31 @@ class RateModelTest(testtools.TestCase):
         self.assertLess(expect(small, 0.03), 0.04)
         self.assertGreater(expect(None, 0.1), 0.08)
         self.assertGreater(expect(small, 0.1), expect(small, 0.03))
+
+    def add_runs(self, model: RateModel, shift: float = 0.0) -> RateModel:
+        for index, run in enumerate(self.runs * 3):
+            log_rate = run.log_rate + shift
+            model.add(replace(run, log_rate=log_rate, time=STEP * index))
+        return model
+
+    def test_faster_hardware_changes_no_difference(self) -> None:
+        first, second = (
+            self.add_runs(RateModel(self.effects), shift)
+            for shift in (0.0, 3.0)
+        )
+        for row, loss in first.compute_losses(range(3)).items():
+            self.assertAlmostEqual(loss, second.compute_losses(range(3))[row])
+        for slow, fast in zip(
+            first.draw_rates(), second.draw_rates(), strict=True
+        ):
+            self.assertAlmostEqual(3.0, fast - slow)
+
+    def test_unlikely_hypotheses_are_left_out(self) -> None:
+        weights = self.add_runs(RateModel(self.effects)).list_weights()
+        self.assertAlmostEqual(1.0, sum(weights))
+        likely = [weight for weight in weights if weight]
+        self.assertLess(len(likely), len(weights))
+        self.assertLessEqual(rate_model.MIN_WEIGHT, min(likely))
 
 
 class Surface:
