@@ -55,6 +55,9 @@ class Compare(testtools.TestCase):
         before, after = runs('a', 120), runs('b', 100, nova='35.0.0')
         refused = both(before, after).deltas[1]
         self.assertIsNone(refused.percent)
+        self.assertEqual(
+            ('not compared', 'not compared'), (refused.verdict, refused.kind)
+        )
         self.assertIn(
             'nova is 35.0.0 here and 34.0.0 there', refused.reasons[0]
         )

@@ -178,6 +178,18 @@ class Findings(testtools.TestCase):
         ]
         self.assertTrue(unchecked.startswith('1 of 2 runs'), unchecked)
 
+    def test_foreign_cpu_time_of_a_short_phase_does_not_count(self) -> None:
+        """It is a few ticks of the kernel's clock."""
+        record = factory.edit(
+            with_machine(run('i1', 0, 9)),
+            'phases/1/machine_cpu',
+            {
+                **{'seconds': 0.5, 'busy': 0.9, 'hosts': 0.5},
+                **{'control_plane': 0.0, 'hvstack': 0.0, 'foreign': 0.4},
+            },
+        )
+        self.assertEqual({}, self.list_findings(record))
+
     def test_probe_that_was_not_passed(self) -> None:
         def gated(name: str, index: int, passed: bool) -> RunRecord:
             gate = {
@@ -238,6 +250,14 @@ class Findings(testtools.TestCase):
         self.assertIn(
             'Tasks were split unevenly in 1 of 1 runs (i1 run 0).',
             report.provenance_notes,
+        )
+        records = [
+            factory.edit(run('i1', n, 9), 'phases', phases) for n in range(7)
+        ]
+        self.assertIn(
+            'Tasks were split unevenly in 7 of 7 runs (i1 run 0, i1 run 1, '
+            'i1 run 2, i1 run 3, i1 run 4, others).',
+            sweep_report.build_report(records).provenance_notes,
         )
         self.assertIn(
             'Tasks by host: i1: maps of HSSort 4 + 2; i1: reduces of HSSort '

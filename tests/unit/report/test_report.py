@@ -11,6 +11,7 @@ from hvstack import errors, report
 from hvstack.report import csv_junit, sweep_report, sweep_rows
 from hvstack.report.growth import Growth
 from hvstack.report.provenance import DERIVED_NOTE
+from hvstack.results import run_id
 from hvstack.results.record_data import RunRecord
 from tests.unit.results import factory
 from tests.unit.results.factory import run
@@ -117,6 +118,7 @@ class Json(testtools.TestCase):
         self.assertAlmostEqual(
             0.5 * 126.5, self.rows['i1']['seconds']['HSSort']
         )
+        self.assertAlmostEqual(126.5, self.rows['i1']['total_seconds'])
 
     def test_provenance(self) -> None:
         self.assertEqual(['lxc'], self.data['backends'])
@@ -154,6 +156,25 @@ class Refusals(testtools.TestCase):
         self.assertIsNone(row['percent_of_bare_metal'])
         self.assertIn('cpu_model is Opteron', row['reasons'][0])
         self.assertIn('cpu_model is Opteron', report.format_table(records))
+
+    def test_runs_of_a_search(self) -> None:
+        """A search repeats the configurations that had high rates."""
+        name = run_id.format_search_name('quick')
+        records = [*sweep(), run('i4', 0, 90, sweep=name)]
+        rows = report.build_results(records)['rows']
+        row = next(row for row in rows if row['label'] == 'i4')
+        self.assertEqual(
+            (sweep_rows.SEARCH, None),
+            (row['status'], row['percent_of_bare_metal']),
+        )
+
+    def test_a_failed_run_on_bare_metal_has_its_reason(self) -> None:
+        failed = run('bare-metal', 7, 9, reason='no space')
+        row = report.build_results([*sweep(), failed])['rows'][0]
+        self.assertEqual(
+            ('ok', 1, ['no space']),
+            (row['status'], row['failed_runs'], row['reasons']),
+        )
 
     def test_two_releases_of_nova_among_configurations(self) -> None:
         records = [*sweep(), run('i4', 0, 90, nova='33.0.0')]

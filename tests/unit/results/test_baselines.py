@@ -27,6 +27,27 @@ class ReferenceTest(testtools.TestCase):
             str(Path.cwd() / 'x.json'), baselines.make_absolute('x.json')
         )
 
+    def test_name_of_the_runs_that_a_sweep_was_compared_with(self) -> None:
+        records = [
+            factory.run(
+                *('i1', index, 60),
+                started=f'2026-11-21T05:4{index}:00Z',
+                observations={'compared_with': name} if name else {},
+                reason=reason,
+            )
+            for index, name, reason in (
+                (2, 'second', ''),
+                (1, 'first', ''),
+                (3, '', ''),
+                (4, 'third', 'killed'),
+            )
+        ]
+        self.assertEqual('second', baselines.find_name(records))
+        self.assertEqual('', baselines.find_name(records[2:]))
+        # Its own runs on bare metal are the baseline.
+        own = factory.run(BARE_METAL, 0, 50)
+        self.assertEqual('', baselines.find_name([*records, own]))
+
     def save_baseline(self, sweep: str, day: int, **kwargs: Any) -> Path:
         return factory.save(
             factory.run(
@@ -156,7 +177,7 @@ class ReferenceTest(testtools.TestCase):
             'new',
             FileRunStore(self.directory),
         )
-        self.assertNotIn('left out', str(error))
+        self.assertIn('no such valid run on bare metal. Run', str(error))
 
     def test_none_comparable_says_why(self) -> None:
         self.save_baseline('new', 2, size=2 * 10**9)

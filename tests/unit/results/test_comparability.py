@@ -134,6 +134,23 @@ class Comparable(testtools.TestCase):
         )
         self.assertIn("--allow 'cap'", str(exc))
 
+    def test_a_fact_of_any_record_may_be_allowed(self) -> None:
+        records = [run('i1', n, 90, **{f'fact{n}': 1}) for n in range(4)]
+        iterator = iter(records)
+        self.assertEqual(
+            ['fact1', 'caps'], check_fact_names(['fact1', 'caps'], iterator)
+        )
+        # No more records are read than are needed.
+        self.assertEqual(records[2:], list(iterator))
+        self.assertRaises(
+            errors.InputError, check_fact_names, ['fact1'], records[2:]
+        )
+
+    def test_bare_metal_sweeps_nothing(self) -> None:
+        self.assertEqual(
+            frozenset(), list_swept_facts(run('bare-metal', 0, 90))
+        )
+
     def test_facts_that_nobody_recorded(self) -> None:
         record = run('i1', 0, 90, governor=None, smt='0')
         self.assertIn('governor', list_unknown_facts([record]))

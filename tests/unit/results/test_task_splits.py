@@ -62,6 +62,10 @@ class TaskSplitsTest(testtools.TestCase):
         self.assertEqual(('w0', 4, 2), (split.name, split.tasks, split.share))
         self.assertIn('4 + 2 + 2 + 0 by worker', str(split))
 
+    def test_a_host_and_its_worker_with_more_tasks(self) -> None:
+        (split,) = self.find({'w0': 4, 'w1': 1, 'w2': 1, 'w3': 2})
+        self.assertEqual(('h0', 5, 4), (split.name, split.tasks, split.share))
+
     def test_many_waves_differ_a_little(self) -> None:
         self.assertEqual(
             [], self.find({'w0': 105, 'w1': 100, 'w2': 97, 'w3': 98})
