@@ -56,13 +56,8 @@ GROUPS = {
                 *('hadoop.test_fsck', 'tpcxhs.test_datacheck'),
             ),
             'hvstack/report/job_checks.py': ('report.test_findings',),
-            'hvstack/results/selfcheck.py': (
-                *('results.test_record', 'results.test_signing'),
-                'results.test_tamper',
-            ),
-            'hvstack/results/target_checks.py': (
-                *('results.test_record', 'results.test_tamper'),
-            ),
+            'hvstack/results/selfcheck.py': ('results.test_selfcheck',),
+            'hvstack/results/target_checks.py': ('results.test_selfcheck',),
             'hvstack/tpcxhs/datacheck.py': ('tpcxhs.test_datacheck',),
             'hvstack/tpcxhs/kit_evidence.py': ('tpcxhs.test_kit',),
         },
@@ -95,7 +90,9 @@ GROUPS = {
             *('sweep.test_sweep', 'sweep.test_search_forecast'),
         ),
         {
-            'hvstack/report/variance_notes.py': ('report.test_report',),
+            'hvstack/report/variance_notes.py': (
+                'report.test_variance_notes',
+            ),
             'hvstack/results/design.py': ('results.test_estimator',),
             'hvstack/results/estimator.py': ('results.test_estimator',),
             'hvstack/results/history.py': (
@@ -122,7 +119,8 @@ GROUPS = {
             'hvstack/model/evidence_rules.py': ('model.test_lint',),
             'hvstack/model/extra_specs.py': ('model.test_lint',),
             'hvstack/model/guest_shape.py': (
-                *('model.test_lint', 'model.test_flavor_properties'),
+                *('model.test_guest_shape', 'model.test_lint'),
+                'model.test_flavor_properties',
             ),
             'hvstack/model/lint.py': ('model.test_lint',),
             'hvstack/model/size_rules.py': (

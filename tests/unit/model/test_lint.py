@@ -335,6 +335,13 @@ class Rules(testtools.TestCase):
         self.assertIn('HV018', broken(lone))
         self.assertNotIn('HV018', broken({**lone, 'status': 'candidate'}))
 
+    def test_numa_guest_has_a_single_warning(self) -> None:
+        numa = entry(specs={'hw:numa_nodes': '1', 'hw:mem_page_size': 'any'})
+        self.assertEqual(
+            [('HV014', 'extra_specs.hw:numa_nodes')],
+            [(item.rule, item.field) for item in findings(numa)],
+        )
+
     def test_two_names_for_one_shape(self) -> None:
         flavor = entry()
         other = {**flavor, 'name': 'another'}
