@@ -6,6 +6,7 @@ from pathlib import Path
 import testtools
 
 from hvstack import errors
+from hvstack.cluster.command_node import CommandNode
 from hvstack.hadoop import fsck
 
 REAL = Path(__file__).parent.parent / 'tpcxhs' / 'fsck'
@@ -39,6 +40,21 @@ class ParseTest(testtools.TestCase):
     def test_fsck_did_not_end(self) -> None:
         for text in ('', real('healthy').split('Status:')[0], 'FSCK: refused'):
             self.assertRaises(errors.CommandError, fsck.parse, text)
+
+
+class MisplacedBlocksTest(testtools.TestCase):
+    def count(self, text: str) -> int:
+        node = CommandNode('n', 'a', 'worker', 'h', ('echo', text))
+        return fsck.count_misplaced_blocks(node, '/')
+
+    def test_count(self) -> None:
+        self.assertEqual(3, self.count(' Mis-replicated blocks:\t\t3 (5 %)'))
+
+    def test_fsck_did_not_end(self) -> None:
+        error = self.assertRaises(
+            errors.CommandError, self.count, 'FSCK refused'
+        )
+        self.assertIn('the output is incomplete: FSCK refused', str(error))
 
 
 class OnOneHostTest(testtools.TestCase):

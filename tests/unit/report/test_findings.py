@@ -5,7 +5,7 @@ from typing import Any
 
 import testtools
 
-from hvstack.report import findings, sweep_report
+from hvstack.report import findings, job_checks, sweep_report
 from hvstack.results.record_data import RunRecord
 from tests.unit.report.test_page import counted
 from tests.unit.results import factory
@@ -148,6 +148,13 @@ class Findings(testtools.TestCase):
         self.assertEqual({}, self.list_findings(near))
         record = factory.edit(near, 'environment/output_replication', 1)
         self.assertEqual({}, self.list_findings(record))
+        self.assertEqual(
+            (1, 2),
+            (
+                job_checks.count_copies(record, 'reduce-merge'),
+                job_checks.count_copies(record, 'HSGen'),
+            ),
+        )
         text = self.list_findings(low)[
             'bytes written differ from replication x data'
         ]
@@ -274,6 +281,19 @@ class Findings(testtools.TestCase):
             {'OOM-killed': f'run 0: {line}'},
             self.list_findings(record),
         )
+
+    def test_killed_without_a_line_of_the_kernel(self) -> None:
+        record = counted(run('i1', 0, 9, reason='a worker was killed'))
+        self.assertEqual(
+            {'OOM-killed': 'run 0: a worker was killed'},
+            self.list_findings(record),
+        )
+
+    def test_failed_run_without_all_phases(self) -> None:
+        record = run('i1', 0, 9, reason='its cluster died')
+        phases = factory.stored_phases(tasked(record, slow=3))[:1]
+        record = factory.edit(record, 'phases', phases)
+        self.assertNotIn('slow node', self.list_findings(record))
 
     def test_failed_attempts(self) -> None:
         record = counted(run('i1', 0, 9))

@@ -265,6 +265,11 @@ class ContradictionsTest(testtools.TestCase):
                     (path, value, texts),
                 )
 
+    def test_what_a_backend_does_not_support(self) -> None:
+        record = factory.run('i2-ceph', 0, 100)
+        (text,) = self.list_contradictions(record)
+        self.assertTrue(text.startswith('environment.backend is lxc: '), text)
+
     def test_size_of_whole_data_records(self) -> None:
         record = factory.edit(tamper.guests(), 'size_bytes', 10**9 + 1)
         self.assertIn(
