@@ -42,6 +42,15 @@ class ParseTest(testtools.TestCase):
             self.assertRaises(errors.CommandError, fsck.parse, text)
 
 
+class MissingBytesTest(testtools.TestCase):
+    def test_each_missing_replica_counts(self) -> None:
+        files = fsck.parse(real('healthy'))
+        length = sum(file.length for file in files)
+        self.assertEqual(0, fsck.compute_missing_bytes(files, 2))
+        self.assertEqual(0, fsck.compute_missing_bytes(files, 1))
+        self.assertEqual(length, fsck.compute_missing_bytes(files, 3))
+
+
 class MisplacedBlocksTest(testtools.TestCase):
     def count(self, text: str) -> int:
         node = CommandNode('n', 'a', 'worker', 'h', ('echo', text))

@@ -19,9 +19,9 @@ from hvstack.model.target import BareMetal
 from hvstack.results import record, record_data
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.run_id import RunId
-from hvstack.tpcxhs import kit
+from hvstack.tpcxhs import kit, kit_evidence
 from hvstack.tpcxhs.deadlines import StallWatch
-from hvstack.tpcxhs.result import RunSpec
+from hvstack.tpcxhs.result import RunResult, RunSpec
 from hvstack.tpcxhs.workload import Workload
 from tests.unit.tpcxhs.test_run import Hadoop, Some
 
@@ -147,6 +147,24 @@ class KitTest(testtools.TestCase):
             ],
             jobs,
         )
+        self.assertEqual(
+            [1_760_010_001.0, 1_760_010_603.0, 1_760_011_804.0],
+            [phase.started_at for phase in slow.phases],
+        )
+
+    def test_the_job_history_server_does_not_answer(self) -> None:
+        self.gateway.broken['startedTimeBegin='] = processutils.Result(
+            7, '', 'connection refused'
+        )
+        for run_record in self.measure():
+            self.assertTrue(run_record.valid)
+            reason = str(run_record.observations.facts['without_counters'])
+            self.assertTrue(reason.startswith('no counters: '), reason)
+            self.assertIn('connection refused', reason)
+
+    def test_without_samples_there_are_none_of_a_run(self) -> None:
+        result = RunResult(self.workload)
+        self.assertIsNone(kit_evidence.cut_telemetry(result, result, []))
 
     def test_other_jobs_in_the_run(self) -> None:
         self.gateway.job_count = 4
