@@ -43,6 +43,15 @@ class HostGroup:
         return int(values['usage_usec']) / 1e6
 
 
+def list_names() -> list[str]:
+    """Return the names of the lab hosts that run on this machine."""
+    return sorted(
+        path.stem
+        for path in RECORDS_DIR.glob('*.json')
+        if _find_host(path.stem) is not None
+    )
+
+
 def find_hosts(names: Iterable[str]) -> list[HostGroup]:
     """Return the groups of hosts, if all of them are lab hosts.
 

@@ -2,10 +2,11 @@
 """What nodes are and really get, as seen from within."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from hvstack import errors, shell_scripts
+from hvstack.cluster import lab_groups
 from hvstack.cluster.base import Node
 from hvstack.hadoop import os_profiles
 from hvstack.hadoop.daemon_http import run_on_nodes
@@ -20,6 +21,9 @@ _OOM = re.compile(
     r'oom-kill:constraint=CONSTRAINT_MEMCG|oom-kill:.*,task=java,'
     r'|[Oo]ut of memory: Killed process \d+ \(java\)'
 )
+#: Group whose limit was reached, and the line that follows, without a group.
+_LIMITED_GROUP = re.compile(r'oom_memcg=([^,]*)')
+_FOLLOWING = 'Memory cgroup out of memory'
 
 
 def facts(node: Node) -> dict[str, str]:
@@ -159,8 +163,32 @@ def oom_lines(nodes: Sequence[Node]) -> set[str]:
 
 
 def oom(log: str) -> set[str]:
-    """Pick the lines about the OOM killer."""
-    return {line for line in log.splitlines() if _OOM.search(line)}
+    """Pick the lines about the OOM killer.
+
+    Where the lab runs, the log is that of a machine with other groups, too:
+    only the limits of lab hosts count.
+    """
+    hosts = lab_groups.list_names()
+    return {
+        line
+        for line in log.splitlines()
+        if _OOM.search(line) and not (hosts and _is_foreign(line, hosts))
+    }
+
+
+def _is_foreign(line: str, hosts: Collection[str]) -> bool:
+    """Tell whether a line is about the limit of a group of another owner.
+
+    :param hosts: names of the lab hosts.
+    """
+    if _FOLLOWING in line:
+        # The line before it names the group.
+        return True
+    limited = _LIMITED_GROUP.search(line)
+    if limited is None:
+        return False
+    names = {f'hvstack-{name}.scope' for name in hosts} | set(hosts)
+    return names.isdisjoint(limited[1].split('/'))
 
 
 def memory(nodes: Sequence[Node]) -> dict[str, int]:

@@ -474,10 +474,10 @@ class SharedHDFSTest(ClusterTest):
             self.assertIn(f'"table on {name}"', out)
         # A node with data has the table of its own cluster.
         self.assertNotIn('"table on w0"', out)
-        words = [line.split() for line in log.read_text().splitlines()]
+        commands = [line.split() for line in log.read_text().splitlines()]
         return {
             (word, argv[argv.index('-i') + 1])
-            for argv in words
+            for argv in commands
             for word in argv
             if word.startswith('root@')
         }

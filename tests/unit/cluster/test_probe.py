@@ -9,6 +9,7 @@ import testtools
 from hvstack import errors, processutils
 from hvstack.cluster import probe
 from hvstack.cluster.command_node import CommandNode
+from tests.unit.cluster.lab_tree import LabTree
 
 BUSY = """\
 5000.00 100.00
@@ -51,9 +52,24 @@ class ProbeTest(testtools.TestCase):
                 continue
             self.assertRaises(errors.CommandError, probe.cores, text)
 
+    def list_timestamps(self, log: str) -> list[str]:
+        return sorted(line[:5] for line in probe.oom(log))
+
     def test_oom_lines_of_the_run_only(self) -> None:
-        timestamps = sorted(line[:5] for line in probe.oom(LOG))
-        self.assertEqual(['[3.0]', '[3.1]'], timestamps)
+        self.useFixture(LabTree(1))
+        self.assertEqual(['[3.0]', '[3.1]'], self.list_timestamps(LOG))
+
+    def test_oom_lines_of_other_owners_on_a_machine_with_a_lab(self) -> None:
+        self.useFixture(LabTree(1, 'hv-host2'))
+        self.assertEqual(['[3.0]'], self.list_timestamps(LOG))
+        for group, expected in (
+            ('/hv-host2/machine/lxc-1', ['[3.0]']),
+            ('/hvstack.slice/hvstack-hv-host2.scope', ['[3.0]']),
+            ('/docker/hv-host22', []),
+            ('/system.slice/search.service', []),
+        ):
+            log = LOG.replace('/hv-host2', group)
+            self.assertEqual(expected, self.list_timestamps(log))
 
     def test_facts_of_this_machine(self) -> None:
         facts = probe.facts(node('here'))
