@@ -19,6 +19,7 @@ from hvstack.model.strict_mapping import Fields, to_dataclass
 #: The lab's own profiles, ``lab-worker`` and ``lab-controller``, written
 #: when it comes up, since its hosts are sized to the machine.
 LAB = paths.STATE / 'lab' / 'hosts.yaml'
+_LAB_NAMES = ('lab-worker', 'lab-controller')
 
 
 def directories() -> list[Path]:
@@ -107,8 +108,14 @@ def load(name: str) -> HostProfile:
     paths_by_name = list_paths()
     path = paths_by_name.get(name) or _find_file(name)
     if path is None:
+        remedy = (
+            "Only 'hvstack lab up' writes it. For hosts of another cloud, set "
+            "'host_profile' in [cloud] of hvstack.conf to"
+            if name in _LAB_NAMES
+            else 'Use'
+        )
         raise errors.InputError(
-            f"Cannot find host profile '{name}'. Use one of "
+            f"Cannot find host profile '{name}'. {remedy} one of "
             f'{", ".join(paths_by_name) or "none"}, or the path of a YAML '
             'file.'
         )

@@ -77,6 +77,9 @@ class HVStack(App):
         for name in self.QUIET:
             logging.getLogger(name).setLevel(logging.WARNING)
         logging.getLogger('openstack.config').addFilter(_is_not_catalog)
+        logging.getLogger('keystoneauth.identity.generic.base').addFilter(
+            _is_not_discovery
+        )
 
     def run_subcommand(self, argv: list[str]) -> int:
         """Run one command; an error of hvstack is one line and a status."""
@@ -140,6 +143,14 @@ def _is_not_catalog(record: logging.LogRecord) -> bool:
     openstacksdk warns when hvstack asks whether the cloud has the service.
     """
     return not str(record.msg).startswith('Keystone catalog entry not found')
+
+
+def _is_not_discovery(record: logging.LogRecord) -> bool:
+    """Return whether a line is not about the versions of Keystone.
+
+    keystoneauth warns before it raises the error, which hvstack reports.
+    """
+    return not str(record.msg).startswith('Failed to discover available')
 
 
 def _is_not_progress(record: logging.LogRecord) -> bool:

@@ -51,7 +51,10 @@ def credentials(cloud: OtherCloud) -> None:
     """Create clouds.yaml, a key and an application credential."""
     user = cloud.user
     user.write_clouds()
-    user.refused('doctor', '--os-cloud', names.BLIND_CLOUD, word='cacert')
+    user.refused(
+        *('doctor', '--host', 'vsphere6', '--os-cloud', names.BLIND_CLOUD),
+        word='cacert',
+    )
     user.openstack(names.CLOUD, 'catalog', 'list')
     if not user.key.exists():
         user.run(
@@ -59,11 +62,21 @@ def credentials(cloud: OtherCloud) -> None:
             *('-f', user.key),
         )
     if not cloud.state.get('credential'):
+        if cloud.state.is_retry():
+            user.openstack(
+                *(names.CLOUD, 'application', 'credential', 'delete'),
+                'hvstack',
+                status=None,
+            )
         created = user.openstack(
             names.CLOUD,
             *('application', 'credential', 'create', 'hvstack', '-f', 'json'),
         )
-        fields = json.loads(created.stdout)
+        # Some releases of python-openstackclient print the names in titles.
+        fields = {
+            name.lower(): value
+            for name, value in json.loads(created.stdout).items()
+        }
         cloud.state.note(
             'credential',
             {

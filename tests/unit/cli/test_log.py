@@ -7,7 +7,12 @@ from pathlib import Path
 from unittest import mock
 
 import fixtures
+import requests
+import requests_mock
 import testtools
+from keystoneauth1.exceptions import ClientException
+from keystoneauth1.identity.generic import Password
+from keystoneauth1.session import Session
 
 from hvstack import processutils
 from hvstack.cli import app
@@ -57,3 +62,19 @@ class LogTest(testtools.TestCase):
         with mock.patch('sys.stderr', self.console):
             self.assertFalse(cloud.connect().has_service('block-storage'))
         self.assertNotIn('catalog', self.console.getvalue())
+
+    def test_keystone_that_does_not_answer_is_reported_once(self) -> None:
+        """By hvstack, from the error that follows the warning."""
+        url = 'https://keystone.example/identity'
+        plugin = Password(url, username='me', password='secret')
+        with mock.patch('sys.stdout', io.StringIO()):
+            self.run_program()
+        with (
+            mock.patch('sys.stderr', self.console),
+            requests_mock.Mocker() as mocker,
+        ):
+            mocker.get(url, exc=requests.exceptions.SSLError('no issuer'))
+            self.assertRaises(
+                ClientException, Session(plugin).get, url, authenticated=True
+            )
+        self.assertNotIn('Failed to discover', self.console.getvalue())
