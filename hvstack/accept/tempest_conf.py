@@ -395,20 +395,9 @@ def read_request(path: Path) -> dict[str, Any]:
     try:
         document = jsonfile.load(path)
         source_location = document.source_location()
-        data = document.data
-        fields = Fields(
-            data, source_location, list(data) if _is_mapping(data) else ()
-        )
+        fields = Fields(document.data, source_location, None)
         for name in ('template', 'parameters'):
-            value = fields.raw(name)
-            Fields(
-                *(
-                    value,
-                    source_location,
-                    list(value) if _is_mapping(value) else (),
-                ),
-                name,
-            )
+            Fields(fields.raw(name), source_location, None, name)
     except errors.InputError as exc:
         reason = str(exc).removesuffix('.')
         raise errors.InputError(
@@ -416,7 +405,3 @@ def read_request(path: Path) -> dict[str, Any]:
             "accept --dry-run' write the file again."
         ) from exc
     return dict(document.data)
-
-
-def _is_mapping(value: Any) -> bool:
-    return isinstance(value, Mapping)

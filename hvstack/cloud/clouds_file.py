@@ -7,14 +7,14 @@ openstacksdk, and a FIFO would never end.
 
 import os
 from pathlib import Path
-from typing import Any
 
 import yaml
 from keystoneauth1 import exceptions, loading
 from openstack.config import loader
 
 from hvstack import errors, textfile, yamlfile
-from hvstack.model.strict_mapping import Fields
+from hvstack.model.plain_data import Json
+from hvstack.model.strict_mapping import Fields, SourceLocation
 
 #: Types that a value of a credential may have.
 _PLAIN = str | int | float | bool | None
@@ -68,25 +68,15 @@ def check(path: Path) -> None:
     if data is None:
         return
     source_location = yamlfile.Document(data, path, lines).source_location()
-    top = Fields(
-        data, source_location, list(data) if isinstance(data, dict) else ()
-    )
+    top = Fields(data, source_location, None)
     if not top.has('clouds'):
         return
-    names = top.raw('clouds')
-    clouds = Fields(
-        *(
-            names,
-            source_location,
-            list(names) if isinstance(names, dict) else (),
-        ),
-        'clouds',
-    )
-    for name in names:
+    clouds = Fields(top.raw('clouds'), source_location, None, 'clouds')
+    for name in clouds:
         _check_entry(clouds, source_location, str(name), clouds.raw(name))
 
 
-def _count_values(node: Any, counts: dict[int, int]) -> int:
+def _count_values(node: yaml.Node | None, counts: dict[int, int]) -> int:
     """Return the number of values of a YAML node, with aliases expanded.
 
     :param counts: numbers that are known, by the ID of their node.
@@ -106,15 +96,14 @@ def _count_values(node: Any, counts: dict[int, int]) -> int:
 
 
 def _check_entry(
-    clouds: Fields, source_location: Any, name: str, entry: Any
+    clouds: Fields, source_location: SourceLocation, name: str, entry: Json
 ) -> None:
     prefix = f'clouds.{name}'
     if textfile.printable(name) != name:
         raise clouds.error(
             textfile.printable(name), 'has a control character. Remove it'
         )
-    field_names = list(entry) if isinstance(entry, dict) else ()
-    fields = Fields(entry, source_location, field_names, prefix)
+    fields = Fields(entry, source_location, None, prefix)
     for field in ('region_name', 'auth_type', 'interface', 'cacert'):
         if not isinstance(fields.raw(field), _PLAIN):
             raise fields.error(field, 'is not a text. Correct it')
@@ -128,7 +117,8 @@ def _check_entry(
     if is_open and isinstance(content, dict):
         names = list(content)
     auth = Fields(content, source_location, names or (), f'{prefix}.auth')
-    for field, value in content.items():
+    for field in auth:
+        value = auth.raw(field)
         # Never shown: it may be a password.
         if not isinstance(value, _PLAIN):
             raise auth.error(str(field), 'is not a text. Correct it')

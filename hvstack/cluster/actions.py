@@ -213,7 +213,7 @@ def load(data: Json, path: Path) -> Action:
         directory(fields, 'data') if fields.raw('data') else '',
         settings,
         disks,
-        firewall,
+        str(firewall),
         user_id(fields),
         str(known_hosts),
         after(fields),
@@ -244,10 +244,8 @@ def check(data: Json, path: Path) -> None:
 
 
 def _texts(fields: Fields, name: str) -> dict[str, str]:
-    texts = fields.raw(name) or {}
-    if not isinstance(texts, dict) or not all(
-        isinstance(text, str) for item in texts.items() for text in item
-    ):
+    texts = fields.text_mapping(name) if fields.raw(name) else {}
+    if texts is None:
         raise fields.error(name, 'is not a mapping of texts. Correct it')
     return texts
 

@@ -325,14 +325,13 @@ def _disks(fields: Fields, data: str) -> list[str]:
             'is not a list. Name each disk, such as [/dev/disk/by-id/ata-A], '
             'or delete the field',
         )
-    for disk in disks:
-        actions.check_disk(fields, 'disks', disk)
-    for disk in disks:
-        if disks.count(disk) > 1:
+    names = [actions.check_disk(fields, 'disks', disk) for disk in disks]
+    for disk in names:
+        if names.count(disk) > 1:
             raise fields.error('disks', f'has {disk} twice. Delete one')
         if disk == data:
             raise fields.error('disks', f"has {disk}, as 'data'. Delete one")
-    return disks
+    return names
 
 
 def select_wiped(hosts: Sequence[Host], wiped: Collection[str]) -> list[Host]:

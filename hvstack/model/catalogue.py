@@ -4,13 +4,14 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import TypedDict, TypeGuard
 
 from hvstack import errors
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.flavor import Flavor, derive_flavor
 from hvstack.model.host import HostProfile
 from hvstack.model.host_share import ROLES
+from hvstack.model.plain_data import Json, JsonObject
 from hvstack.model.strict_mapping import Fields, SourceLocation
 
 STATUSES = ('candidate', 'approved')
@@ -125,6 +126,19 @@ class Evidence(EvidenceFigures, total=False):
     signature: dict[str, str]
 
 
+class CatalogueDocument(TypedDict):
+    """Content of a file with candidates.
+
+    :param host: name of the host profile.
+    :param min_percent: required percent of bare metal of approved flavors.
+    :param flavors: entries.
+    """
+
+    host: str
+    min_percent: float
+    flavors: list[JsonObject]
+
+
 @dataclass(frozen=True)
 class CatalogueEntry:
     """Flavor of a catalogue.
@@ -157,7 +171,7 @@ class Catalogue:
     entries: tuple[CatalogueEntry, ...]
 
 
-def from_mapping(data: Any, source_location: SourceLocation) -> Catalogue:
+def from_mapping(data: Json, source_location: SourceLocation) -> Catalogue:
     """Return the catalogue of plain data.
 
     :param data: content of a YAML file.
@@ -191,7 +205,7 @@ def from_mapping(data: Any, source_location: SourceLocation) -> Catalogue:
 
 
 def _parse_entry(
-    item: Any, source_location: SourceLocation, prefix: str
+    item: Json, source_location: SourceLocation, prefix: str
 ) -> CatalogueEntry:
     fields = Fields(item, source_location, _ENTRY_FIELDS, prefix)
     name = fields.text('name')
@@ -241,16 +255,30 @@ def _parse_evidence(
 ) -> Evidence | None:
     """Check the existing fields of evidence; lint reports missing fields."""
     evidence = top.raw('evidence')
-    if evidence is None:
-        return None
-    name = top.name('evidence')
+    if evidence is not None and _is_evidence(
+        evidence, source_location, top.name('evidence')
+    ):
+        return evidence.copy()
+    return None
+
+
+def _is_evidence(
+    evidence: Json, source_location: SourceLocation, name: str
+) -> TypeGuard[Evidence]:
+    """Return true for evidence whose fields are valid.
+
+    :param evidence: content of the field.
+    :param source_location: function that returns the file and line of a field.
+    :param name: dotted name of the field.
+    :raises hvstack.errors.InputError: a field is not valid.
+    """
     allowed_fields = (
         *EVIDENCE_FIELDS,
         *('min_percent', 'baseline', 'baseline_runs', 'pool_size'),
         *('unverified', 'signature'),
     )
     fields = Fields(evidence, source_location, allowed_fields, name)
-    for field in evidence:
+    for field in fields:
         if field in ('percent', 'low', 'high', 'min_percent'):
             fields.number(field, 0, MAX_PERCENT)
         elif field in ('runs', 'baseline_runs', 'pool_size', 'unverified'):
@@ -259,25 +287,30 @@ def _parse_evidence(
             fields.integer(field, 1, 10**18)
         elif field == 'signature':
             signature = Fields(
-                evidence[field], source_location, _SIGNATURE, f'{name}.{field}'
+                fields.raw(field),
+                source_location,
+                _SIGNATURE,
+                f'{name}.{field}',
             )
             for part in _SIGNATURE:
                 signature.text(part)
         elif field == 'releases':
             releases = Fields(
-                evidence[field], source_location, _RELEASES, f'{name}.{field}'
+                fields.raw(field),
+                source_location,
+                _RELEASES,
+                f'{name}.{field}',
             )
-            for release in evidence[field]:
+            for release in releases:
                 releases.text(release)
         else:
             fields.text(field)
-    if fields.has('digest') and not _DIGEST.fullmatch(evidence['digest']):
+    if fields.has('digest') and not _DIGEST.fullmatch(fields.text('digest')):
         raise fields.error(
             'digest',
             "is not a SHA-256 digest. Run 'hvstack flavor approve' again",
         )
-    checked: Evidence = evidence.copy()
-    return checked
+    return True
 
 
 def _parse_specs(fields: Fields) -> dict[str, str]:
@@ -288,6 +321,7 @@ def _parse_specs(fields: Fields) -> dict[str, str]:
         raise fields.error(
             'extra_specs', 'is not a mapping. Write name: value'
         )
+    specs: dict[str, str] = {}
     for key, value in extra_specs.items():
         if not _SPEC.fullmatch(str(key)):
             raise fields.error(
@@ -306,12 +340,13 @@ def _parse_specs(fields: Fields) -> dict[str, str]:
                 f'is {value[:60]!r}. Use at most {_MAX_SPEC_LENGTH} '
                 'printable characters',
             )
-    return dict(extra_specs)
+        specs[key] = value
+    return specs
 
 
 def build_catalogue(
     profile: HostProfile, configurations: Iterable[Configuration]
-) -> dict[str, Any]:
+) -> CatalogueDocument:
     """Return a catalogue of candidates as plain data for a file.
 
     If the traits of a profile name roles, it has flavors of these roles alone.
@@ -320,7 +355,7 @@ def build_catalogue(
     :param configurations: configurations to derive flavors from.
     :raises hvstack.errors.InputError: a flavor does not fit the host.
     """
-    flavors: dict[str, dict[str, Any]] = {}
+    flavors: dict[str, JsonObject] = {}
     for configuration in configurations:
         roles = ['worker', 'controller']
         if profile.controllers_rule == 'separate':

@@ -2,13 +2,13 @@
 """Cluster size: number of workers and controllers on given hosts."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from hvstack import errors
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import Remainder, compute_remainder
 from hvstack.model.host import CONTROLLER_RULES, HostProfile
 from hvstack.model.host_share import count_controller_slots
+from hvstack.model.plain_data import JsonObject
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ClusterSize:
     rule: str
     rest: Remainder
 
-    def to_mapping(self) -> dict[str, Any]:
+    def to_mapping(self) -> JsonObject:
         """Return plain data."""
         return asdict(self)
 

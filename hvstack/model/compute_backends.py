@@ -9,7 +9,7 @@ from hvstack.model.flavor import Flavor
 
 #: Unsupported values by backend: parameter, value and reason. ``lxc`` refuses
 #: dedicated CPUs and NUMA, omits ephemeral disks and fails to attach volumes.
-_UNSUPPORTED: dict[str, tuple[tuple[str, object, str], ...]] = {
+_UNSUPPORTED: dict[str, tuple[tuple[str, str | bool, str], ...]] = {
     'kvm': (),
     'qemu': (),
     'lxc': (

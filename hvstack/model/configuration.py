@@ -2,8 +2,9 @@
 """Configurations: one value for every sweep parameter."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypedDict
 
 from hvstack import errors
 
@@ -128,47 +129,65 @@ def parse(text: str) -> Configuration:
 
     :raises hvstack.errors.InputError: a part is unknown or duplicated.
     """
-    configuration = Configuration()
-    seen_fields: set[str] = set()
-    changes: dict[str, object] = {}
+    values: _Values = {}
     for word in text.split('-'):
-        match = _NUMBER.fullmatch(word)
-        if match:
-            field, value = _parse_ratio(match[1], match[2], text)
-        elif word in STORAGES:
-            field, value = 'storage', word
-        elif word in CPU_POLICIES:
-            field, value = 'cpu_policy', word
-        elif word in _PINNING:
-            field, value = 'disk_pinning', _PINNING[word]
-        else:
-            raise errors.InputError(
-                f'Cannot read configuration {text[:80]!r}: {word[:80]!r} is '
-                'unknown. Write a configuration as '
-                "'i4-c1-m1-local-dedicated-pinned' or, in short, as 'i2-c2'."
-            )
-        if field in seen_fields:
-            raise errors.InputError(
-                f"Cannot read configuration {text[:80]!r}: '{field}' is "
-                'duplicated. Delete one of the values.'
-            )
-        seen_fields.add(field)
-        changes[field] = value
+        value = _parse_part(word, text)
+        for field in value:
+            if field in values:
+                raise errors.InputError(
+                    f"Cannot read configuration {text[:80]!r}: '{field}' is "
+                    'duplicated. Delete one of the values.'
+                )
+        values.update(value)
     try:
-        return replace(configuration, **changes)  # type: ignore[arg-type]
+        return Configuration(**values)
     except errors.InputError as exc:
         raise errors.InputError(
             f'Cannot read configuration {text[:80]!r}: {exc}'
         ) from exc
 
 
-def _parse_ratio(letter: str, digits: str, text: str) -> tuple[str, object]:
+class _Values(TypedDict, total=False):
+    """Fields of a configuration that its name contains."""
+
+    instances: int
+    cpu_ratio: float
+    ram_ratio: float
+    storage: str
+    cpu_policy: str
+    disk_pinning: bool
+
+
+def _parse_part(word: str, text: str) -> _Values:
+    """Return the field that a part of a name sets.
+
+    :param word: part of the name.
+    :param text: whole name.
+    :raises hvstack.errors.InputError: the part is unknown.
+    """
+    match = _NUMBER.fullmatch(word)
+    if match:
+        return _parse_ratio(match[1], match[2], text)
+    if word in STORAGES:
+        return {'storage': word}
+    if word in CPU_POLICIES:
+        return {'cpu_policy': word}
+    if word in _PINNING:
+        return {'disk_pinning': _PINNING[word]}
+    raise errors.InputError(
+        f'Cannot read configuration {text[:80]!r}: {word[:80]!r} is '
+        'unknown. Write a configuration as '
+        "'i4-c1-m1-local-dedicated-pinned' or, in short, as 'i2-c2'."
+    )
+
+
+def _parse_ratio(letter: str, digits: str, text: str) -> _Values:
     if letter == 'i':
         if not digits.isdigit():
             raise errors.InputError(
                 f"Cannot read configuration {text[:80]!r}: 'i{digits}' is not "
                 'a whole number of instances. Use a number such as i4.'
             )
-        return 'instances', int(digits)
-    field = {'c': 'cpu_ratio', 'm': 'ram_ratio'}[letter]
-    return field, float(digits)
+        return {'instances': int(digits)}
+    ratio = float(digits)
+    return {'cpu_ratio': ratio} if letter == 'c' else {'ram_ratio': ratio}

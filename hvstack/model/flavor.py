@@ -8,7 +8,6 @@ own documentation.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from hvstack import errors
 from hvstack.model.configuration import Configuration
@@ -29,6 +28,7 @@ from hvstack.model.host_share import (
     shape_controller,
     to_fraction,
 )
+from hvstack.model.plain_data import JsonObject
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Flavor:
     disks: int = 0
     disk_size_gb: int = 0
 
-    def to_mapping(self) -> dict[str, Any]:
+    def to_mapping(self) -> JsonObject:
         """Return plain data in a fixed order for files and JSON."""
         return {
             'name': self.name,

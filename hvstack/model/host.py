@@ -7,8 +7,8 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
+from hvstack.model.plain_data import Json, JsonObject
 from hvstack.model.strict_mapping import Fields, SourceLocation
 
 #: How many nodes carry the controllers, and how large they are:
@@ -188,9 +188,9 @@ class HostProfile:
         text = json.dumps(self.to_mapping(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
-    def to_mapping(self) -> dict[str, Any]:
+    def to_mapping(self) -> JsonObject:
         """Return plain data that :func:`from_mapping` reads back."""
-        data: dict[str, Any] = {
+        data: JsonObject = {
             'name': self.name,
             'sockets': self.sockets,
             'cores_per_socket': self.cores_per_socket,
@@ -234,7 +234,7 @@ class HostProfile:
         return {key: value for key, value in data.items() if value is not None}
 
 
-def from_mapping(data: Any, source: str | SourceLocation) -> HostProfile:
+def from_mapping(data: Json, source: str | SourceLocation) -> HostProfile:
     """Check plain data and make a host profile of it.
 
     :param data: what a YAML file holds.
@@ -331,7 +331,7 @@ def _parse_traits(top: Fields, source: str | SourceLocation) -> dict[str, str]:
     if not top.has('traits'):
         return {}
     fields = Fields(top.raw('traits'), source, TRAIT_KEYS, 'traits')
-    traits = {key: fields.text(key) for key in top.raw('traits')}
+    traits = {key: fields.text(key) for key in fields}
     for key, trait in traits.items():
         if not _TRAIT.fullmatch(trait):
             raise fields.error(

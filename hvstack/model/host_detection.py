@@ -6,33 +6,56 @@ hvstack asks the user for facts that neither reports, and never guesses.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from hvstack import errors
 from hvstack.model.host import from_mapping
 from hvstack.model.host_share import compute_guest_memory_mib
+from hvstack.model.plain_data import Json, JsonObject
 
 #: Disks of a virtual machine, of which the kernel does not know whether
 #: they spin, and names of what is no disk.
 _VIRTUAL = re.compile('(vd|xvd)[a-z]+')
 _NO_DISK = re.compile('(zram|ram|loop|nbd|rbd|sr|fd)[0-9]+')
 _SIZES = re.compile('([0-9]{1,4})x([0-9]{1,7})')
+#: What lsblk shows as the mount of a swap device.
+_SYSTEM_MOUNTS = frozenset({'/', '/boot', '[SWAP]'})
+
+
+@dataclass(frozen=True)
+class _BlockDevice:
+    """Disk of this machine.
+
+    :param name: name of the device, such as ``sdb``.
+    :param size_bytes: size in bytes.
+    :param rotates: whether the kernel says that the disk rotates.
+    :param is_removable: whether the medium is removable.
+    :param mounts: mounts of the disk and of its partitions.
+    :param has_content: whether it has a partition, a file system or a mount.
+    """
+
+    name: str
+    size_bytes: int
+    rotates: bool
+    is_removable: bool
+    mounts: frozenset[str]
+    has_content: bool
 
 
 def build_profile(
     name: str,
-    fields: Mapping[str, Any],
-    disks: Mapping[str, Any] | None,
+    fields: Mapping[str, Json],
+    disks: Mapping[str, Json] | None,
     reserved_mib: int = 0,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return a whole profile as plain data for a file.
 
     :param reserved_mib: what the host keeps for itself. It stands in the
         profile only where the memory rule would leave the host less.
     :raises hvstack.errors.InputError: it is no profile.
     """
-    data: dict[str, Any] = {'name': name, **fields}
+    data: JsonObject = {'name': name, **fields}
     if disks:
         data['disks'] = dict(disks)
     host_profile = from_mapping(data, f"host '{name}'")
@@ -55,7 +78,7 @@ def format_cpu_list(cpus: Sequence[int]) -> str:
     return ','.join('-'.join(map(str, part)) for part in parts)
 
 
-def parse_lscpu(lscpu: Any, memory: Mapping[int, int]) -> dict[str, Any]:
+def parse_lscpu(lscpu: Json, memory: Mapping[int, int]) -> JsonObject:
     """Return a profile's fields of CPUs, memory and cells.
 
     :param lscpu: what ``lscpu -J -e=CPU,NODE,SOCKET,CORE,ONLINE`` printed.
@@ -63,14 +86,18 @@ def parse_lscpu(lscpu: Any, memory: Mapping[int, int]) -> dict[str, Any]:
     :raises hvstack.errors.InputError: a profile cannot describe them.
     """
     try:
-        cpus: list[dict[str, Any]] = [
+        cpus = [
             {
                 name: None if value in (None, '-') else value
                 for name, value in item.items()
             }
-            for item in lscpu['cpus']
+            for item in _list_items(lscpu, 'cpus')
         ]
-        off = [int(c['cpu']) for c in cpus if c['online'] in (False, 'no')]
+        off = [
+            _to_integer(cpu['cpu'])
+            for cpu in cpus
+            if cpu['online'] in (False, 'no')
+        ]
         if off:
             raise errors.InputError(
                 f'Cannot detect the CPUs: CPUs {format_cpu_list(off)} are '
@@ -79,10 +106,10 @@ def parse_lscpu(lscpu: Any, memory: Mapping[int, int]) -> dict[str, Any]:
             )
         cpu_locations = [
             (
-                int(cpu['cpu']),
-                int(cpu['node'] or 0),
-                int(cpu['socket'] or 0),
-                int(cpu['core']),
+                _to_integer(cpu['cpu']),
+                _to_integer(cpu['node'] or 0),
+                _to_integer(cpu['socket'] or 0),
+                _to_integer(cpu['core']),
             )
             for cpu in cpus
         ]
@@ -129,6 +156,36 @@ def parse_lscpu(lscpu: Any, memory: Mapping[int, int]) -> dict[str, Any]:
     }
 
 
+def _list_items(document: Json, name: str) -> list[Mapping[str, Json]]:
+    """Return the objects of a list, as ``lscpu`` and ``lsblk`` print it.
+
+    :param document: output of the program.
+    :param name: key of the list.
+    :raises KeyError: the key does not exist.
+    :raises TypeError: the output does not have this structure.
+    """
+    if not isinstance(document, Mapping):
+        raise TypeError(f'{document!r:.60} is not an object')
+    items = document[name]
+    if not isinstance(items, list):
+        raise TypeError(f'{items!r:.60} is not a list')
+    objects = [item for item in items if isinstance(item, Mapping)]
+    if len(objects) < len(items):
+        raise TypeError(f"'{name}' has an item that is not an object")
+    return objects
+
+
+def _to_integer(value: Json) -> int:
+    """Return a whole number, which older programs print as a text.
+
+    :raises TypeError: it is neither a number nor a text.
+    :raises ValueError: the text is not a number.
+    """
+    if isinstance(value, int | float | str):
+        return int(value)
+    raise TypeError(f'{value!r:.60} is not a number')
+
+
 def parse_meminfo(meminfo: str) -> int:
     """Return the MiB of ``/proc/meminfo`` or of a node's ``meminfo``.
 
@@ -145,7 +202,7 @@ def parse_meminfo(meminfo: str) -> int:
 
 def parse_disks_option(
     text: str, rotational: bool | None
-) -> dict[str, Any] | None:
+) -> JsonObject | None:
     """Return a profile's disks of an option such as ``20x600``, or none.
 
     :param text: count and GB of each, or ``none``.
@@ -170,8 +227,8 @@ def parse_disks_option(
 
 
 def select_data_disks(
-    lsblk: Any, requested_disks: str | None, rotational: bool | None
-) -> dict[str, Any] | None:
+    lsblk: Json, requested_disks: str | None, rotational: bool | None
+) -> JsonObject | None:
     """Return a profile's disks; None if there are no data disks.
 
     Unless they are named, those with nothing on them: no partition, file
@@ -189,14 +246,7 @@ def select_data_disks(
         requested_disks and _SIZES.fullmatch(requested_disks)
     ):
         return parse_disks_option(requested_disks, rotational)
-    disks = {
-        str(item['name']): item
-        for item in lsblk['blockdevices']
-        if item['type'] == 'disk'
-        and int(item['size'])
-        and not item['ro']
-        and not _NO_DISK.fullmatch(item['name'])
-    }
+    disks = {disk.name: disk for disk in _list_disks(lsblk)}
     if requested_disks:
         names = [
             name.removeprefix('/dev/') for name in requested_disks.split(',')
@@ -210,20 +260,20 @@ def select_data_disks(
                 )
         chosen = [disks[name] for name in dict.fromkeys(names)]
     else:
-        chosen = list(_list_unused_disks(disks))
+        chosen = list(_list_unused_disks(disks.values()))
     if not chosen:
         return None
-    sizes = sorted({int(item['size']) // 10**9 for item in chosen})
-    kinds = {bool(item['rota']) for item in chosen}
+    sizes = sorted({disk.size_bytes // 10**9 for disk in chosen})
+    kinds = {disk.rotates for disk in chosen}
     if len(sizes) > 1 or (len(kinds) > 1 and rotational is None):
         raise errors.InputError(
             'Cannot use data disks '
-            f'{", ".join(str(item["name"]) for item in chosen)}: their sizes '
+            f'{", ".join(disk.name for disk in chosen)}: their sizes '
             f'({", ".join(map(str, sizes))} GB) or their types differ. Name '
             'disks that are equal with --disks.'
         )
     if rotational is None and not any(
-        _VIRTUAL.fullmatch(item['name']) for item in chosen
+        _VIRTUAL.fullmatch(disk.name) for disk in chosen
     ):
         rotational = kinds.pop()
     return {
@@ -233,14 +283,36 @@ def select_data_disks(
     }
 
 
-def _list_unused_disks(disks: Mapping[str, Any]) -> Iterator[Any]:
-    doubtful = []
-    for name, disk in disks.items():
-        mounts = set(_list_mounts(disk))
-        if mounts & {'/', '/boot', '[SWAP]'} or disk['rm']:
+def _list_disks(lsblk: Json) -> Iterator[_BlockDevice]:
+    """Yield the disks of this machine that a program can write to."""
+    for item in _list_items(lsblk, 'blockdevices'):
+        if item['type'] != 'disk':
             continue
-        if mounts or disk.get('children') or disk.get('fstype'):
-            doubtful.append(name)
+        name, size_bytes = str(item['name']), _to_integer(item['size'])
+        if not size_bytes or item['ro'] or _NO_DISK.fullmatch(name):
+            continue
+        mounts = frozenset(_list_mounts(item))
+        yield _BlockDevice(
+            name=name,
+            size_bytes=size_bytes,
+            rotates=bool(item['rota']),
+            is_removable=bool(item['rm']),
+            mounts=mounts,
+            has_content=bool(
+                mounts or item.get('children') or item.get('fstype')
+            ),
+        )
+
+
+def _list_unused_disks(
+    disks: Iterable[_BlockDevice],
+) -> Iterator[_BlockDevice]:
+    doubtful = []
+    for disk in disks:
+        if disk.mounts & _SYSTEM_MOUNTS or disk.is_removable:
+            continue
+        if disk.has_content:
+            doubtful.append(disk.name)
         yield disk
     if doubtful:
         raise errors.InputError(
@@ -250,10 +322,15 @@ def _list_unused_disks(disks: Mapping[str, Any]) -> Iterator[Any]:
         )
 
 
-def _list_mounts(device: Any) -> Iterator[str]:
-    yield from (mount for mount in device.get('mountpoints', ()) if mount)
-    for child in device.get('children', ()):
-        yield from _list_mounts(child)
+def _list_mounts(device: Mapping[str, Json]) -> Iterator[str]:
+    if 'mountpoints' in device:
+        mounts = device['mountpoints']
+        if not isinstance(mounts, list):
+            raise TypeError(f'{mounts!r:.60} is not a list of mounts')
+        yield from (str(mount) for mount in mounts if mount)
+    if 'children' in device:
+        for child in _list_items(device, 'children'):
+            yield from _list_mounts(child)
 
 
 def _require_rotational(rotational: bool | None) -> bool:
@@ -267,14 +344,14 @@ def _require_rotational(rotational: bool | None) -> bool:
 
 def parse_inventories(
     host: str,
-    inventories: Mapping[str, Mapping[str, Any]],
+    inventories: Mapping[str, Mapping[str, float]],
     traits: Sequence[str],
-    cpu_info: Any,
+    cpu_info: Json,
     *,
     sockets: int | None = None,
     threads: int | None = None,
     cells: int | None = None,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return a profile's fields of CPUs, memory and cells of a cloud's host.
 
     :param inventories: Placement's, by resource class.
@@ -297,7 +374,7 @@ def parse_inventories(
             'PCPU or MEMORY_MB inventory of the host. Use a compute host of '
             "'openstack hypervisor list'."
         )
-    topology = (cpu_info or {}).get('topology') or {}
+    topology = _read_topology(cpu_info)
     cells = _count_cells(host, topology, cells)
     threads = threads or topology.get('threads')
     if sockets is None and cells == 1:
@@ -331,8 +408,25 @@ def parse_inventories(
     }
 
 
+def _read_topology(cpu_info: Json) -> dict[str, int]:
+    """Return the numbers in Nova's CPU topology of a host.
+
+    :param cpu_info: CPU facts of Nova; empty if Nova does not report them.
+    """
+    if not isinstance(cpu_info, Mapping):
+        return {}
+    topology = cpu_info.get('topology')
+    if not isinstance(topology, Mapping):
+        return {}
+    return {
+        name: value
+        for name, value in topology.items()
+        if isinstance(value, int)
+    }
+
+
 def _count_cells(
-    host: str, topology: Mapping[str, Any], cells: int | None
+    host: str, topology: Mapping[str, int], cells: int | None
 ) -> int:
     """Return the number of NUMA cells.
 
@@ -358,7 +452,7 @@ def _count_cells(
 
 
 def _check_cpu_count(
-    host: str, topology: Mapping[str, Any], cpus: int, cells: int
+    host: str, topology: Mapping[str, int], cpus: int, cells: int
 ) -> None:
     """Refuse a host that keeps CPUs for itself, which no profile can say.
 

@@ -8,11 +8,11 @@ one volume.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import compute_data_disks
 from hvstack.model.host import HostProfile
+from hvstack.model.plain_data import Json
 
 #: Ways in which workers reach the disks.
 EPHEMERAL = 'local ephemeral'
@@ -116,7 +116,7 @@ def _kind(profile: HostProfile) -> str:
     return 'rotational' if profile.disks.rotational else FLASH
 
 
-def are_equal(disks: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def are_equal(disks: Mapping[str, Json], other: Mapping[str, Json]) -> bool:
     """Return whether two sides use the same disks, as far as both know.
 
     :param disks: fact ``host_disks`` of one side.
@@ -124,7 +124,10 @@ def are_equal(disks: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """
     return all(
         disks[name] == other[name]
-        or (name == 'kind' and _may_be_equal({disks[name], other[name]}))
+        or (
+            name == 'kind'
+            and _may_be_equal({str(disks[name]), str(other[name])})
+        )
         for name in disks
         if name in other
     )
@@ -136,7 +139,7 @@ def _may_be_equal(kinds: set[str]) -> bool:
     )
 
 
-def format_disks(disks: Mapping[str, Any], access: str | None = None) -> str:
+def format_disks(disks: Mapping[str, Json], access: str | None = None) -> str:
     """Return disks as people read them.
 
     :param disks: fact ``host_disks``.

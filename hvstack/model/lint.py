@@ -156,12 +156,14 @@ SPEC_RULES: tuple[SpecRule, ...] = (
     ('HV011', ERROR, 'value that Nova refuses', check_spec_values),
 )
 
+#: Role, vCPUs, MiB of memory, GB of disks, number of data disks, and specs.
+_Shape = tuple[str, int, int, int, int, int, tuple[tuple[str, str], ...]]
 #: The rule over the set: two names for one shape.
 SET_RULE = ('HV017', WARNING, 'two names for one shape')
 
 
 def _check_shapes(entries: Sequence[CatalogueEntry]) -> Iterator[Violation]:
-    names_by_shape: dict[tuple[object, ...], str] = {}
+    names_by_shape: dict[_Shape, str] = {}
     for entry in entries:
         flavor = entry.flavor
         shape = (

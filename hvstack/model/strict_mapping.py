@@ -7,10 +7,27 @@ import ipaddress
 import re
 import types
 import typing
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from hvstack import errors
+from hvstack.model.plain_data import Json
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    #: Value of a field of a dataclass.
+    _Value = (
+        bool
+        | int
+        | float
+        | str
+        | enum.Enum
+        | DataclassInstance
+        | Sequence['_Value']
+        | Mapping[str, '_Value']
+        | None
+    )
 
 #: Function that returns file and line of a field, such as ``hosts/a.yaml:12``.
 SourceLocation = Callable[[str], str]
@@ -25,7 +42,10 @@ _IDENTIFIER = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,127}')
 _MAX_NUMBER = 2**63
 #: Maximum length of all texts.
 _MAX_TEXT = 65535
-_T = typing.TypeVar('_T')
+#: Type of a field at run time, such as ``str``, ``list[str]`` or
+#: ``str | None``.
+_Hint = type | types.GenericAlias | types.UnionType
+_T = typing.TypeVar('_T', bound='DataclassInstance')
 
 
 class Fields:
@@ -42,7 +62,7 @@ class Fields:
 
     def __init__(
         self,
-        data: Any,
+        data: Json,
         source: str | SourceLocation,
         allowed_fields: Collection[str] | None,
         prefix: str = '',
@@ -92,11 +112,15 @@ class Fields:
         """Return whether a field exists, even if it is null."""
         return field in self._data
 
+    def __iter__(self) -> Iterator[str]:
+        """Return an iterator over the names of the fields, in order."""
+        return iter(self._data)
+
     def has(self, field: str) -> bool:
         """Return whether a field exists and is not null."""
         return self._data.get(field) is not None
 
-    def raw(self, field: str) -> Any:
+    def raw(self, field: str) -> Json:
         """Return the value of a field without a check; None without any."""
         return self._data.get(field)
 
@@ -160,6 +184,26 @@ class Fields:
     def optional_text(self, field: str) -> str:
         """Return a text; empty without the field."""
         return self.text(field) if field in self else ''
+
+    def text_mapping(self, field: str) -> dict[str, str] | None:
+        """Return a mapping of texts; None if the field is none."""
+        value = self._data.get(field)
+        if not isinstance(value, Mapping):
+            return None
+        texts = {
+            key: text
+            for key, text in value.items()
+            if isinstance(key, str) and isinstance(text, str)
+        }
+        return texts if len(texts) == len(value) else None
+
+    def text_list(self, field: str) -> list[str] | None:
+        """Return a list of texts; None if the field is not a list of texts."""
+        value = self._data.get(field)
+        if not isinstance(value, list):
+            return None
+        texts = [text for text in value if isinstance(text, str)]
+        return texts if len(texts) == len(value) else None
 
     def host_name(self, field: str) -> str:
         """Return a host name.
@@ -229,7 +273,7 @@ class Fields:
 
 def to_dataclass(
     cls: type[_T],
-    data: Any,
+    data: Json,
     source: str | SourceLocation,
     prefix: str = '',
     *,
@@ -238,9 +282,9 @@ def to_dataclass(
     """Return an object of a dataclass whose fields have their types.
 
     The types of the fields are the schema: ``str``, ``int``, ``float``,
-    ``bool``, ``Any``, enumerations of texts, mappings, tuples, lists,
-    dataclasses, and None. Numbers
-    are finite and not negative.
+    ``bool``, enumerations of texts, mappings, tuples, lists, dataclasses,
+    None, and plain data, which is not checked. Numbers are finite and not
+    negative.
 
     :param data: what was read.
     :param source: file name, or a function from a dotted field name to the
@@ -250,18 +294,16 @@ def to_dataclass(
     :raises hvstack.errors.InputError: not a mapping, an unknown field, a
         missing one, or a value of another type.
     """
-    schema = [
-        item for item in dataclasses.fields(typing.cast(Any, cls)) if item.init
-    ]
+    schema = [item for item in dataclasses.fields(cls) if item.init]
     hints = typing.get_type_hints(cls)
     fields = Fields(
         data, source, [*(item.name for item in schema), *ignored], prefix
     )
-    values: dict[str, Any] = {}
+    values: dict[str, _Value] = {}
     for item in schema:
         if item.name in fields:
             values[item.name] = _convert(
-                fields, item.name, hints[item.name], data[item.name]
+                fields, item.name, hints[item.name], fields.raw(item.name)
             )
         elif (
             item.default is dataclasses.MISSING
@@ -274,7 +316,7 @@ def to_dataclass(
         raise fields.error('', f'is not valid: {exc}') from None
 
 
-def _convert(fields: Fields, name: str, hint: Any, value: Any) -> Any:
+def _convert(fields: Fields, name: str, hint: _Hint, value: Json) -> '_Value':
     """Return a value that has the type of a field.
 
     :param name: dotted name of the field below the mapping.
@@ -282,17 +324,16 @@ def _convert(fields: Fields, name: str, hint: Any, value: Any) -> Any:
     """
     origin = typing.get_origin(hint)
     args = typing.get_args(hint)
-    if hint is Any:
+    if hint is typing.Any:
         return value
     if origin in (types.UnionType, typing.Union):
         if value is None and type(None) in args:
             return None
-        (hint,) = (item for item in args if item is not type(None))
-        return _convert(fields, name, hint, value)
-    if dataclasses.is_dataclass(hint):
-        return to_dataclass(
-            typing.cast(type, hint), value, fields.source, fields.name(name)
-        )
+        inner, *others = (item for item in args if item is not type(None))
+        # Only plain data has several types.
+        return value if others else _convert(fields, name, inner, value)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return to_dataclass(hint, value, fields.source, fields.name(name))
     if origin in (tuple, list) and isinstance(value, list):
         many = origin is list or args[-1] is Ellipsis
         if many or len(args) == len(value):
@@ -334,7 +375,7 @@ def _convert(fields: Fields, name: str, hint: Any, value: Any) -> Any:
 
 
 #: Types as a message names them.
-_TYPES: dict[Any, str] = {
+_TYPES: dict[_Hint, str] = {
     str: f'a text of at most {_MAX_TEXT} characters',
     bool: 'true or false',
     int: 'a whole number from 0 on',
@@ -345,9 +386,9 @@ _TYPES: dict[Any, str] = {
 }
 
 
-def _describe_type(value: Any) -> str:
+def _describe_type(value: Json) -> str:
     return 'empty' if value is None else f'a {type(value).__name__}'
 
 
-def _format_value(value: Any) -> str:
+def _format_value(value: Json) -> str:
     return 'missing' if value is None else repr(value)[:60]

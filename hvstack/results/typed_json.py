@@ -10,18 +10,17 @@ as a missing key.
 import dataclasses
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
+
+from hvstack.model import plain_data
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-#: Plain data, as a JSON file contains it.
-Json = (
-    bool | int | float | str | Sequence['Json'] | Mapping[str, 'Json'] | None
-)
-JsonObject = dict[str, Json]
+Json = plain_data.Json
+JsonObject = plain_data.JsonObject
 
 _Instance = TypeVar('_Instance', bound='DataclassInstance')
 _Reader = Callable[[Json], object]

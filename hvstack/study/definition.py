@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from hvstack import errors, share, textfile, yamlfile
+from hvstack.model.plain_data import Json
 from hvstack.model.strict_mapping import Fields, SourceLocation
 from hvstack.model.target import BareMetal
 from hvstack.results import run_id
@@ -98,7 +98,7 @@ class Study:
     covers: tuple[str, ...] = ()
     note: str = ''
     table: PublishedTableReference | None = None
-    content: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    content: Mapping[str, Json] = field(default_factory=dict, compare=False)
 
     def get_size(self, variant: Variant) -> int:
         """Return the size of the data of a variant in bytes.
@@ -165,7 +165,7 @@ def load(name: str) -> Study:
     return parse_study(path.stem, document.data, document.source_location())
 
 
-def parse_study(name: str, data: Any, source: str | SourceLocation) -> Study:
+def parse_study(name: str, data: Json, source: str | SourceLocation) -> Study:
     """Return the study of a mapping.
 
     :param name: name of the study.
@@ -190,7 +190,7 @@ def parse_study(name: str, data: Any, source: str | SourceLocation) -> Study:
         covers=_list_texts(top, 'covers'),
         note=top.optional_text('note'),
         table=table,
-        content=data,
+        content={key: top.raw(key) for key in top},
     )
     if (table or study.covers) and not study.paper:
         raise top.error(
@@ -266,12 +266,10 @@ def _parse_size(top: Fields) -> int:
 def _list_texts(top: Fields, name: str) -> tuple[str, ...]:
     if name not in top:
         return ()
-    items = top.raw(name)
-    if not isinstance(items, list) or not all(
-        isinstance(item, str) for item in items
-    ):
+    texts = top.text_list(name)
+    if texts is None:
         raise top.error(name, 'is not a list of texts. Use [text, text]')
-    return tuple(items)
+    return tuple(texts)
 
 
 def _parse_table(top: Fields) -> PublishedTableReference | None:

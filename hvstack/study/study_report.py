@@ -3,8 +3,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
+from hvstack.model.plain_data import JsonObject
 from hvstack.report import page_cache
 from hvstack.report.provenance import list_provenance_notes
 from hvstack.results import quantiles
@@ -173,7 +173,7 @@ def _list_notes(
     return notes
 
 
-def to_mapping(report: StudyReport) -> dict[str, Any]:
+def to_mapping(report: StudyReport) -> JsonObject:
     """Return a report as plain data."""
     started, study = report.started, report.started.study
     return {

@@ -205,10 +205,8 @@ def _read(path: Path) -> StartedStudy:
     fields.integer('schema', SCHEMA, SCHEMA)
     if fields.text('id') != path.stem:
         raise fields.error('id', "is not the file's name. Restore the file")
-    skipped = fields.raw('skipped')
-    if not isinstance(skipped, dict) or not all(
-        isinstance(reason, str) for reason in skipped.values()
-    ):
+    skipped = fields.text_mapping('skipped')
+    if skipped is None:
         raise fields.error('skipped', 'is not valid. Restore the file')
     study = definition.parse_study(
         fields.text('name'),

@@ -7,11 +7,11 @@ setting. All of them share the settings of its base.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from hvstack import errors
 from hvstack.cluster.plan import CONTROLLERS
 from hvstack.hadoop import job_settings, os_profiles, tuning_profiles
+from hvstack.model.plain_data import Json, JsonObject
 from hvstack.model.strict_mapping import Fields
 from hvstack.model.target import Target, parse_target
 from hvstack.sweep.node_setup import NodeSetup
@@ -62,14 +62,15 @@ class Variant:
 
     def describe(self) -> str:
         """Return the target and the settings as human-readable text."""
-        settings = {
+        settings: JsonObject = {
             'size_factor': self.size_factor if self.size_factor != 1 else None,
             'replication': self.replication,
             'maps': self.maps,
             'reduces': self.reduces,
             **self.setup.to_mapping(),
         }
-        settings |= settings.pop('hadoop', {})
+        settings.pop('hadoop', None)
+        settings.update(self.setup.hadoop)
         parts = [self.target.label] + [
             f'{name} {format_value(value)}'
             for name, value in settings.items()
@@ -109,7 +110,9 @@ def parse_variants(top: Fields) -> tuple[Variant, ...]:
     )
 
 
-def _parse_varied(top: Fields, base: Mapping[str, Any]) -> tuple[Variant, ...]:
+def _parse_varied(
+    top: Fields, base: Mapping[str, Json]
+) -> tuple[Variant, ...]:
     mapping = _get_mapping(top, 'varied')
     if len(mapping) != 1:
         raise top.error(
@@ -138,14 +141,14 @@ def _check_count(top: Fields, name: str, count: int) -> None:
         )
 
 
-def _get_mapping(top: Fields, name: str) -> Mapping[str, Any]:
+def _get_mapping(top: Fields, name: str) -> Mapping[str, Json]:
     value = top.raw(name)
     if not isinstance(value, Mapping) or not value:
         raise top.error(name, 'is not a mapping. Use setting: value')
     return value
 
 
-def format_value(value: object) -> str:
+def format_value(value: Json) -> str:
     """Return a value as YAML has it, such as ``true``."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -154,8 +157,8 @@ def _parse_variant(
     top: Fields,
     location: str,
     name: str,
-    base: Mapping[str, Any],
-    settings: Any,
+    base: Mapping[str, Json],
+    settings: Json,
 ) -> Variant:
     """Return a variant from its settings and those of all variants.
 

@@ -2,10 +2,12 @@
 """Settings of the nodes and jobs of a workload, besides its configuration."""
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster.base import Fact
+
+#: Value of a setting in the arguments of a workload.
+SettingValue = bool | int | str | dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class NodeSetup:
             facts['controllers'] = self.controllers
         return facts
 
-    def to_mapping(self) -> dict[str, Any]:
+    def to_mapping(self) -> dict[str, SettingValue]:
         """Return the settings as the argument ``setup`` of a workload."""
         settings = {
             item.name: value

@@ -7,6 +7,7 @@ from typing import Any
 import testtools
 
 from hvstack import errors
+from hvstack.model.plain_data import Json, JsonObject
 from hvstack.model.strict_mapping import Fields, to_dataclass
 
 
@@ -24,7 +25,8 @@ class Outer:
     inner: Inner | None = None
     inners: tuple[Inner, ...] = ()
     flag: bool = False
-    content: dict[str, Any] | None = None
+    content: JsonObject | None = None
+    note: Json = None
 
 
 GOOD: dict[str, Any] = {'count': 1, 'pair': ['a', 'b']}
@@ -56,6 +58,13 @@ class DataclassTest(testtools.TestCase):
         self.refused('names.1', names=['a', 1])
         self.refused('flag', flag=1)
         self.refused('content', content=[])
+
+    def test_plain_data_is_not_checked(self) -> None:
+        for value in (None, True, 1.5, 'a', [1, {'b': None}], {'c': [-1]}):
+            read = to_dataclass(
+                Outer, {**GOOD, 'content': {'a': value}, 'note': value}, 'file'
+            )
+            self.assertEqual(({'a': value}, value), (read.content, read.note))
 
     def test_fields_of_inner_ones(self) -> None:
         for value in ('1', True, float('nan'), float('inf'), -0.5):
@@ -112,3 +121,36 @@ class OptionalFieldsTest(testtools.TestCase):
         self.assertIsNone(choose('c', ('x', 'y')))
         for name in ('a', 'b'):
             self.assertRaises(errors.InputError, choose, name, ('y',))
+
+
+class CollectionsTest(testtools.TestCase):
+    """Lists and mappings of texts, and the names of fields."""
+
+    def test_mappings(self) -> None:
+        texts = {'x': 'a', 'y': ''}
+        for value, expected in (
+            (texts, texts),
+            ({}, {}),
+            ({'x': 1}, None),
+            ({1: 'a'}, None),
+            (['a'], None),
+            (None, None),
+        ):
+            fields = Fields({'a': value}, 'file', None)
+            self.assertEqual(expected, fields.text_mapping('a'), value)
+
+    def test_lists(self) -> None:
+        for value, expected in (
+            (['a', ''], ['a', '']),
+            ([], []),
+            (['a', 1], None),
+            ('ab', None),
+            (None, None),
+        ):
+            fields = Fields({'a': value}, 'file', None)
+            self.assertEqual(expected, fields.text_list('a'), value)
+
+    def test_names(self) -> None:
+        self.assertEqual(
+            ['b', 'a'], list(Fields({'b': 1, 'a': None}, 'file', None))
+        )
