@@ -4,10 +4,11 @@
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TypeVar
 
 #: Value of a check that has no values.
 NONE = 'none'
+_Value = TypeVar('_Value')
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def load_results(text: str) -> list[CheckResult]:
 
 
 def check_equal(
-    subject: str, expected: Any, observed: Any, evidence: str = ''
+    subject: str, expected: _Value, observed: _Value, evidence: str = ''
 ) -> CheckResult:
     """Check that the observed value equals the expected value."""
     return CheckResult(

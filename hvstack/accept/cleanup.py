@@ -7,18 +7,43 @@ workspace.
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from dataclasses import dataclass
+from typing import TypeVar
 
 import keystoneauth1.exceptions
+from openstack.compute.v2.flavor import Flavor
 from openstack.connection import Connection
+from openstack.identity.v3.project import Project
+from openstack.identity.v3.user import User
+from openstack.resource import Resource
 
 from hvstack import errors
-from hvstack.cloud.connection import access, refused
+from hvstack.cloud.connection import get_identity, is_administrator, refused
 from hvstack.cloud.stacks import wait_until_deleted
 from hvstack.progress import Progress
 
 _SECONDS = 120
 _STACK_SECONDS = 300
+_Resource = TypeVar('_Resource', bound=Resource)
+
+
+@dataclass(frozen=True)
+class _ListedStack:
+    """Stack in Heat's list of stacks.
+
+    :param name: name of the stack.
+    :param id: ID of the stack.
+    :param status: status; empty if Heat does not report it.
+    :param reason: reason of the status; empty if Heat does not report it.
+    :param project: ID of the project; empty if Heat does not report it, as
+        for stacks of the project of the connection.
+    """
+
+    name: str
+    id: str
+    status: str
+    reason: str
+    project: str
 
 
 def delete_test_resources(
@@ -43,12 +68,12 @@ def delete_test_resources(
     """
     removed: list[str] = []
     failed: list[str] = []
-    projects: list[Any] = []
-    users: list[Any] = []
-    flavors: list[Any] = []
-    if _is_administrator(conn):
+    projects: list[Project] = []
+    users: list[User] = []
+    flavors: list[Flavor] = []
+    if is_administrator(conn):
         with refused('Cannot list the resources that tests left'):
-            identity: Any = conn.identity
+            identity = get_identity(conn)
             projects = _select_by_prefix(prefix, identity.projects())
             users = _select_by_prefix(prefix, identity.users())
             flavors = list(conn.compute.flavors(is_public=None))
@@ -74,7 +99,7 @@ def delete_test_resources(
                 failed, 'Cannot delete the resources that tests left'
             ):
                 removed += delete_resources(
-                    user_conn, prefix, _is_administrator(user_conn)
+                    user_conn, prefix, is_administrator(user_conn)
                 )
     with _collect_error(failed, 'Cannot delete the resources that tests left'):
         for flavor in flavors:
@@ -108,11 +133,9 @@ def _collect_error(failed: list[str], message: str) -> Iterator[None]:
         failed.append(str(exc))
 
 
-def _is_administrator(conn: Connection) -> bool:
-    return 'admin' in access(conn).role_names
-
-
-def _select_by_prefix(prefix: str, resources: Iterable[Any]) -> list[Any]:
+def _select_by_prefix(
+    prefix: str, resources: Iterable[_Resource]
+) -> list[_Resource]:
     """Return the resources whose names begin with the prefix."""
     return [
         resource
@@ -121,7 +144,7 @@ def _select_by_prefix(prefix: str, resources: Iterable[Any]) -> list[Any]:
     ]
 
 
-def _list_stacks(conn: Connection) -> list[dict[str, Any]]:
+def _list_stacks(conn: Connection) -> list[_ListedStack]:
     """Return the stacks of the project, or of all projects.
 
     The policy of Heat decides whether an administrator can list the stacks of
@@ -129,56 +152,61 @@ def _list_stacks(conn: Connection) -> list[dict[str, Any]]:
     """
     if not conn.has_service('orchestration'):
         return []
-    stacks: list[dict[str, Any]]
-    if _is_administrator(conn):
-        try:
-            stacks = conn.orchestration.get(
-                '/stacks?global_tenant=true', raise_exc=True
-            ).json()['stacks']
-            return stacks
-        except keystoneauth1.exceptions.Forbidden:
-            pass
-    stacks = conn.orchestration.get('/stacks', raise_exc=True).json()['stacks']
-    return stacks
+    if is_administrator(conn):
+        with suppress(keystoneauth1.exceptions.Forbidden):
+            return _read_stacks(conn, '/stacks?global_tenant=true')
+    return _read_stacks(conn, '/stacks')
 
 
-def _delete_stack(conn: Connection, stack: dict[str, Any]) -> str:
+def _read_stacks(conn: Connection, path: str) -> list[_ListedStack]:
+    response = conn.orchestration.get(path, raise_exc=True)
+    return [
+        _ListedStack(
+            name=item['stack_name'],
+            id=item['id'],
+            status=item.get('stack_status') or '',
+            reason=item.get('stack_status_reason') or '',
+            project=item.get('project') or '',
+        )
+        for item in response.json()['stacks']
+    ]
+
+
+def _delete_stack(conn: Connection, stack: _ListedStack) -> str:
     """Delete a stack by its ID in any project, and wait.
 
     :raises hvstack.errors.CloudError: Heat failed twice.
     :raises hvstack.errors.DeadlineExceededError: the deletion took too long.
     """
-    name, key = stack['stack_name'], stack['id']
-    now: dict[str, Any] = {}
+    reason = ''
 
     def look() -> str | None:
-        nonlocal now
-        now = next(
-            (
-                candidate
-                for candidate in _list_stacks(conn)
-                if candidate['id'] == key
-            ),
-            {},
-        )
-        return now.get('stack_status')
+        nonlocal reason
+        for current in _list_stacks(conn):
+            if current.id == stack.id:
+                reason = current.reason
+                return current.status or None
+        reason = ''
+        return None
 
     def ask() -> None:
         with suppress(keystoneauth1.exceptions.NotFound):
-            conn.orchestration.delete(f'/stacks/{name}/{key}', raise_exc=True)
+            conn.orchestration.delete(
+                f'/stacks/{stack.name}/{stack.id}', raise_exc=True
+            )
 
     def failure_reason() -> str:
-        return str(now.get('stack_status_reason', 'Heat failed twice'))
+        return reason or 'Heat failed twice'
 
-    wait_until_deleted(name, look, ask, failure_reason, _STACK_SECONDS)
-    return f'stack {name}'
+    wait_until_deleted(stack.name, look, ask, failure_reason, _STACK_SECONDS)
+    return f'stack {stack.name}'
 
 
 def _delete_stacks(
     conn: Connection, prefix: str, all_projects: bool
 ) -> Iterator[str]:
     for stack in _list_stacks(conn):
-        if stack['stack_name'].startswith(f'{prefix}-'):
+        if stack.name.startswith(f'{prefix}-'):
             yield _delete_stack(conn, stack)
 
 
@@ -225,23 +253,25 @@ def _delete_volumes(
 ) -> Iterator[str]:
     if not conn.has_service('block-storage'):
         return
-    storage: Any = conn.block_storage
+    storage = conn.block_storage
     query = {'all_projects': True} if all_projects else {}
     for volume in _select_by_prefix(prefix, storage.volumes(**query)):
         if volume.status != 'deleting':
-            storage.delete_volume(volume, ignore_missing=True)
+            storage.delete_volume(volume.id, ignore_missing=True)
             yield f'volume {volume.name}'
 
 
-def _empty_project(conn: Connection, project: Any) -> Iterator[str]:
+def _empty_project(conn: Connection, project: Project) -> Iterator[str]:
     """Delete all resources of a project, as one of its administrators."""
-    identity: Any = conn.identity
+    identity = get_identity(conn)
     role = identity.find_role('admin', ignore_missing=False)
-    identity.assign_project_role_to_user(project, conn.current_user_id, role)
-    inside: Any = conn.connect_as_project(project)
+    identity.assign_project_role_to_user(
+        project, str(conn.current_user_id), role
+    )
+    inside = conn.connect_as_project(project)
     for stack in _list_stacks(inside):
         # A stack without this field belongs to the project.
-        if stack.get('project', project.id) == project.id:
+        if stack.project in ('', project.id):
             yield _delete_stack(inside, stack)
     servers = list(inside.compute.servers())
     for server in servers:
@@ -253,17 +283,21 @@ def _empty_project(conn: Connection, project: Any) -> Iterator[str]:
         inside.compute.delete_server_group(group, ignore_missing=True)
     if inside.has_service('block-storage'):
         for volume in list(inside.block_storage.volumes()):
-            inside.block_storage.delete_volume(volume)
+            inside.block_storage.delete_volume(volume.id)
     if not inside.has_service('network'):
         return
     mine = {'project_id': project.id}
     for port in list(inside.network.ports(**mine)):
         inside.network.delete_port(port, ignore_missing=True)
-    for group in list(inside.network.security_groups(**mine)):
-        inside.network.delete_security_group(group, ignore_missing=True)
+    for security_group in list(inside.network.security_groups(**mine)):
+        inside.network.delete_security_group(
+            security_group, ignore_missing=True
+        )
 
 
-def _revoke_access(conn: Connection, flavor: Any, projects: set[str]) -> None:
+def _revoke_access(
+    conn: Connection, flavor: Flavor, projects: set[str]
+) -> None:
     for grant in conn.compute.get_flavor_access(flavor):
         if grant['tenant_id'] in projects:
             conn.compute.flavor_remove_tenant_access(

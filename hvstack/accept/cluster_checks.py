@@ -8,10 +8,10 @@ Placement, Heat and HDFS return it.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any
 
 from hvstack.accept.check_result import NONE, CheckResult, check_equal
 from hvstack.hadoop import fsck
+from hvstack.model.plain_data import Json
 
 
 def check_placement(
@@ -146,7 +146,7 @@ def check_replicas(
 
 
 def check_refused(
-    subject: str, status: str, fault: str, allocations: Mapping[str, Any]
+    subject: str, status: str, fault: str, allocations: Mapping[str, Json]
 ) -> list[CheckResult]:
     """Check that Nova rejected a server and that it has no allocations."""
     return [

@@ -6,10 +6,11 @@ Cinder and libvirt return it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TypedDict
 
 from hvstack.accept.check_result import NONE, CheckResult, check_equal
 from hvstack.accept.libvirt_domain import Domain
+from hvstack.model.plain_data import JsonObject
 
 #: Network and cluster file systems. Those of FUSE have a prefix.
 _REMOTE_FILE_SYSTEMS = (
@@ -37,6 +38,17 @@ _REMOTE_FILE_SYSTEMS = (
     'smbfs',
     'sshfs',
 )
+
+
+class StoragePool(TypedDict):
+    """Pool of a backend of Cinder.
+
+    :param name: ``host@backend#pool``.
+    :param capabilities: what the driver reports.
+    """
+
+    name: str
+    capabilities: JsonObject
 
 
 def check_local_disks(
@@ -72,7 +84,7 @@ def check_volume_backend(
     expected: str,
     specs: Mapping[str, str],
     host: str,
-    pools: Iterable[Mapping[str, Any]],
+    pools: Iterable[StoragePool],
 ) -> list[CheckResult]:
     """Check the backend of a volume.
 

@@ -7,22 +7,41 @@ Placement return it.
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from hvstack.accept.check_result import NONE, CheckResult, check_equal
 from hvstack.cloud import catalogue_publisher
 from hvstack.cloud.nova_flavors import PREFIX
+from hvstack.cloud.placement import HostInventories
 from hvstack.model.catalogue import Catalogue, CatalogueEntry
 from hvstack.model.flavor import Flavor
 from hvstack.model.host import HostProfile
 from hvstack.model.host_share import compute_guest_memory_mib
 
-_SIZES = ('vcpus', 'ram', 'disk')
+#: Flavor of Nova's API.
+NovaFlavor = TypedDict(
+    'NovaFlavor',
+    {
+        'id': str,
+        'name': str,
+        'vcpus': int,
+        'ram': int,
+        'disk': int,
+        'OS-FLV-EXT-DATA:ephemeral': NotRequired[int],
+        'swap': NotRequired[int | str],
+        'OS-FLV-DISABLED:disabled': NotRequired[bool],
+        'os-flavor-access:is_public': bool,
+        'description': NotRequired[str | None],
+        'extra_specs': dict[str, str],
+    },
+)
+#: Fields and extra specs of a flavor.
+_FlavorValues = Mapping[str, int | str | bool]
 
 
 def check_flavors(
     catalogues: Sequence[Catalogue],
-    nova_flavors: Mapping[str, Mapping[str, Any]],
+    nova_flavors: Mapping[str, NovaFlavor],
     *,
     candidates: bool,
     public: bool,
@@ -46,7 +65,10 @@ def check_flavors(
                     check_equal(flavor.name, 'published', 'missing')
                 )
                 continue
-            observed = {name: nova_flavor[name] for name in _SIZES} | {
+            observed: _FlavorValues = {
+                'vcpus': nova_flavor['vcpus'],
+                'ram': nova_flavor['ram'],
+                'disk': nova_flavor['disk'],
                 'ephemeral': nova_flavor.get('OS-FLV-EXT-DATA:ephemeral', 0),
                 # Nova writes no swap as nothing, or as 0.
                 'swap': nova_flavor.get('swap') or 0,
@@ -55,7 +77,10 @@ def check_flavors(
                 'description': nova_flavor.get('description') or '',
                 **nova_flavor['extra_specs'],
             }
-            expected = {name: getattr(flavor, name) for name in _SIZES} | {
+            expected: _FlavorValues = {
+                'vcpus': flavor.vcpus,
+                'ram': flavor.ram,
+                'disk': flavor.disk,
                 'ephemeral': flavor.ephemeral,
                 'swap': 0,
                 'disabled': False,
@@ -77,7 +102,7 @@ def check_flavors(
     return check_results
 
 
-def _check_evidence(name: str, observed: Mapping[str, Any]) -> CheckResult:
+def _check_evidence(name: str, observed: _FlavorValues) -> CheckResult:
     """Check that an approved flavor contains its evidence."""
     text = str(observed['description'])
     return CheckResult(
@@ -91,7 +116,7 @@ def _check_evidence(name: str, observed: Mapping[str, Any]) -> CheckResult:
 
 def check_unmanaged_flavors(
     catalogues: Sequence[Catalogue],
-    nova_flavors: Mapping[str, Mapping[str, Any]],
+    nova_flavors: Mapping[str, NovaFlavor],
 ) -> list[CheckResult]:
     """Check that no other flavor uses the name prefix of the catalogues.
 
@@ -130,7 +155,7 @@ def check_unmanaged_flavors(
 
 def check_inventory(
     host: str,
-    inventories: Mapping[str, Mapping[str, Any]],
+    inventories: HostInventories,
     profile: HostProfile,
 ) -> list[CheckResult]:
     """Check the inventories of a host in Placement.
@@ -180,7 +205,7 @@ def required_resources(flavor: Flavor) -> dict[str, int]:
 
 
 def can_hold(
-    inventories: Mapping[str, Mapping[str, Any]], requested: Mapping[str, int]
+    inventories: HostInventories, requested: Mapping[str, int]
 ) -> bool:
     """Return whether a host is large enough for a guest.
 
@@ -207,7 +232,7 @@ def vcpus_above_half(total: int, cells: int) -> int:
 
 def check_capacity(
     host: str,
-    inventories: Mapping[str, Mapping[str, Any]],
+    inventories: HostInventories,
     usages: Mapping[str, int],
 ) -> list[CheckResult]:
     """Check that the guests use at most the physical resources of a host.
@@ -234,7 +259,7 @@ def check_capacity(
 
 def check_room(
     host: str,
-    inventories: Mapping[str, Mapping[str, Any]],
+    inventories: HostInventories,
     entry: CatalogueEntry,
 ) -> CheckResult:
     """Check that Placement allows at most I workers on a host.

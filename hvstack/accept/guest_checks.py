@@ -8,7 +8,7 @@ libvirt return it.
 import json
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from hvstack.accept.check_result import NONE, CheckResult, check_equal
 from hvstack.accept.libvirt_domain import Domain
@@ -21,10 +21,22 @@ _VCPU = 'CPU '
 _PAGES = {'2MB': 2048, '2MiB': 2048, '1GB': 1048576, '1GiB': 1048576}
 
 
+class GuestCell(TypedDict):
+    """NUMA cell of a guest, a node in Nova's ``/servers/{id}/topology``.
+
+    :param host_node: number of the NUMA cell of the host.
+    :param cpu_pinning: number of the CPU by that of the vCPU; null or missing
+        without pinning.
+    """
+
+    host_node: int
+    cpu_pinning: NotRequired[dict[str, int] | None]
+
+
 def check_pins(
     guest: Domain,
     specs: Mapping[str, str],
-    nodes: Sequence[Mapping[str, Any]],
+    nodes: Sequence[GuestCell],
     *,
     dedicated: Collection[int],
     shared: Collection[int] = (),
@@ -80,7 +92,7 @@ def check_pins(
 def _check_memory(
     guest: Domain,
     specs: Mapping[str, str],
-    nodes: Sequence[Mapping[str, Any]],
+    nodes: Sequence[GuestCell],
 ) -> list[CheckResult]:
     """Check the number of NUMA cells and the pinning of their memory."""
     count = int(specs.get('hw:numa_nodes', '1'))
@@ -100,14 +112,14 @@ def _check_memory(
 
 def _check_cells(
     guest: Domain,
-    nodes: Sequence[Mapping[str, Any]],
+    nodes: Sequence[GuestCell],
     cells: Mapping[int, Collection[int]],
 ) -> list[CheckResult]:
     """Check that the CPUs of each NUMA cell are those of the host's cell."""
     return [
         _check_subset(
             f'{guest.name}: CPUs of cell {node["host_node"]}',
-            {int(cpu) for cpu in node['cpu_pinning'].values()},
+            {int(cpu) for cpu in (node.get('cpu_pinning') or {}).values()},
             cells.get(node['host_node'], ()),
         )
         for node in nodes
@@ -239,7 +251,7 @@ def check_numa_topology(
     guest: str,
     specs: Mapping[str, str],
     vcpus: int,
-    nodes: Sequence[Mapping[str, Any]],
+    nodes: Sequence[GuestCell],
 ) -> list[CheckResult]:
     """Check the NUMA topology of a dedicated guest in Nova's API."""
     pinned = [

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from hvstack import errors, processutils, shell_scripts
 from hvstack.accept import libvirt_domain
@@ -15,6 +14,7 @@ from hvstack.accept.libvirt_domain import Domain
 from hvstack.cluster.base import ShellNode
 from hvstack.cluster.command_node import CommandNode
 from hvstack.cluster.ssh import SSHNode
+from hvstack.model.plain_data import Json
 
 #: Methods of access to compute hosts.
 ACCESS = ('none', 'local', 'command', 'ssh')
@@ -49,22 +49,18 @@ class Access:
         :param host: host name.
         :raises hvstack.errors.InputError: the access is not configured.
         """
-        names: dict[str, Any] = {
-            'name': host,
-            'address': host,
-            'role': 'host',
-            'host': host,
-        }
         if self.host_access == 'local':
-            return CommandNode(**names)
+            return CommandNode(host, host, 'host', host)
         if self.host_access == 'command' and _HOST_PLACEHOLDER in self.command:
             return CommandNode(
-                **names, enter=tuple(split_command(self.command, host))
+                *(host, host, 'host', host),
+                enter=tuple(split_command(self.command, host)),
             )
         if self.host_access == 'ssh' and self.key and self.directory:
-            names['address'] = self.addresses.get(host, host)
             return SSHNode(
-                **names, key=Path(self.key), directory=self.directory / host
+                *(host, self.addresses.get(host, host), 'host', host),
+                key=Path(self.key),
+                directory=self.directory / host,
             )
         raise errors.InputError(
             f"Cannot access hosts (host_access '{self.host_access}'): the "
@@ -84,7 +80,7 @@ class Access:
 
 
 def map_addresses(
-    hypervisors: Sequence[Mapping[str, Any]],
+    hypervisors: Sequence[Mapping[str, Json]],
 ) -> dict[str, str]:
     """Return the addresses of hosts, by all names that Nova gives them.
 
@@ -92,18 +88,21 @@ def map_addresses(
 
     :param hypervisors: answer of Nova to "List Hypervisors Details".
     """
-    addresses = {}
+    addresses: dict[str, str] = {}
     for hypervisor in hypervisors:
         try:
-            address = ipaddress.ip_address(hypervisor.get('host_ip') or '')
+            address = ipaddress.ip_address(
+                str(hypervisor.get('host_ip') or '')
+            )
         except ValueError:
             continue
         if address.is_loopback or address.is_unspecified:
             continue
-        service = hypervisor.get('service') or {}
-        for name in (hypervisor['hypervisor_hostname'], service.get('host')):
-            if name:
-                addresses[str(name)] = str(address)
+        names = [hypervisor['hypervisor_hostname']]
+        service = hypervisor.get('service')
+        if isinstance(service, Mapping):
+            names.append(service.get('host'))
+        addresses |= {str(name): str(address) for name in names if name}
     return addresses
 
 

@@ -8,10 +8,10 @@ import re
 import secrets
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import yaml
 from openstack.connection import Connection
@@ -22,6 +22,7 @@ from hvstack.cloud import connection, servers
 from hvstack.cloud.connection import refused
 from hvstack.cluster import heat_environment
 from hvstack.cluster.plan import ClusterPlan
+from hvstack.model.plain_data import Json, JsonObject
 from hvstack.model.strict_mapping import Fields
 
 #: Name of the key pair in the request for a stack, which each test replaces.
@@ -34,6 +35,23 @@ _STACK_ROLE = 'heat_stack_owner'
 _PASSWORD = ('password', 'v3password')
 #: Service types of Cinder in service catalogs, the current one first.
 _VOLUME_TYPES = ('block-storage', 'volumev3')
+#: Value of an option of tempest.conf; None omits the option.
+Option = (
+    bool | int | float | str | Path | Sequence[str] | Sequence[Path] | None
+)
+#: Options by section.
+Sections = dict[str, dict[str, Option]]
+
+
+class StackRequest(TypedDict):
+    """Body of a request to Heat, which may have further keys.
+
+    :param template: the template.
+    :param parameters: values of its parameters.
+    """
+
+    template: JsonObject
+    parameters: JsonObject
 
 
 @dataclass(frozen=True)
@@ -89,7 +107,7 @@ class Workspace:
         """File with the process ID of stestr and its start time."""
         return self.directory / 'stestr.pid'
 
-    def write(self, values: Mapping[str, Mapping[str, Any]]) -> None:
+    def write(self, values: Sections) -> None:
         """Write tempest.conf (readable only by its owner) and .stestr.conf.
 
         :param values: options by section.
@@ -99,7 +117,9 @@ class Workspace:
         paths.claim(self.directory)
         # Release the users that an interrupted run locked.
         shutil.rmtree(self.directory / 'lock', ignore_errors=True)
-        lock = {'oslo_concurrency': {'lock_path': self.directory / 'lock'}}
+        lock: Sections = {
+            'oslo_concurrency': {'lock_path': self.directory / 'lock'}
+        }
         for section, options in {**values, **lock}.items():
             parser[section] = {
                 name: _format_option(value)
@@ -129,7 +149,7 @@ class Workspace:
         }
 
 
-def _format_option(value: Any) -> str:
+def _format_option(value: Option) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
@@ -139,7 +159,7 @@ def _format_option(value: Any) -> str:
 
 def credential_sections(
     conn: Connection, accounts_file: Path | None
-) -> dict[str, dict[str, Any]]:
+) -> Sections:
     """Return the sections with the credentials of Tempest.
 
     :param conn: connection of an administrator.
@@ -148,9 +168,9 @@ def credential_sections(
     :raises hvstack.errors.InputError: the entry of clouds.yaml has no
         password, or is not an administrator's.
     """
-    config: Any = conn.config
+    config = conn.config
     auth = config.config.get('auth', {})
-    identity = {
+    identity: dict[str, Option] = {
         'auth_version': 'v3',
         'uri_v3': _versioned_url(auth.get('auth_url', '')),
         'region': config.get_region_name() or 'RegionOne',
@@ -169,7 +189,7 @@ def credential_sections(
             },
         }
     _password_auth(conn)
-    if 'admin' not in connection.access(conn).role_names:
+    if not connection.is_administrator(conn):
         raise errors.InputError(
             f"Cannot create users for the tests (cloud '{config.name}'): the "
             'credential is not an administrator. Use --accounts FILE.'
@@ -239,7 +259,7 @@ def connect_users(path: Path, conn: Connection) -> list[Connection]:
             f'Cannot read the users in {path}: it is not a list. Use the '
             "format of Tempest's accounts.yaml.sample."
         )
-    config: Any = conn.config
+    config = conn.config
     connections = []
     for index, account in enumerate(account_list, 1):
         project = isinstance(account, dict) and (
@@ -270,13 +290,13 @@ def connect_users(path: Path, conn: Connection) -> list[Connection]:
     return connections
 
 
-def _password_auth(conn: Connection) -> dict[str, Any]:
+def _password_auth(conn: Connection) -> dict[str, str]:
     """Return the password authentication of a user of a cloud.
 
     :raises hvstack.errors.InputError: the user has no password.
     """
-    config: Any = conn.config
-    auth: dict[str, Any] = config.config.get('auth', {})
+    config = conn.config
+    auth: dict[str, str] = config.config.get('auth', {})
     missing = [
         name
         for name in ('auth_url', 'username', 'password', 'project_name')
@@ -298,7 +318,7 @@ def _versioned_url(url: str) -> str:
 
 def service_sections(
     conn: Connection, *, image: str, network: str
-) -> dict[str, dict[str, Any]]:
+) -> Sections:
     """Return the sections about the services of the cloud.
 
     :param conn: connection to the cloud.
@@ -308,7 +328,7 @@ def service_sections(
     """
     glance_image = servers.image(conn, image)
     with refused('Cannot list the networks'):
-        net: Any = conn.network.find_network(network, ignore_missing=True)
+        net = conn.network.find_network(network, ignore_missing=True)
     if net is None:
         raise errors.InputError(
             f"Cannot use the network '{network}': it does not exist. Set "
@@ -343,7 +363,7 @@ def service_sections(
 
 def build_stack_request(
     cluster_plan: ClusterPlan, conn: Connection
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the body of Heat's request for a cluster.
 
     Flavors are named, not identified: tests grant their project access. The
@@ -353,7 +373,7 @@ def build_stack_request(
     """
     cluster_plan = cluster_plan.with_key(_KEY_NAME, {})
     with refused('Cannot read the templates'):
-        content: dict[str, Any] = conn.orchestration.read_env_and_templates(
+        content: JsonObject = conn.orchestration.read_env_and_templates(
             template_file=str(
                 share.HEAT_TEMPLATES / heat_environment.TEMPLATE
             ),
@@ -380,14 +400,14 @@ def has_separate_controller_hosts(cluster_plan: ClusterPlan) -> bool:
     return worker != controller
 
 
-def write_request(workspace: Workspace, body: Mapping[str, Any]) -> None:
+def write_request(workspace: Workspace, body: Mapping[str, Json]) -> None:
     """Write the request to the file that the tests read."""
     paths.write_whole(
         workspace.stack_request, json.dumps(body, indent=1), 0o600
     )
 
 
-def read_request(path: Path) -> dict[str, Any]:
+def read_request(path: Path) -> StackRequest:
     """Return the request that :func:`write_request` wrote.
 
     :raises hvstack.errors.InputError: the file is not such a request.
@@ -404,4 +424,5 @@ def read_request(path: Path) -> dict[str, Any]:
             f"Cannot read the request for a stack: {reason}. Let 'hvstack "
             "accept --dry-run' write the file again."
         ) from exc
-    return dict(document.data)
+    request: StackRequest = document.data
+    return request.copy()

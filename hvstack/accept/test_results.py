@@ -10,11 +10,16 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hvstack import errors
 from hvstack.accept import check_result
 from hvstack.accept.check_result import CheckResult
+from hvstack.model.plain_data import JsonObject
+
+if TYPE_CHECKING:
+    # testtools belongs to the extra 'tempest'.
+    from testtools.testresult.real import DetailsDict, TestDict
 
 #: Name of the detail of a test with its checks.
 DETAIL = 'check_results'
@@ -93,7 +98,7 @@ class AcceptanceResult:
         allowed = (PASSED, UNCHECKED) if allow_unchecked else (PASSED,)
         return int(self.verdict not in allowed)
 
-    def to_mapping(self) -> dict[str, Any]:
+    def to_mapping(self) -> JsonObject:
         """Return the data of the JSON report."""
         return {
             'cloud': self.cloud,
@@ -121,7 +126,7 @@ def read_results(
     results: list[AcceptanceTestResult] = []
     started_ids: set[str] = set()
 
-    def add_result(test_dict: Any) -> None:
+    def add_result(test_dict: 'TestDict') -> None:
         started_ids.add(test_dict['id'])
         if (result := _to_result(test_dict)) is not None:
             results.append(result)
@@ -179,7 +184,7 @@ def test_tags(test_id: str) -> set[str]:
     return set(match['tags'].split(',')) if match else set()
 
 
-def _to_result(test_dict: dict[str, Any]) -> AcceptanceTestResult | None:
+def _to_result(test_dict: 'TestDict') -> AcceptanceTestResult | None:
     status = test_dict['status']
     if test_dict['id'] == 'output' or status in ('exists', None):
         return None
@@ -212,7 +217,7 @@ def _to_result(test_dict: dict[str, Any]) -> AcceptanceTestResult | None:
 
 
 def _failure_reason(
-    details: dict[str, Any], check_results: Sequence[CheckResult]
+    details: 'DetailsDict', check_results: Sequence[CheckResult]
 ) -> str:
     """Return why a test failed in one line: failed checks, or the error."""
     bad = [str(check) for check in check_results if not check.good]

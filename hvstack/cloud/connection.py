@@ -10,10 +10,14 @@ from typing import Any, TypeVar
 import keystoneauth1.exceptions
 import openstack
 import openstack.exceptions
+from keystoneauth1.access import AccessInfo
+from keystoneauth1.identity.base import BaseIdentityPlugin
 from openstack.connection import Connection
+from openstack.identity.v3._proxy import Proxy as Identity
 
 from hvstack import errors
 from hvstack.cloud import clouds_file, named, selection
+from hvstack.results.typed_json import Json
 
 #: Compute API that hvstack uses: the first with checked extra specs. It has
 #: ``rxtx_factor``, which openstacksdk sends, and which 2.102 rejects.
@@ -97,7 +101,7 @@ def passing(failure: Exception) -> bool:
 
 def connect(
     os_cloud: str | None = None,
-    credential: Mapping[str, Any] | None = None,
+    credential: Mapping[str, Json] | None = None,
 ) -> Connection:
     """Return a connection that has logged in.
 
@@ -195,7 +199,7 @@ def _system_error(failure: BaseException) -> str:
     return ''
 
 
-def _from_credential(credential: Mapping[str, Any]) -> Connection:
+def _from_credential(credential: Mapping[str, Json]) -> Connection:
     domain = credential.get('domain_name') or 'Default'
     options: dict[str, Any] = {}
     if credential.get('region_name'):
@@ -224,18 +228,54 @@ def _from_credential(credential: Mapping[str, Any]) -> Connection:
     )
 
 
+def get_identity(conn: Connection) -> Identity:
+    """Return the client of Keystone.
+
+    :raises hvstack.errors.CloudError: Keystone has no version 3 of its API.
+    """
+    identity = conn.identity
+    if isinstance(identity, Identity):
+        return identity
+    raise errors.CloudError(
+        'Cannot use Keystone: it does not offer version 3 of its API. Correct '
+        'auth_url of the cloud in clouds.yaml.'
+    )
+
+
 def scope(conn: Connection) -> str:
     """Return the URL, project and user of a connection, without a secret."""
-    auth: Any = conn.session.auth
-    url = str(auth.auth_url).rstrip('/').removesuffix('/v3')
+    url = str(_identity_plugin(conn).auth_url).rstrip('/').removesuffix('/v3')
     return f'{url} {conn.current_project_id} {conn.current_user_id}'
 
 
-def access(conn: Connection) -> Any:
+def _identity_plugin(conn: Connection) -> BaseIdentityPlugin:
+    """Return the plugin that authenticates a connection with Keystone.
+
+    :raises hvstack.errors.InputError: it authenticates without Keystone.
+    """
+    plugin = conn.session.auth
+    if isinstance(plugin, BaseIdentityPlugin):
+        return plugin
+    raise errors.InputError(
+        f"Cannot use the cloud '{conn.config.name}': its auth_type does not "
+        'use Keystone. Set auth_type of its entry in clouds.yaml to password, '
+        'token or v3applicationcredential.'
+    )
+
+
+def is_administrator(conn: Connection) -> bool:
+    """Return whether the user of a connection has the role ``admin``.
+
+    :raises hvstack.errors.CloudError: Keystone refused.
+    """
+    return 'admin' in (access(conn).role_names or ())
+
+
+def access(conn: Connection) -> AccessInfo:
     """Return the data of the token: roles, project, service catalogue.
 
     :raises hvstack.errors.CloudError: it refused.
     """
-    auth: Any = conn.session.auth
+    plugin = _identity_plugin(conn)
     with refused('Cannot inspect the token'):
-        return auth.get_access(conn.session)
+        return plugin.get_access(conn.session)

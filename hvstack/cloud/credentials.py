@@ -7,8 +7,8 @@ credentials create no trusts, and older releases only unrestricted ones.
 
 import datetime
 import secrets
-from typing import Any
 
+from keystoneauth1.access import AccessInfo, AccessInfoV3
 from keystoneauth1.identity import generic, v3
 from openstack.connection import Connection
 
@@ -39,7 +39,11 @@ def check(
             'of the system or a domain, but stacks belong to a project. Use '
             'a credential of a project.'
         )
-    if token.application_credential_id and not options.try_trust:
+    if (
+        isinstance(token, AccessInfoV3)
+        and token.application_credential_id
+        and not options.try_trust
+    ):
         reason = _refused_trust(conn, token)
         if reason:
             raise errors.InputError(
@@ -48,7 +52,9 @@ def check(
                 f'({reason}). Use a password or a token, or set try_trust in '
                 'hvstack.conf to try it anyhow.'
             )
-    if isinstance(conn.session.auth, generic.Token | v3.Token):
+    if token.expires and isinstance(
+        conn.session.auth, generic.Token | v3.Token
+    ):
         _check_expiry(token.expires, cloud, options, seconds)
 
 
@@ -77,7 +83,7 @@ def _check_expiry(
         )
 
 
-def _refused_trust(conn: Connection, token: Any) -> str:
+def _refused_trust(conn: Connection, token: AccessInfo) -> str:
     """Return why Keystone refuses trusts; nothing if it does not.
 
     The request names a trustee who does not exist, so that Keystone creates
@@ -90,7 +96,7 @@ def _refused_trust(conn: Connection, token: Any) -> str:
             'trustee_user_id': secrets.token_hex(16),
             'project_id': token.project_id,
             'impersonation': True,
-            'roles': [{'name': name} for name in token.role_names[:1]],
+            'roles': [{'name': name} for name in (token.role_names or [])[:1]],
         }
     }
     with refused('Cannot ask Keystone for a trust'):

@@ -7,10 +7,11 @@ the hosts.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from openstack.connection import Connection
+from openstack.proxy import Proxy
 from os_service_types import ServiceTypes
+from requests import Response
 
 from hvstack import errors
 from hvstack.cloud import (
@@ -21,7 +22,12 @@ from hvstack.cloud import (
     servers,
     volume_locality,
 )
-from hvstack.cloud.connection import COMPUTE_API, access, refused
+from hvstack.cloud.connection import (
+    COMPUTE_API,
+    access,
+    is_administrator,
+    refused,
+)
 from hvstack.cloud.diagnosis import (
     FAULT,
     UNCHECKED,
@@ -63,14 +69,9 @@ def unseen(check: str, exc: errors.HVStackError) -> Diagnosis:
     return Diagnosis(check, UNCHECKED, str(exc), remedy, refused=True)
 
 
-def _get(
-    service: Any, path: str, subject: str, **query: Any
-) -> dict[str, Any]:
+def _get(service: Proxy, path: str, subject: str) -> Response:
     with refused(f'Cannot inspect {subject}'):
-        content: dict[str, Any] = service.get(
-            path, raise_exc=True, **query
-        ).json()
-    return content
+        return service.get(path, raise_exc=True)
 
 
 def _services(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
@@ -121,7 +122,9 @@ def _microversions(
 
 def _templates(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     response = _get(conn.orchestration, '/template_versions', 'Heat')
-    names = {version['version'] for version in response['template_versions']}
+    names = {
+        version['version'] for version in response.json()['template_versions']
+    }
     yield build_finding(
         'Heat templates',
         bool(_HOT & names),
@@ -133,7 +136,7 @@ def _templates(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
 
 def _rights(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     token = access(conn)
-    roles = sorted(token.role_names)
+    roles = sorted(token.role_names or ())
     yield build_finding(
         'rights',
         'admin' in roles,
@@ -286,7 +289,7 @@ def _quotas(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     )
     quota = _get(
         conn.compute, f'/os-quota-sets/{project}/detail', "Nova's quotas"
-    )['quota_set']
+    ).json()['quota_set']
     needed = {
         'instances': request.servers,
         'cores': sum(flavor.vcpus * n for flavor, n in request.nodes),
@@ -298,7 +301,7 @@ def _quotas(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     yield _quota('nova', quota, needed)
     quota = _get(
         conn.network, f'/quotas/{project}/details.json', "Neutron's quotas"
-    )['quota']
+    ).json()['quota']
     yield _quota(
         'neutron', quota, {'port': request.servers, 'security_group': 1}
     )
@@ -307,7 +310,7 @@ def _quotas(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
             conn.block_storage,
             f'/os-quota-sets/{project}?usage=True',
             "Cinder's quotas",
-        )['quota_set']
+        ).json()['quota_set']
         count, gigabytes = request.volumes
         yield _quota(
             'cinder', quota, {'volumes': count, 'gigabytes': gigabytes}
@@ -315,7 +318,9 @@ def _quotas(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
 
 
 def _quota(
-    service: str, quota: Mapping[str, Any], needed: Mapping[str, int]
+    service: str,
+    quota: Mapping[str, Mapping[str, int]],
+    needed: Mapping[str, int],
 ) -> Diagnosis:
     shortages = quotas.find_shortages(
         needed,
@@ -377,9 +382,9 @@ def _network(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     remedy = "name one with a subnet as 'network' in hvstack.conf"
     if network is not None:
         detail = f'{network.name}: {len(network.subnet_ids)} subnets'
-    if good and servers.is_admin_only(network):
+    if network is not None and good and servers.is_admin_only(network):
         detail += ', external: only administrators can attach servers to it'
-        good = 'admin' in access(conn).role_names
+        good = is_administrator(conn)
         remedy = (
             "name a network of the project as 'network' in hvstack.conf, or "
             'create stacks with network-new.yaml, which gives them a network '

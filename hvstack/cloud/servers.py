@@ -2,16 +2,17 @@
 """What Nova has of servers."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from openstack.connection import Connection
+from openstack.network.v2.network import Network
+from openstack.resource import Resource
 
 from hvstack import errors
-from hvstack.cloud.connection import access, refused
+from hvstack.cloud.connection import is_administrator, refused
 from hvstack.results.observations import ObservedFlavor
 
 
-def image(conn: Connection, name: str) -> Any:
+def image(conn: Connection, name: str) -> Resource:
     """Return the image that servers are to start from.
 
     :param name: or its id.
@@ -37,7 +38,7 @@ def check_key_pair(conn: Connection, name: str) -> None:
     :raises hvstack.errors.CloudError: Nova refused.
     """
     with refused(f"Cannot find key pair '{name}'"):
-        key_pair: Any = conn.compute.find_keypair(name, ignore_missing=True)
+        key_pair = conn.compute.find_keypair(name, ignore_missing=True)
     if key_pair is None:
         raise errors.InputError(
             f"Cannot use the key pair '{name}': this user has no key pair of "
@@ -47,7 +48,7 @@ def check_key_pair(conn: Connection, name: str) -> None:
         )
 
 
-def find_network(conn: Connection, name: str) -> Any:
+def find_network(conn: Connection, name: str) -> Network | None:
     """Return a network, or None if the project sees no such network.
 
     :param name: name or ID of the network.
@@ -57,7 +58,7 @@ def find_network(conn: Connection, name: str) -> Any:
         return conn.network.find_network(name, ignore_missing=True)
 
 
-def is_admin_only(network: Any) -> bool:
+def is_admin_only(network: Network) -> bool:
     """Return whether only administrators can attach servers to a network.
 
     This is the default of the policy network:attach_external_network of
@@ -81,7 +82,7 @@ def check_network(conn: Connection, name: str) -> None:
         reason = 'the project sees no such network'
     elif not network.subnet_ids:
         reason = 'it has no subnet'
-    elif is_admin_only(network) and 'admin' not in access(conn).role_names:
+    elif is_admin_only(network) and not is_administrator(conn):
         reason = 'it is external, so only administrators can attach servers'
     else:
         return

@@ -41,7 +41,7 @@ _REPLICATION_RATE = 1_000_000
 class ClusterTest(MemberTest):
     """A test with clients for a stack, and the rights to make one."""
 
-    request: dict[str, Any]
+    request: tempest_conf.StackRequest
 
     @classmethod
     def skip_checks(cls) -> None:
@@ -75,11 +75,16 @@ class ClusterTest(MemberTest):
         )
         cls.grant_flavor_access(
             {
-                value
+                str(value)
                 for name, value in cls.request['parameters'].items()
                 if name.endswith('_flavor')
             }
         )
+
+    @classmethod
+    def requested_workers(cls) -> int:
+        """Return the number of workers in the request."""
+        return int(str(cls.request['parameters']['worker_count']))
 
     @classmethod
     def existing_stack(cls) -> dict[str, Any] | None:

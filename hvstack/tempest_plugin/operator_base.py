@@ -14,7 +14,11 @@ from testtools.content import text_content
 
 from hvstack import errors, processutils
 from hvstack.accept import check_result, flavor_checks, host_inspection
+from hvstack.accept.disk_checks import StoragePool
+from hvstack.accept.flavor_checks import NovaFlavor
+from hvstack.accept.guest_checks import GuestCell
 from hvstack.accept.host_inspection import Access
+from hvstack.cloud.placement import HostInventories
 from hvstack.model.catalogue import CatalogueEntry
 from hvstack.model.host import HostProfile
 from hvstack.tempest_plugin.base import CONF, BaseTest
@@ -28,7 +32,7 @@ class Providers:
 
     providers_client: Any
 
-    def inventories(self, provider: str) -> dict[str, Any]:
+    def inventories(self, provider: str) -> HostInventories:
         """Return the inventories of a host by resource class."""
         return dict(
             self.providers_client.list_resource_provider_inventories(provider)[
@@ -47,7 +51,7 @@ class Providers:
 
 def volume_types_and_pools(
     manager: Any,
-) -> tuple[dict[str, dict[str, str]], list[dict[str, Any]]]:
+) -> tuple[dict[str, dict[str, str]], list[StoragePool]]:
     """Return Cinder's extra specs by volume type, and its backends' pools.
 
     Block Storage API v3, "List all volume types" and "List all back-end
@@ -82,7 +86,7 @@ class OperatorTest(Providers, BaseTest):
         cls.placement_client = cls.os_admin.placement_client
         cls.providers_client = cls.os_admin.resource_providers_client
 
-    def flavors(self) -> dict[str, dict[str, Any]]:
+    def flavors(self) -> dict[str, NovaFlavor]:
         """Return Nova's flavors by name, private ones included."""
         flavors = self.flavors_client.list_flavors(
             detail=True, is_public='None'
@@ -322,7 +326,7 @@ class OperatorTest(Providers, BaseTest):
             timeout=CONF.hvstack.server_timeout,
         )
 
-    def numa_cells(self, server: str) -> list[dict[str, Any]]:
+    def numa_cells(self, server: str) -> list[GuestCell]:
         """Return the NUMA cells of a server from Nova's API."""
         _, text = self.servers_client.get(f'servers/{server}/topology')
         return list(json.loads(text)['nodes'])

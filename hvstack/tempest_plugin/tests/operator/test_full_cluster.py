@@ -68,7 +68,7 @@ class FullClusterTest(Providers, OwnClusterTest):
             name: self.usages(uuid) for name, uuid in hosts.items()
         }
         name, stack_id = stack['stack_name'], stack['id']
-        count = int(self.request['parameters']['worker_count'])
+        count = self.requested_workers()
         self.stacks_client.update_stack(
             name, stack_id, {'parameters': {'worker_count': count + 1}}
         )

@@ -86,7 +86,7 @@ class FullHostTest(OperatorTest):
         for entry, _ in self.worker_flavors_by_placement():
             resource_class = self.cpu_resource_class(entry)
             totals = [
-                self.inventories(uuid)[resource_class]['total']
+                int(self.inventories(uuid)[resource_class]['total'])
                 for uuid in self.candidate_hosts(entry).values()
             ]
             if not totals:
@@ -111,7 +111,7 @@ class FullHostTest(OperatorTest):
                 self.placement_specs(entry),
             )
             host, uuid = self.empty_host(entry)
-            total = self.inventories(uuid)[resource_class]['total']
+            total = int(self.inventories(uuid)[resource_class]['total'])
             cells = 1
             if resource_class == 'PCPU':
                 # A single cell would not have enough CPUs.
@@ -157,7 +157,9 @@ class FullHostTest(OperatorTest):
                 )
             )
             used += [
-                cpu for node in nodes for cpu in node['cpu_pinning'].values()
+                cpu
+                for node in nodes
+                for cpu in (node.get('cpu_pinning') or {}).values()
             ]
         if guests:
             self.assert_results(

@@ -170,7 +170,7 @@ class StackLifeTest(OwnClusterTest):
     @decorators.idempotent_id('a4b5c6d7-e8f9-4a1b-9c3d-4e5f60718110')
     def test_scale_and_delete(self) -> None:
         """One worker less leaves the others; deleting leaves nothing."""
-        count = int(self.request['parameters']['worker_count'])
+        count = self.requested_workers()
         if count < 2:
             self.skip_unchecked('a cluster of one worker cannot be scaled in')
         before = self.list_resources()
