@@ -8,13 +8,14 @@ otherwise each of its inventory updates overwrites them.
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
 
 from openstack.connection import Connection
 
 from hvstack import errors
 from hvstack.cloud import journal, lease, placement
 from hvstack.cloud.connection import refused, scope
+from hvstack.results.typed_json import JsonObject, named
 
 KIND = 'ratio'
 
@@ -24,6 +25,24 @@ OPTIONS = {
     'MEMORY_MB': 'ram_allocation_ratio',
 }
 _TRIES = 10
+
+
+@dataclass(frozen=True)
+class _RatioChange:
+    """Data of an entry of the journal.
+
+    :param host: name of the host.
+    :param provider: UUID of the host in Placement.
+    :param resource_class: resource class of the inventory.
+    :param before: ratio before the change.
+    :param after: ratio after the change.
+    """
+
+    host: str
+    provider: str
+    resource_class: str
+    before: float
+    after: float = field(metadata=named('set'))
 
 
 def current(
@@ -168,20 +187,21 @@ def _spared(
     )
 
 
-def undo(conn: Connection, data: dict[str, Any]) -> None:
+def undo(conn: Connection, data: JsonObject) -> None:
     """Put one ratio back, unless someone else has changed it since."""
+    change = journal.read_data(_RatioChange, data)
     providers = placement.providers(conn)
-    if data['provider'] not in providers.values():
+    if change.provider not in providers.values():
         return
-    content = placement.inventories(conn, data['provider'])['inventories']
-    now = content.get(data['resource_class'], {}).get('allocation_ratio')
-    if now is not None and float(now) == float(data['set']):
+    content = placement.inventories(conn, change.provider)['inventories']
+    now = content.get(change.resource_class, {}).get('allocation_ratio')
+    if now is not None and float(now) == float(change.after):
         _put(
             conn,
-            data['provider'],
-            data['host'],
-            data['resource_class'],
-            data['before'],
+            change.provider,
+            change.host,
+            change.resource_class,
+            change.before,
         )
 
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import openstack.exceptions
 from openstack.compute.v2.flavor import Flavor as NovaFlavor
@@ -299,7 +298,7 @@ def _publish(
     conn: Connection,
     host: str,
     entry: CatalogueEntry,
-    published: Any,
+    published: NovaFlavor | None,
     options: Options,
 ) -> Job:
     derived = entry.flavor
@@ -399,7 +398,7 @@ def _create(
 def _converge(
     conn: Connection,
     job: Job,
-    published: Any,
+    published: NovaFlavor,
     specs: Mapping[str, str],
     description: str,
 ) -> None:

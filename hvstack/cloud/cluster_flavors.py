@@ -4,7 +4,6 @@
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from openstack.compute.v2.flavor import Flavor as NovaFlavor
 from openstack.connection import Connection
@@ -13,8 +12,17 @@ from hvstack import errors
 from hvstack.cloud import journal, nova_flavors
 from hvstack.cloud.connection import refused, scope
 from hvstack.model.flavor import Flavor
+from hvstack.results.typed_json import JsonObject
 
 KIND = 'flavor'
+
+
+@dataclass(frozen=True)
+class _CreatedFlavor:
+    """Data of an entry of the journal: a flavor in Nova."""
+
+    name: str
+    id: str
 
 
 @dataclass(frozen=True)
@@ -93,7 +101,8 @@ def find_differences(existing: NovaFlavor, flavor: Flavor) -> list[str]:
     ]
 
 
-def undo(conn: Connection, data: dict[str, Any]) -> None:
+def undo(conn: Connection, data: JsonObject) -> None:
     """Delete a flavor that we made; servers that use it stay."""
-    with refused(f"Cannot delete flavor '{data['name']}'"):
-        conn.compute.delete_flavor(data['id'], ignore_missing=True)
+    created = journal.read_data(_CreatedFlavor, data)
+    with refused(f"Cannot delete flavor '{created.name}'"):
+        conn.compute.delete_flavor(created.id, ignore_missing=True)

@@ -7,7 +7,7 @@ of the operator's, on hosts without servers.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 from openstack.connection import Connection
 
@@ -15,12 +15,27 @@ from hvstack import errors, processutils
 from hvstack.cloud import hypervisors, journal, placement
 from hvstack.cloud.connection import refused, scope
 from hvstack.progress import Progress
+from hvstack.results.typed_json import JsonObject
 
 KIND = 'host_mode'
 MODES = ('shared', 'dedicated')
 
 _COMMAND_SECONDS = 1800
 _READY_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class _ModeChange:
+    """Data of an entry of the journal.
+
+    :param before: mode of the hosts before the change.
+    :param providers: UUID by host name.
+    :param command: command that switches the hosts.
+    """
+
+    before: str
+    providers: Mapping[str, str]
+    command: str
 
 
 def current(conn: Connection, providers: Mapping[str, str]) -> dict[str, str]:
@@ -62,7 +77,7 @@ def switch(
             'Switch all hosts to one mode.'
         )
     _unused(conn, providers)
-    data = {
+    data: JsonObject = {
         'name': mode,
         'before': next(iter(before.values())),
         'providers': dict(providers),
@@ -75,16 +90,17 @@ def switch(
     return True
 
 
-def undo(conn: Connection, data: dict[str, Any]) -> None:
+def undo(conn: Connection, data: JsonObject) -> None:
     """Put hosts back into the mode that they were in."""
+    change = journal.read_data(_ModeChange, data)
     provider_ids = set(placement.providers(conn).values())
     providers = {
-        k: v for k, v in data['providers'].items() if v in provider_ids
+        k: v for k, v in change.providers.items() if v in provider_ids
     }
-    if set(current(conn, providers).values()) <= {data['before']}:
+    if set(current(conn, providers).values()) <= {change.before}:
         return
     _unused(conn, providers)
-    _switch(conn, providers, data['before'], data['command'])
+    _switch(conn, providers, change.before, change.command)
 
 
 def _switch(

@@ -12,13 +12,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from openstack.connection import Connection
 
 from hvstack import errors, interrupts, processutils
 from hvstack.cloud import journal
 from hvstack.cloud.connection import refused, scope
+from hvstack.results.typed_json import JsonObject
 
 #: Kind of the journal's entries.
 KIND = 'host_power'
@@ -29,6 +29,18 @@ METHODS = {
 }
 _POWER_SECONDS = 600
 _PAUSE_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class _Loss:
+    """Data of an entry of the journal.
+
+    :param lab_hosts: names of lab hosts; empty on other clouds.
+    :param servers: IDs of the paused servers; empty in a lab.
+    """
+
+    lab_hosts: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,7 +72,7 @@ class HostPower:
         :param hosts: hosts as the nodes report them.
         :raises hvstack.errors.HVStackError: a host cannot be switched.
         """
-        data: dict[str, Any] = {
+        data: JsonObject = {
             'name': ', '.join(self.lab_names.get(host, host) for host in hosts)
         }
         if self.lab_names:
@@ -117,26 +129,28 @@ def create(
     return HostPower(tenant, servers, lab_names)
 
 
-def undo(conn: Connection, data: dict[str, Any]) -> None:
+def undo(conn: Connection, data: JsonObject) -> None:
     """Restore lost hosts; those that are not lost stay as they are."""
-    if names := data.get('lab_hosts'):
-        _switch_lab_hosts('on', names)
+    loss = journal.read_data(_Loss, data)
+    if loss.lab_hosts:
+        _switch_lab_hosts('on', loss.lab_hosts)
         return
     paused = []
     with refused('Cannot list the servers of the cluster'):
-        for server_id in data.get('servers') or ():
+        for server_id in loss.servers:
             server = conn.compute.find_server(server_id)
             if server is not None and server.status == 'PAUSED':
                 paused.append(server_id)
     _run_all(conn, paused, 'unpause_server', 'ACTIVE')
 
 
-def _lose(conn: Connection, data: Mapping[str, Any]) -> None:
-    if names := data.get('lab_hosts'):
+def _lose(conn: Connection, data: JsonObject) -> None:
+    loss = journal.read_data(_Loss, data)
+    if loss.lab_hosts:
         # One program for all: HDFS would copy the blocks of the first host.
-        _switch_lab_hosts('off', names)
+        _switch_lab_hosts('off', loss.lab_hosts)
     else:
-        _run_all(conn, data['servers'], 'pause_server', 'PAUSED')
+        _run_all(conn, loss.servers, 'pause_server', 'PAUSED')
 
 
 def _switch_lab_hosts(verb: str, names: Sequence[str]) -> None:

@@ -3,12 +3,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from openstack.connection import Connection
 
 from hvstack import errors
 from hvstack.cloud.connection import refused
+from hvstack.results.typed_json import JsonObject
 
 #: Compute API whose hypervisors have ``cpu_info``, which 2.88 dropped.
 _CPU_INFO_API = '2.86'
@@ -53,7 +53,7 @@ def hypervisors(conn: Connection) -> list[Hypervisor]:
         ]
 
 
-def cpu_info(conn: Connection, host: str) -> dict[str, Any]:
+def cpu_info(conn: Connection, host: str) -> JsonObject:
     """Return the CPU facts that Nova has of a host; empty without any.
 
     :param host: its hypervisor's name.

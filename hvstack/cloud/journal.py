@@ -15,18 +15,24 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from hvstack import errors, jsonfile, paths, pid_files
 from hvstack.model.strict_mapping import Fields, to_dataclass
+from hvstack.results import typed_json
+from hvstack.results.typed_json import Json, JsonObject
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 DIRECTORY = paths.STATE / 'journal'
 #: Names of fields in entries that older releases wrote.
 _FORMER_NAMES = {'made': 'created_at'}
+_Data = TypeVar('_Data', bound='DataclassInstance')
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ class JournalEntry:
     """
 
     kind: str
-    data: dict[str, Any]
+    data: JsonObject
     scope: str
     owner: str
     pid: int
@@ -79,7 +85,7 @@ class JournalEntry:
         return not self.owner and not self.alive
 
 
-def note(kind: str, data: dict[str, Any], scope: str = '') -> JournalEntry:
+def note(kind: str, data: Mapping[str, Json], scope: str = '') -> JournalEntry:
     """Write an entry before the change that it describes.
 
     :raises OSError: it cannot be written, so nothing may be changed.
@@ -88,7 +94,7 @@ def note(kind: str, data: dict[str, Any], scope: str = '') -> JournalEntry:
     with _locked(fcntl.LOCK_EX):
         entry = JournalEntry(
             kind=kind,
-            data=data,
+            data=dict(data),
             scope=scope,
             owner='',
             pid=process.pid,
@@ -103,11 +109,11 @@ def note(kind: str, data: dict[str, Any], scope: str = '') -> JournalEntry:
     return entry
 
 
-def _write(path: Path, content: object) -> None:
+def _write(path: Path, content: Json) -> None:
     paths.write_whole(path, json.dumps(content, indent=1) + '\n', mode=0o600)
 
 
-def update(entry: JournalEntry, **data: Any) -> JournalEntry:
+def update(entry: JournalEntry, **data: Json) -> JournalEntry:
     """Add to an entry what the change returned, such as an ID.
 
     :param data: keys of :attr:`JournalEntry.data` with their new values.
@@ -118,6 +124,24 @@ def update(entry: JournalEntry, **data: Any) -> JournalEntry:
     with _locked(fcntl.LOCK_EX):
         _write(changed.path, asdict(changed))
     return changed
+
+
+def read_data(cls: type[_Data], data: Mapping[str, Json]) -> _Data:
+    """Return the data of an entry as a dataclass.
+
+    :param cls: dataclass with the keys of a kind.
+    :param data: :attr:`JournalEntry.data`.
+    :raises hvstack.errors.InputError: a key is missing, or its value has
+        another type.
+    """
+    try:
+        return typed_json.read(cls, dict(data))
+    except typed_json.FieldTypeError as exc:
+        raise errors.InputError(
+            f'Cannot undo the change {data.get("name")!r:.60} ({DIRECTORY}): '
+            f"'{exc.name}' of its entry {exc.reason}. Undo the change by "
+            'hand, then delete the file of the entry.'
+        ) from exc
 
 
 def forget(entry: JournalEntry) -> None:

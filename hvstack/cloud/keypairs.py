@@ -3,18 +3,32 @@
 
 import shutil
 import tempfile
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from openstack.connection import Connection
 
 from hvstack import errors, paths, processutils
 from hvstack.cloud import journal
 from hvstack.cloud.connection import refused, scope
+from hvstack.results.typed_json import JsonObject
 
 KIND = 'keypair'
 DIRECTORY = paths.STATE / 'keys'
+
+
+@dataclass(frozen=True)
+class _CreatedKeyPair:
+    """Data of an entry of the journal.
+
+    :param name: name of the key pair.
+    :param path: file of the private key.
+    :param public_key: the public key; empty in entries of old releases.
+    """
+
+    name: str
+    path: str
+    public_key: str = ''
 
 
 def create(conn: Connection, name: str) -> Path:
@@ -77,7 +91,7 @@ def create(conn: Connection, name: str) -> Path:
     return path
 
 
-def undo(conn: Connection, data: dict[str, Any]) -> None:
+def undo(conn: Connection, data: JsonObject) -> None:
     """Delete a key pair that hvstack created, and its files.
 
     Nova knows key pairs by name alone: another key of that name stays.
@@ -85,24 +99,26 @@ def undo(conn: Connection, data: dict[str, Any]) -> None:
     :param data: of the journal: ``name``, ``path`` and ``public_key``.
     :raises hvstack.errors.CloudError: Nova refused.
     """
-    name = data['name']
+    created = journal.read_data(_CreatedKeyPair, data)
+    name = created.name
     with refused(f"Cannot delete key pair '{name}'"):
-        pair: Any = conn.compute.find_keypair(name, ignore_missing=True)
-        if pair is not None and _same(pair.public_key, data):
+        pair = conn.compute.find_keypair(name, ignore_missing=True)
+        if pair is not None and _same(pair.public_key, created.public_key):
             conn.compute.delete_keypair(pair, ignore_missing=True)
     remove_files(data)
 
 
-def remove_files(data: Mapping[str, Any]) -> None:
+def remove_files(data: JsonObject) -> None:
     """Delete the files of a key pair, unless they hold another key.
 
     :param data: of the journal: ``name``, ``path`` and ``public_key``.
     """
-    path = Path(data['path'])
+    created = journal.read_data(_CreatedKeyPair, data)
+    path = Path(created.path)
     public = _public(path)
     if path.parent != DIRECTORY or not public.is_file():
         return
-    if _same(public.read_text(encoding='utf-8'), data):
+    if _same(public.read_text(encoding='utf-8'), created.public_key):
         # The public key goes last: it shows whose the private one is.
         path.unlink(missing_ok=True)
         public.unlink()
@@ -113,7 +129,7 @@ def _public(path: Path) -> Path:
     return path.with_name(f'{path.name}.pub')
 
 
-def _same(public_key: str | None, data: Mapping[str, Any]) -> bool:
+def _same(public_key: str | None, created_key: str) -> bool:
     """Return whether a public key is that of an entry, comment aside."""
-    expected = str(data.get('public_key', '')).split()[:2]
+    expected = created_key.split()[:2]
     return len(expected) == 2 and str(public_key).split()[:2] == expected

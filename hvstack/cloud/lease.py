@@ -27,7 +27,6 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from openstack.connection import Connection
 
@@ -35,6 +34,7 @@ from hvstack import errors
 from hvstack.cloud import journal, placement
 from hvstack.cloud.connection import FAILURES, refused, scope
 from hvstack.progress import Progress
+from hvstack.results.typed_json import JsonObject
 
 KIND = 'lease'
 NAME = placement.LEASE
@@ -54,6 +54,13 @@ _LEASES: dict[str, 'Lease'] = {}
 def clock() -> float:
     """Return seconds that count on while the machine is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+@dataclass(frozen=True)
+class _CreatedLease:
+    """Data of an entry of the journal: a resource provider."""
+
+    provider: str
 
 
 @dataclass
@@ -105,18 +112,20 @@ class Lease:
             self.is_lost = True
             return
         try:
-            status, content = _swap(self.conn, self.provider, self.generation)
+            status, generation = _swap(
+                self.conn, self.provider, self.generation
+            )
             if status == 409:
                 # The answer to an earlier renewal was lost on its way.
                 current = placement.inventories(self.conn, self.provider)
                 self.generation = current['resource_provider_generation']
-                status, content = _swap(
+                status, generation = _swap(
                     self.conn, self.provider, self.generation
                 )
         except (*FAILURES, errors.CloudError):
             return
         if status == 200:
-            self.generation = content['resource_provider_generation']
+            self.generation = generation
             self.valid_until = started_at + self.duration
         elif status == 404:
             self.is_lost = True
@@ -219,16 +228,17 @@ def _is_inherited(conn: Connection) -> bool:
     return current is not None and current[0] == provider
 
 
-def undo(conn: Connection, data: dict[str, Any]) -> None:
+def undo(conn: Connection, data: JsonObject) -> None:
     """Release a lease that a process of this machine acquired.
 
     A lease that another process has taken over has another UUID.
     """
+    provider = journal.read_data(_CreatedLease, data).provider
     lease = _LEASES.get(scope(conn))
-    if lease is not None and lease.provider == data['provider']:
+    if lease is not None and lease.provider == provider:
         lease.stop()
         del _LEASES[scope(conn)]
-    _delete(conn, data['provider'])
+    _delete(conn, provider)
 
 
 def _contend(
@@ -344,12 +354,10 @@ def _holder(conn: Connection, provider: str) -> str:
     return 'a process that did not name itself'
 
 
-def _swap(
-    conn: Connection, provider: str, generation: int
-) -> tuple[int, dict[str, Any]]:
+def _swap(conn: Connection, provider: str, generation: int) -> tuple[int, int]:
     """Count up the generation of a provider if it is the expected one.
 
-    :returns: the status, and the answer's content.
+    :returns: the status, and the new generation; 0 after a failure.
     """
     response = conn.placement.put(
         f'{_PROVIDERS}/{provider}/inventories',
@@ -359,7 +367,10 @@ def _swap(
         },
         raise_exc=False,
     )
-    return response.status_code, response.json() if response.ok else {}
+    if not response.ok:
+        return response.status_code, 0
+    content = response.json()
+    return response.status_code, int(content['resource_provider_generation'])
 
 
 def _delete(conn: Connection, provider: str) -> None:

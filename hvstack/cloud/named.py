@@ -6,12 +6,12 @@ scenarios. ``api_info`` is its only free field.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from openstack.config.cloud_region import CloudRegion
 
 from hvstack import errors
 from hvstack.cloud import selection
+from hvstack.results.typed_json import Json, JsonObject
 
 #: Key of ``api_info``; also the name of the platform plugin.
 KEY = 'hvstack'
@@ -19,7 +19,7 @@ KEY = 'hvstack'
 
 def credential(
     name: str, config_file: str | None = None, auth_url: str | None = None
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return a credential of Rally for a cloud, without its secrets.
 
     :param name: name of an entry of clouds.yaml, or ``envvars``.
@@ -29,7 +29,7 @@ def credential(
         present one.
     :raises hvstack.errors.InputError: the cloud cannot be used.
     """
-    region: Any = selection.region(name, config_file)
+    region = selection.region(name, config_file)
     auth = region.config.get('auth') or {}
     verify, cacert = region.config.get('verify'), region.config.get('cacert')
     return {
@@ -53,7 +53,7 @@ def credential(
     }
 
 
-def region_of(credential: Mapping[str, Any]) -> CloudRegion | None:
+def region_of(credential: Mapping[str, Json]) -> CloudRegion | None:
     """Return the settings of the cloud that a credential names.
 
     :returns: None for a credential with a password: that of a user whom
@@ -61,11 +61,11 @@ def region_of(credential: Mapping[str, Any]) -> CloudRegion | None:
     :raises hvstack.errors.InputError: the cloud cannot be used, or its
         address changed since the environment was created.
     """
-    marker = (credential.get('api_info') or {}).get(KEY)
+    marker = _get_mapping(_get_mapping(credential, 'api_info'), KEY)
     if not marker or credential.get('password'):
         return None
-    name = marker['cloud']
-    region: Any = selection.region(name, marker.get('config_file'))
+    name, config_file = str(marker['cloud']), marker.get('config_file')
+    region = selection.region(name, str(config_file) if config_file else None)
     address = (region.config.get('auth') or {}).get('auth_url')
     if address != marker.get('auth_url'):
         raise errors.InputError(
@@ -73,5 +73,9 @@ def region_of(credential: Mapping[str, Any]) -> CloudRegion | None:
             f'address of its Keystone was {marker.get("auth_url")}, and is '
             f'{address} now. Create the environment again.'
         )
-    settings: CloudRegion = region
-    return settings
+    return region
+
+
+def _get_mapping(mapping: Mapping[str, Json], key: str) -> Mapping[str, Json]:
+    value = mapping.get(key)
+    return value if isinstance(value, Mapping) else {}

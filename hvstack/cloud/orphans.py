@@ -7,12 +7,12 @@ every resource with the ID of the cluster's stack in the request that creates
 it, so hvstack recognizes such an orphan by more than its name.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from openstack import exceptions
 from openstack.connection import Connection
+from openstack.resource import Resource
 
 from hvstack import errors, processutils
 from hvstack.cloud.connection import refused
@@ -87,7 +87,7 @@ def delete(
 
 _Type = tuple[
     str,
-    Callable[[], list[Any]],
+    Callable[[], list[Resource]],
     Callable[[str], object],
     Callable[[str], object],
 ]
@@ -102,7 +102,7 @@ def _types(conn: Connection, text: str) -> Iterator[_Type]:
     """
     stack_id = text.rpartition(' ')[2]
 
-    def with_metadata(items: Any) -> list[Any]:
+    def with_metadata(items: Iterable[Resource]) -> list[Resource]:
         return [
             item
             for item in items
@@ -171,7 +171,9 @@ def _network_types(conn: Connection, text: str) -> Iterator[_Type]:
         ),
     ):
 
-        def described(list_resources: Any = list_resources) -> list[Any]:
+        def described(
+            list_resources: Callable[..., Iterable[Resource]] = list_resources,
+        ) -> list[Resource]:
             return [
                 item
                 for item in list_resources(

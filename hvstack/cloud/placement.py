@@ -2,10 +2,11 @@
 """What Placement has of hosts and of servers."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 import yaml
 from openstack.connection import Connection
+from requests import Response
 
 from hvstack.cloud.connection import refused
 
@@ -15,15 +16,29 @@ LEASE = 'hvstack-lease'
 HostInventories = Mapping[str, Mapping[str, float]]
 
 
+class ProviderInventories(TypedDict):
+    """Inventories of a resource provider.
+
+    :param inventories: fields of the inventories by resource class.
+    :param resource_provider_generation: generation of the provider.
+    """
+
+    inventories: dict[str, dict[str, float]]
+    resource_provider_generation: int
+
+
 def get(conn: Connection, path: str) -> dict[str, Any]:
     """Return the answer of Placement.
 
     :raises hvstack.errors.CloudError: it refused.
     """
+    content: dict[str, Any] = _get_response(conn, path).json()
+    return content
+
+
+def _get_response(conn: Connection, path: str) -> Response:
     with refused(f'Cannot read {path} of Placement'):
-        response = conn.placement.get(path, raise_exc=True)
-        content: dict[str, Any] = response.json()
-        return content
+        return conn.placement.get(path, raise_exc=True)
 
 
 def providers(conn: Connection, trait: str | None = None) -> dict[str, str]:
@@ -41,12 +56,14 @@ def providers(conn: Connection, trait: str | None = None) -> dict[str, str]:
     }
 
 
-def inventories(conn: Connection, provider: str) -> dict[str, Any]:
+def inventories(conn: Connection, provider: str) -> ProviderInventories:
     """Return a provider's inventories with its generation.
 
     :param provider: its UUID.
     """
-    return get(conn, f'/resource_providers/{provider}/inventories')
+    path = f'/resource_providers/{provider}/inventories'
+    content: ProviderInventories = _get_response(conn, path).json()
+    return content
 
 
 def traits(conn: Connection, provider: str) -> list[str]:

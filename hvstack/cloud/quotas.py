@@ -3,9 +3,9 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from openstack.connection import Connection
+from openstack.proxy import Proxy
 
 from hvstack import errors
 from hvstack.cloud.connection import refused
@@ -117,7 +117,7 @@ def format_options(shortages: Iterable[Shortage]) -> str:
 
 
 def _read_limits(
-    service: Any, name: str, keys: Mapping[str, tuple[str, str]]
+    service: Proxy, name: str, keys: Mapping[str, tuple[str, str]]
 ) -> dict[str, tuple[int, int]]:
     with refused(f'Cannot read the limits of {name}'):
         answer = service.get('/limits', raise_exc=True).json()

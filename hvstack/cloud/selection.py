@@ -8,7 +8,6 @@ which is separate from the user's clouds.yaml.
 import logging
 import os
 from pathlib import Path
-from typing import Any
 
 import keystoneauth1.exceptions
 import openstack.exceptions
@@ -17,6 +16,7 @@ from openstack.config.cloud_region import CloudRegion
 from openstack.config.loader import SECURE_FILES, OpenStackConfig
 
 from hvstack import conf, errors, paths, textfile
+from hvstack.model.plain_data import Json, JsonObject
 
 LOG = logging.getLogger(__name__)
 #: openstacksdk's name of the cloud of the OS_* variables (openrc).
@@ -191,7 +191,7 @@ def _names(config: OpenStackConfig, *, hidden: bool = False) -> list[str]:
     return sorted(set(config.cloud_config['clouds']) - ignored)
 
 
-def _lab_entries() -> dict[str, Any]:
+def _lab_entries() -> JsonObject:
     """Return the entries of the lab's file; none if it cannot be read."""
     try:
         content = yaml.safe_load(textfile.read(lab_file()))
@@ -204,7 +204,7 @@ def _lab_entries() -> dict[str, Any]:
 
 
 def _with_lab(
-    config: OpenStackConfig, name: str, entry: Any
+    config: OpenStackConfig, name: str, entry: Json
 ) -> OpenStackConfig:
     """Return the configuration that contains an entry of the lab.
 

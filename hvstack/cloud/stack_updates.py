@@ -4,7 +4,6 @@
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from openstack.connection import Connection
 from openstack.orchestration.v1.stack import Stack
@@ -13,6 +12,7 @@ from hvstack import errors
 from hvstack.cloud import stacks
 from hvstack.cloud.connection import refused
 from hvstack.cloud.stack_outputs import StackOutputs
+from hvstack.cloud.stack_resources import StackResource, list_resources
 from hvstack.progress import Progress
 from hvstack.results.typed_json import Json
 
@@ -86,20 +86,20 @@ def members(conn: Connection, stack: Stack, group: str) -> list[Member]:
 
     :param group: name of the ``OS::Heat::ResourceGroup``.
     """
-    stack_resources = stacks.resources(conn, stack)
-    inside: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    stack_resources = list_resources(conn, stack)
+    inside: dict[str, list[StackResource]] = defaultdict(list)
     for item in stack_resources:
         inside[_link(item, 'stack').rpartition('/')[2]].append(item)
     of_group = {
         item['resource_name']: item
         for resource in inside[stack.id]
         if resource['resource_name'] == group
-        for item in inside[str(resource['physical_resource_id'])]
+        for item in inside[str(resource.get('physical_resource_id'))]
     }
     servers = {
         name: [
             resource
-            for resource in inside[str(item['physical_resource_id'])]
+            for resource in inside[str(item.get('physical_resource_id'))]
             if resource['resource_type'] == 'OS::Nova::Server'
         ]
         for name, item in of_group.items()
@@ -109,9 +109,9 @@ def members(conn: Connection, stack: Stack, group: str) -> list[Member]:
             name,
             _link(item, 'self'),
             tuple(
-                str(resource['physical_resource_id'])
+                server_id
                 for resource in servers[name]
-                if resource['physical_resource_id']
+                if (server_id := resource.get('physical_resource_id'))
             ),
             any(
                 resource['resource_status'] == 'CHECK_FAILED'
@@ -124,7 +124,7 @@ def members(conn: Connection, stack: Stack, group: str) -> list[Member]:
     ]
 
 
-def _link(item: Mapping[str, Any], rel: str) -> str:
+def _link(item: StackResource, rel: str) -> str:
     return next(
         str(link['href']) for link in item['links'] if link['rel'] == rel
     )

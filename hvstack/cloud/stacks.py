@@ -3,13 +3,13 @@
 
 import contextlib
 import logging
-import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from openstack.connection import Connection
 from openstack.orchestration.v1.stack import Stack
@@ -18,29 +18,43 @@ from hvstack import conf, errors
 from hvstack.cloud import host_keys, journal, orphans, user_data
 from hvstack.cloud.connection import FAILURES, passing, refused, scope
 from hvstack.cloud.stack_outputs import StackOutputs
+from hvstack.cloud.stack_resources import (
+    DONE,
+    StackResource,
+    describe_unfinished,
+    last_words,
+    list_resources,
+    with_remedy,
+)
 from hvstack.progress import Progress
-from hvstack.results.typed_json import Json
+from hvstack.results.typed_json import Json, JsonObject
 
 T = TypeVar('T')
 LOG = logging.getLogger(__name__)
 KIND = 'stack'
 _INTERVAL = 2.0
-_DONE = ('CREATE_COMPLETE', 'UPDATE_COMPLETE')
 #: An update that failed leaves what was created, and another may follow.
-_CREATED = (*_DONE, 'UPDATE_FAILED')
+_CREATED = (*DONE, 'UPDATE_FAILED')
 _DELETING = ('DELETE_IN_PROGRESS', 'DELETE_COMPLETE')
 _DELETE_SECONDS = 300
 _SAY_SECONDS = 20
-#: Maximum number of unfinished resources that a message names.
-_NAMED = 6
-_CONSOLE_LINES = 8
-#: A wait condition for the host key of a node got no signal.
-_HOST_KEY_TIMEOUT = re.compile(
-    r'host_key \(OS::Heat::WaitCondition\).* 0 of 1 received'
-)
 #: Seconds without an answer after which a stack is no longer waited for. A
 #: busy engine lets a question of Heat's API time out, after 60 s.
 _SILENCE = 180.0
+
+
+@dataclass(frozen=True)
+class _CreatedStack:
+    """Data of an entry of the journal.
+
+    :param name: name of the stack.
+    :param tag: tag of the stack; None in entries of old releases.
+    :param id: ID of the stack; None if Heat did not return it.
+    """
+
+    name: str
+    tag: str | None = None
+    id: str | None = None
 
 
 def create(
@@ -109,15 +123,15 @@ def wait(
             raise errors.CloudError(
                 f"Stack '{stack.name}' failed: {cause.removesuffix('.')}."
             )
-        if stack.status in _DONE:
+        if stack.status in DONE:
             return True
-        report(lambda: f'  stack: {_unfinished(conn, stack)}')
+        report(lambda: f'  stack: {describe_unfinished(conn, stack)}')
         return False
 
     def look() -> Stack:
         # Outputs of an unfinished stack cost the engine much.
         stack = conn.orchestration.get_stack(stack_id, resolve_outputs=False)
-        if stack.status in _DONE:
+        if stack.status in DONE:
             stack = conn.orchestration.get_stack(stack_id)
         return stack
 
@@ -128,7 +142,7 @@ def wait(
         timeout=timeout,
         late=lambda stack: (
             f"Stack '{stack.name}' was not complete after {timeout:.0f} s: "
-            f'{_unfinished(conn, stack)}. Check it with '
+            f'{describe_unfinished(conn, stack)}. Check it with '
             f"'openstack stack resource list {stack.name}'."
         ),
         silence=_SILENCE,
@@ -232,24 +246,11 @@ def _outputs(stack: Stack) -> StackOutputs:
     }
 
 
-def resources(conn: Connection, stack: Stack) -> list[dict[str, Any]]:
-    """Return a stack's resources, those of nested stacks too."""
-    try:
-        response = conn.orchestration.get(
-            f'/stacks/{stack.name}/{stack.id}/resources?nested_depth=5',
-            raise_exc=True,
-        )
-    except FAILURES:
-        return []
-    stack_resources: list[dict[str, Any]] = response.json()['resources']
-    return stack_resources
-
-
 def reason(conn: Connection, stack: Stack) -> str:
     """Return the failing resources of a stack with their reasons."""
     failed = [
         item
-        for item in resources(conn, stack)
+        for item in list_resources(conn, stack)
         if item['resource_status'].endswith('_FAILED')
     ]
     # A nested stack fails because of what is in it: that alone says why.
@@ -269,63 +270,6 @@ def reason(conn: Connection, stack: Stack) -> str:
     return with_remedy(message)
 
 
-def with_remedy(cause: str) -> str:
-    """Return Heat's reason with a remedy, if hvstack knows one.
-
-    A tenant cannot see Heat's limit of resources.
-    """
-    if 'resources per stack' in cause:
-        return (
-            f'{cause}. Each worker has at least six resources. Have an '
-            'administrator increase max_resources_per_stack in heat.conf, or '
-            'set it to -1'
-        )
-    if _HOST_KEY_TIMEOUT.search(cause):
-        return (
-            f'{cause}. A node did not send its ssh host key. Check that nodes '
-            "boot and reach Heat's CFN API, or set [cloud] host_key_source in "
-            "hvstack.conf to 'console' (Heat parameter host_keys: false)"
-        )
-    return cause
-
-
-def last_words(conn: Connection, stack: Stack) -> str:
-    """Return the end of the console of a failed server, if it has one."""
-    for item in resources(conn, stack):
-        if (
-            item['resource_type'] != 'OS::Nova::Server'
-            or not item['resource_status'].endswith('_FAILED')
-            or not item.get('physical_resource_id')
-        ):
-            continue
-        try:
-            text = conn.compute.get_server_console_output(
-                item['physical_resource_id'], length=_CONSOLE_LINES
-            )['output']
-        except FAILURES:
-            continue
-        console = ' | '.join(line.strip() for line in text.split('\n') if line)
-        if console:
-            return f'; console of {item["resource_name"]}: {console}'
-    return ''
-
-
-def _unfinished(conn: Connection, stack: Stack) -> str:
-    stack_resources = resources(conn, stack)
-    pending = [
-        item['resource_name']
-        for item in stack_resources
-        if item['resource_status'] not in _DONE
-    ]
-    named, hidden_count = pending[:_NAMED], len(pending) - _NAMED
-    return (
-        f'{len(stack_resources) - len(pending)} of '
-        f'{len(stack_resources)} resources, left: '
-        f'{", ".join(named)}'
-        f'{f" and {hidden_count} more" if hidden_count > 0 else ""}'
-    )
-
-
 def delete(
     conn: Connection,
     name: str,
@@ -342,7 +286,7 @@ def delete(
     :raises hvstack.errors.CloudError: Heat failed twice to delete it.
     :raises hvstack.errors.DeadlineExceededError: it took too long.
     """
-    existing: Any = None
+    existing: Stack | None = None
 
     def look() -> str | None:
         # Not by find_stack: to it a stack is gone at DELETE_COMPLETE, when
@@ -359,12 +303,17 @@ def delete(
         )
         return None if existing is None else str(existing.status)
 
+    def list_existing() -> list[StackResource]:
+        return [] if existing is None else list_resources(conn, existing)
+
     def ask() -> None:
+        if existing is None:
+            return
         if str(existing.status) == 'DELETE_FAILED':
             # Heat cannot delete, say, a security group that an orphan uses.
             resource_ids = {
                 str(item.get('physical_resource_id'))
-                for item in resources(conn, existing)
+                for item in list_existing()
             }
             with contextlib.suppress(errors.CloudError):
                 orphans.delete(conn, existing.id, resource_ids)
@@ -375,10 +324,10 @@ def delete(
         name,
         look,
         ask,
-        lambda: reason(conn, existing),
+        lambda: '' if existing is None else reason(conn, existing),
         timeout,
         lambda: report(
-            lambda: f'  stack: {len(resources(conn, existing))} resources left'
+            lambda: f'  stack: {len(list_existing())} resources left'
         ),
     )
     host_keys.forget(name)
@@ -448,7 +397,7 @@ def _own(conn: Connection, stack: Stack) -> bool:
 
 
 def undo(
-    conn: Connection, data: dict[str, Any], progress: Progress | None = None
+    conn: Connection, data: JsonObject, progress: Progress | None = None
 ) -> None:
     """Delete a stack that hvstack created, and no other one of its name.
 
@@ -460,8 +409,9 @@ def undo(
         resource that Heat does not know cannot be deleted.
     :raises hvstack.errors.DeadlineExceededError: it took too long.
     """
-    name = data['name']
-    stack_id = data.get('id') or _tagged(conn, name, data.get('tag'))
+    created = journal.read_data(_CreatedStack, data)
+    name = created.name
+    stack_id = created.id or _tagged(conn, name, created.tag)
     if stack_id is None:
         return
     timeout = max(_DELETE_SECONDS, conf.load().cloud.stack_timeout)

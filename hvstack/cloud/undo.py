@@ -3,7 +3,6 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from typing import Any
 
 from openstack.connection import Connection
 
@@ -20,8 +19,9 @@ from hvstack.cloud import (
     stacks,
 )
 from hvstack.progress import Progress
+from hvstack.results.typed_json import JsonObject
 
-_UNDO: dict[str, Callable[[Connection, dict[str, Any]], None]] = {
+_UNDO: dict[str, Callable[[Connection, JsonObject], None]] = {
     cluster_flavors.KIND: cluster_flavors.undo,
     cpu_mode.KIND: cpu_mode.undo,
     host_power.KIND: host_power.undo,

@@ -9,8 +9,9 @@ scheduler passes over because of their scope.
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from openstack.block_storage.v2.type import Type as TypeV2
+from openstack.block_storage.v3.type import Type as TypeV3
 from openstack.connection import Connection
 
 from hvstack import errors
@@ -111,7 +112,9 @@ def refuse_unknown(conn: Connection, names: Iterable[str]) -> None:
         _types(conn, requested_names)
 
 
-def _types(conn: Connection, names: Sequence[str]) -> dict[str, Any]:
+def _types(
+    conn: Connection, names: Sequence[str]
+) -> dict[str, TypeV2 | TypeV3]:
     """Return Cinder's volume types by name, these among them."""
     try:
         with refused('Cannot list the volume types of Cinder'):

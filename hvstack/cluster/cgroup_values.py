@@ -7,6 +7,7 @@ them after a crash. A group that was created since keeps its own value.
 
 import contextlib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from hvstack import errors, pid_files, processutils
@@ -17,6 +18,23 @@ from hvstack.cloud.journal import JournalEntry
 _PROPERTIES = {'cpu.weight': 'CPUWeight', 'cpu.max': 'CPUQuota'}
 #: Value of cpu.max without a cap.
 UNLIMITED = 'max'
+
+
+@dataclass(frozen=True)
+class _StoredValues:
+    """Data of an entry of the journal.
+
+    :param boot: ID of the boot.
+    :param inodes: inode by file.
+    :param values: values from before by file; None in an entry of a release
+        before this module.
+    :param weights: the same of such an entry, which had weights alone.
+    """
+
+    boot: str
+    inodes: Mapping[str, int]
+    values: Mapping[str, str] | None = None
+    weights: Mapping[str, str] | None = None
 
 
 def note(kind: str, values: Mapping[str, str]) -> JournalEntry:
@@ -98,15 +116,14 @@ def write_all(values: Mapping[str, str]) -> list[str]:
 
 def list_current(entry: JournalEntry) -> dict[str, str]:
     """Return the values of an entry whose groups are still the same."""
-    data = entry.data
-    if data['boot'] != pid_files.boot():
+    stored = journal.read_data(_StoredValues, entry.data)
+    if stored.boot != pid_files.boot():
         return {}
     current = {}
-    # Releases before this module had weights alone.
-    values = data['values'] if 'values' in data else data['weights']
-    for name, value in values.items():
+    values = stored.weights if stored.values is None else stored.values
+    for name, value in (values or {}).items():
         with contextlib.suppress(OSError):
-            if Path(name).stat().st_ino == data['inodes'][name]:
+            if Path(name).stat().st_ino == stored.inodes.get(name):
                 current[name] = value
     return current
 

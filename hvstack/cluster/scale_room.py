@@ -16,7 +16,7 @@ from hvstack.cloud import (
     nova_flavors,
     placement,
     quotas,
-    stacks,
+    stack_resources,
 )
 from hvstack.cloud.connection import refused
 from hvstack.cloud.quotas import Need
@@ -85,7 +85,7 @@ def refuse(
     ]
     validation.stack_of(
         change.after + change.compute_after,
-        len(stacks.resources(conn, stack))
+        len(stack_resources.list_resources(conn, stack))
         + validation.resources(
             [*volumes, *([0] * added['compute'])],
             bool(sizes.get('host_keys')),

@@ -58,6 +58,15 @@ class UndoTest(testtools.TestCase):
         self.assertIn('newer release', str(error))
         self.assertEqual([newer], journal.entries())
 
+    def test_damaged_entry(self) -> None:
+        """Other entries are undone, and the error names the key."""
+        damaged = self.note(cluster_flavors.KIND, 'f1', data={'name': 'f1'})
+        self.note(cluster_flavors.KIND, 'f2')
+        self.cloud.http.delete(f'{fake.NOVA}/flavors/f2', status_code=202)
+        error = self.assertRaises(errors.CloudError, self.recover)
+        self.assertIn("'id' of its entry is missing", str(error))
+        self.assertEqual([damaged], journal.entries())
+
     def test_process_of_another_pid_namespace(self) -> None:
         """What cannot be seen to be dead is not undone."""
         entry = self.note(cluster_flavors.KIND, 'f1', namespace=1)

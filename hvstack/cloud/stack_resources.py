@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resources of a Heat stack: which there are, and why some failed."""
+
+import re
+from typing import NotRequired, TypedDict
+
+from openstack.connection import Connection
+from openstack.orchestration.v1.stack import Stack
+
+from hvstack.cloud.connection import FAILURES
+
+#: Statuses of a resource, and of a stack, that is complete.
+DONE = ('CREATE_COMPLETE', 'UPDATE_COMPLETE')
+#: Maximum number of unfinished resources that a message names.
+_NAMED = 6
+_CONSOLE_LINES = 8
+#: A wait condition for the host key of a node got no signal.
+_HOST_KEY_TIMEOUT = re.compile(
+    r'host_key \(OS::Heat::WaitCondition\).* 0 of 1 received'
+)
+
+
+class ResourceLink(TypedDict):
+    """Link of a resource to itself, its stack, or its nested stack."""
+
+    rel: str
+    href: str
+
+
+class StackResource(TypedDict):
+    """Resource of a stack in Heat's API; keys that hvstack uses."""
+
+    resource_name: str
+    resource_type: str
+    resource_status: str
+    resource_status_reason: NotRequired[str | None]
+    physical_resource_id: NotRequired[str | None]
+    links: list[ResourceLink]
+
+
+def list_resources(conn: Connection, stack: Stack) -> list[StackResource]:
+    """Return a stack's resources, those of nested stacks too."""
+    try:
+        response = conn.orchestration.get(
+            f'/stacks/{stack.name}/{stack.id}/resources?nested_depth=5',
+            raise_exc=True,
+        )
+    except FAILURES:
+        return []
+    stack_resources: list[StackResource] = response.json()['resources']
+    return stack_resources
+
+
+def with_remedy(cause: str) -> str:
+    """Return Heat's reason with a remedy, if hvstack knows one.
+
+    A tenant cannot see Heat's limit of resources.
+    """
+    if 'resources per stack' in cause:
+        return (
+            f'{cause}. Each worker has at least six resources. Have an '
+            'administrator increase max_resources_per_stack in heat.conf, or '
+            'set it to -1'
+        )
+    if _HOST_KEY_TIMEOUT.search(cause):
+        return (
+            f'{cause}. A node did not send its ssh host key. Check that nodes '
+            "boot and reach Heat's CFN API, or set [cloud] host_key_source in "
+            "hvstack.conf to 'console' (Heat parameter host_keys: false)"
+        )
+    return cause
+
+
+def last_words(conn: Connection, stack: Stack) -> str:
+    """Return the end of the console of a failed server, if it has one."""
+    for item in list_resources(conn, stack):
+        if (
+            item['resource_type'] != 'OS::Nova::Server'
+            or not item['resource_status'].endswith('_FAILED')
+            or not (server_id := item.get('physical_resource_id'))
+        ):
+            continue
+        try:
+            text = conn.compute.get_server_console_output(
+                server_id, length=_CONSOLE_LINES
+            )['output']
+        except FAILURES:
+            continue
+        console = ' | '.join(line.strip() for line in text.split('\n') if line)
+        if console:
+            return f'; console of {item["resource_name"]}: {console}'
+    return ''
+
+
+def describe_unfinished(conn: Connection, stack: Stack) -> str:
+    """Return the numbers of resources and the names of unfinished ones."""
+    stack_resources = list_resources(conn, stack)
+    pending = [
+        item['resource_name']
+        for item in stack_resources
+        if item['resource_status'] not in DONE
+    ]
+    named, hidden_count = pending[:_NAMED], len(pending) - _NAMED
+    return (
+        f'{len(stack_resources) - len(pending)} of '
+        f'{len(stack_resources)} resources, left: '
+        f'{", ".join(named)}'
+        f'{f" and {hidden_count} more" if hidden_count > 0 else ""}'
+    )
