@@ -171,5 +171,5 @@ def handle_signals() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run hvstack and return its exit status."""
     handle_signals()
-    args: list[Any] = list(sys.argv[1:] if argv is None else argv)
+    args = list(sys.argv[1:] if argv is None else argv)
     return int(HVStack().run(args))

@@ -4,7 +4,6 @@
 import argparse
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
-from typing import Any
 
 from cliff.command import Command
 from cliff.lister import Lister
@@ -15,6 +14,7 @@ from hvstack.cli import arguments, baseline_release, hadoop_options
 from hvstack.cli.options import add_cloud
 from hvstack.cli.report import add_unsigned
 from hvstack.cli.sweep import add_size
+from hvstack.cli.tables import Details, Row, Table
 from hvstack.cloud import connection
 from hvstack.cluster import (
     acquired_hosts,
@@ -26,6 +26,7 @@ from hvstack.cluster import (
 from hvstack.cluster.base import Cluster
 from hvstack.cluster.plan import ClusterSpec
 from hvstack.hadoop.sizing import size_node
+from hvstack.model.plain_data import JsonObject
 from hvstack.model.target import BareMetal
 from hvstack.progress import Progress
 from hvstack.results import record, record_data, signing, telemetry_files
@@ -93,7 +94,7 @@ def baselines(store: RunStore) -> list[record_data.RunRecord]:
     return records
 
 
-def row(run_record: record_data.RunRecord) -> tuple[Any, ...]:
+def row(run_record: record_data.RunRecord) -> Row:
     """Return a record as a row of :data:`_COLUMNS`."""
     return (
         run_record.id,
@@ -195,9 +196,7 @@ class Run(Lister):
         )
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Run, and return a row per run."""
         if parsed_args.sweep is not None:
             sweep_store.check_name(parsed_args.sweep)
@@ -247,9 +246,7 @@ class Run(Lister):
             raise errors.RunFailedError(run_records[-1].reason)
         return _COLUMNS, [row(run_record) for run_record in run_records]
 
-    def _dry_run(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    def _dry_run(self, parsed_args: argparse.Namespace) -> Table:
         """Return a row for every command that a run executes on the hosts."""
         if parsed_args.stack:
             raise errors.InputError(
@@ -263,8 +260,7 @@ class Run(Lister):
             wiped=parsed_args.wipe,
             **hadoop_options.chosen(parsed_args),
         )
-        rows: list[tuple[Any, ...]] = list(cluster.dry_run())
-        return ('Host', 'Reason', 'Command'), rows
+        return ('Host', 'Reason', 'Command'), list(cluster.dry_run())
 
     def _source(
         self, args: argparse.Namespace, progress: Progress
@@ -414,9 +410,7 @@ class List(Lister):
         )
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return a row per run, by start time."""
         run_records = baselines(
             sweep_store.open_store(parsed_args.records, parsed_args.unsigned)
@@ -440,9 +434,7 @@ class Show(ShowOne):
         parser.add_argument('id', help='ID of the run, or its beginning.')
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Details:
         """Return its fields."""
         matching_records = [
             run_record
@@ -464,7 +456,7 @@ class Show(ShowOne):
             name: f'{seconds:.1f} s'
             for name, seconds in run_record.phase_seconds().items()
         }
-        fields: dict[str, Any] = {
+        fields: JsonObject = {
             **dict(zip(_COLUMNS, row(run_record), strict=True)),
             'Reason': run_record.reason,
             'Signature': _signer(

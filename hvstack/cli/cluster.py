@@ -3,7 +3,7 @@
 
 import argparse
 import re
-from typing import Any
+from collections.abc import Mapping
 
 from cliff.lister import Lister
 from cliff.show import ShowOne
@@ -12,6 +12,7 @@ from openstack.connection import Connection
 from hvstack import conf, errors
 from hvstack.cli import arguments, hadoop_options
 from hvstack.cli.options import add_cloud, cloud_name
+from hvstack.cli.tables import Details, Table
 from hvstack.cloud import (
     allocation_ratios,
     connection,
@@ -24,6 +25,7 @@ from hvstack.cloud import (
 from hvstack.cluster import launch, planner, shared_hdfs
 from hvstack.cluster.plan import CONTROLLERS, ClusterPlan, ClusterSpec
 from hvstack.model.configuration import parse
+from hvstack.model.plain_data import Json
 from hvstack.progress import Progress
 from hvstack.sweep import recovery
 
@@ -160,9 +162,7 @@ class Create(_OnCloud):
         )
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Details:
         """Create it, or undo all of it."""
         admin, tenant = self.connect(parsed_args)
         options = conf.load().cloud
@@ -249,9 +249,7 @@ def _set_ratios(
 class Show(_OnCloud):
     """Show the nodes, web interfaces and physical hosts of a cluster."""
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Details:
         """Look at the stack."""
         _, tenant = self.connect(parsed_args)
         outputs = stacks.outputs(tenant, parsed_args.name)
@@ -272,9 +270,7 @@ class Delete(_OnCloud):
         )
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Details:
         """Undo what the journal has of it, newest first."""
         admin, tenant = self.connect(parsed_args)
         if not parsed_args.dry_run:
@@ -314,9 +310,7 @@ class Delete(_OnCloud):
 class List(Lister):
     """List the clusters that were created on this machine."""
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Look at the journal."""
         changes_by_owner: dict[str, list[str]] = {}
         for entry in journal.entries():
@@ -332,6 +326,6 @@ class List(Lister):
 
 
 def _columns(
-    values: dict[str, Any],
-) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    values: Mapping[str, Json],
+) -> Details:
     return tuple(values), tuple(values.values())

@@ -4,7 +4,6 @@
 import argparse
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from cliff.lister import Lister
 
@@ -19,6 +18,7 @@ from hvstack.burn_in.runner import (
 )
 from hvstack.cli import arguments
 from hvstack.cli.cluster_topology import add_cluster, add_map, open_cluster
+from hvstack.cli.tables import Row, Table
 from hvstack.cloud import connection, stacks
 from hvstack.cluster import shared_hdfs, topology_refresh
 from hvstack.cluster.base import Node
@@ -176,9 +176,7 @@ class BurnInCluster(Lister):
         )
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Measure, compare and list."""
         self.has_failed = False
         plan = _build_plan(parsed_args)
@@ -214,9 +212,7 @@ class BurnInCluster(Lister):
         return status or int(self.has_failed)
 
 
-def _list_planned(
-    rows: Sequence[BurnInRow], formatter: str
-) -> list[tuple[Any, ...]]:
+def _list_planned(rows: Sequence[BurnInRow], formatter: str) -> list[Row]:
     """Return the rows of ``--dry-run``."""
     empty = None if formatter in _DATA_FORMATS else ''
     return [
@@ -244,7 +240,7 @@ def _name_subject(row: BurnInRow) -> tuple[str, ...]:
 
 def _list_fields(
     row: BurnInRow, verdict: RowVerdict, plan: BurnInPlan, formatter: str
-) -> tuple[Any, ...]:
+) -> Row:
     """Return the columns of a row with its verdict."""
     empty = None if formatter in _DATA_FORMATS else ''
     text = verdict.text + (' (host)' if verdict.host else '')

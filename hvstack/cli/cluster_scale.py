@@ -2,7 +2,6 @@
 """``hvstack cluster scale``: more workers, fewer, or others."""
 
 import argparse
-from typing import Any
 
 from cliff.show import ShowOne
 
@@ -15,6 +14,7 @@ from hvstack.cli.cluster_topology import (
     open_cluster,
     report_compute_clusters,
 )
+from hvstack.cli.tables import Details
 from hvstack.cloud import connection, stack_updates, stacks
 from hvstack.cloud.stack_outputs import read_nodes
 from hvstack.cluster import scale, scale_room, topology_refresh
@@ -76,9 +76,7 @@ class Scale(ShowOne):
         )
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Details:
         """Plan it, and do it."""
         for option in ('workers', 'compute_workers'):
             count = getattr(parsed_args, option)

@@ -2,13 +2,13 @@
 """``hvstack cluster size``: how many workers a number of hosts holds."""
 
 import argparse
-from typing import Any
 
 from cliff.show import ShowOne
 
 from hvstack import host_profiles
 from hvstack.cli import arguments
 from hvstack.cli.flavor import add_configuration, configuration
+from hvstack.cli.tables import Details
 from hvstack.model.cluster_size import compute_cluster_size
 from hvstack.model.host import CONTROLLER_RULES
 
@@ -39,9 +39,7 @@ class Size(ShowOne):
         )
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Details:
         """Count them."""
         size = compute_cluster_size(
             host_profiles.load(parsed_args.host),

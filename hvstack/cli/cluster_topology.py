@@ -3,7 +3,6 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from cliff.lister import Lister
 from openstack.connection import Connection
@@ -11,6 +10,7 @@ from openstack.connection import Connection
 from hvstack import conf, errors
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
+from hvstack.cli.tables import Table
 from hvstack.cloud import connection, host_keys, keypairs, stacks
 from hvstack.cloud.stack_outputs import StackOutputs
 from hvstack.cluster import shared_hdfs, topology_refresh
@@ -179,9 +179,7 @@ class Topology(Lister):
         )
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Read it, and do what is asked for."""
         self.mismatch_count = 0
         if parsed_args.dry_run and not parsed_args.refresh:

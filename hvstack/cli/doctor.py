@@ -3,13 +3,13 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from cliff.lister import Lister
 
 from hvstack import conf, errors, host_profiles
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
+from hvstack.cli.tables import Table
 from hvstack.cloud import connection, doctor
 from hvstack.cloud.diagnosis import NOTE, CloudNeeds, Diagnosis
 from hvstack.cluster import disk_check, planner
@@ -82,9 +82,7 @@ class Doctor(Lister):
         self.faulty = False
         return int(super().run(parsed_args) or self.faulty)
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Look at the cloud."""
         worker_count = parsed_args.workers
         if worker_count is not None and worker_count < 1:

@@ -3,12 +3,12 @@
 
 import argparse
 import sys
-from typing import Any
 
 from cliff.show import ShowOne
 
 from hvstack import host_profiles
 from hvstack.cli import arguments
+from hvstack.cli.tables import Details
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.flavor import compute_remainder, derive_flavor
 from hvstack.model.host_share import ROLES
@@ -79,9 +79,7 @@ class Derive(ShowOne):
         )
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Details:
         """Derive it and show it."""
         profile = host_profiles.load(parsed_args.host)
         chosen = configuration(parsed_args)

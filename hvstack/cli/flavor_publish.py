@@ -5,17 +5,18 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import astuple
 from http import HTTPStatus
-from typing import Any
 
 import yaml
 from cliff.command import Command
 from cliff.lister import Lister
+from openstack.compute.v2.flavor import Flavor as NovaFlavor
 from openstack.connection import Connection
 
 from hvstack import errors, host_profiles
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cli.report import add_unsigned
+from hvstack.cli.tables import Table
 from hvstack.cloud import catalogue_publisher, connection, nova_flavors
 from hvstack.cloud.catalogue_publisher import FlavorChange, Job
 from hvstack.cloud.connection import refused
@@ -117,9 +118,7 @@ class _Publishing(Lister):
         )
         return conn, catalogue_publisher.plan(conn, catalogue, chosen, options)
 
-    def rows(
-        self, jobs: Sequence[Job]
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    def rows(self, jobs: Sequence[Job]) -> Table:
         """Return a row for each change, or a message that nothing changes."""
         changes: list[FlavorChange] = [
             change for job in jobs for change in job.changes
@@ -140,9 +139,7 @@ class Diff(_Publishing):
         self.differs = False
         return int(super().run(parsed_args) or self.differs)
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Compare catalogue and cloud."""
         _, jobs = self.plan(parsed_args)
         self.differs = bool(jobs)
@@ -166,9 +163,7 @@ class Publish(_Publishing):
         )
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Make the changes and show them."""
         conn, jobs = self.plan(parsed_args)
         if not parsed_args.dry_run:
@@ -189,16 +184,14 @@ class List(Lister):
         add_cloud(parser)
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Look at Nova."""
         conn = connection.connect(parsed_args.os_cloud)
         labels = ('host', 'role', 'configuration', 'status', 'percent')
         rows = []
         is_allowed = True
 
-        def is_used(flavor: Any) -> str:
+        def is_used(flavor: NovaFlavor) -> str:
             nonlocal is_allowed
             if not is_allowed:
                 return 'unknown'
@@ -247,9 +240,7 @@ class Retire(Lister):
         )
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Retire all of them, or none."""
         conn = connection.connect(parsed_args.os_cloud)
         flavors_by_name = nova_flavors.list_flavors(conn)
@@ -379,8 +370,7 @@ def _projects(
     project_ids = set()
     for name in names:
         with refused(f"Cannot find project '{name}'"):
-            identity: Any = conn.identity
-            project = identity.find_project(name)
+            project = connection.get_identity(conn).find_project(name)
         if project is None:
             raise errors.InputError(
                 f"Cannot find project '{name}' (--project): Keystone does "

@@ -5,7 +5,6 @@ import argparse
 import json
 import platform
 from pathlib import Path
-from typing import Any
 
 import yaml
 from cliff.command import Command
@@ -15,8 +14,10 @@ from cliff.show import ShowOne
 from hvstack import errors, host_profiles, processutils
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
+from hvstack.cli.tables import Details, Table
 from hvstack.cloud import connection, hypervisors, placement
 from hvstack.model import host_detection
+from hvstack.model.plain_data import Json, JsonObject
 
 #: Directory in which the kernel shows the memory of NUMA nodes.
 NODES = Path('/sys/devices/system/node')
@@ -87,7 +88,7 @@ def _rotational(parsed_args: argparse.Namespace) -> bool | None:
     return None if answer is None else answer == 'yes'
 
 
-def _of_machine(parsed_args: argparse.Namespace) -> dict[str, Any]:
+def _of_machine(parsed_args: argparse.Namespace) -> JsonObject:
     for option in ('sockets', 'threads', 'cells'):
         if getattr(parsed_args, option) is not None:
             raise errors.InputError(
@@ -112,10 +113,11 @@ def _of_machine(parsed_args: argparse.Namespace) -> dict[str, Any]:
     )
 
 
-def _json(argv: tuple[str, ...]) -> Any:
+def _json(argv: tuple[str, ...]) -> Json:
     text = processutils.run(argv, timeout=60, env={'LC_ALL': 'C'}).stdout
     try:
-        return json.loads(text)
+        content: Json = json.loads(text)
+        return content
     except ValueError as exc:
         raise errors.MissingPrerequisiteError(
             f"Cannot read the output of '{argv[0]} -J': it is not JSON "
@@ -123,7 +125,7 @@ def _json(argv: tuple[str, ...]) -> Any:
         ) from exc
 
 
-def _of_cloud(parsed_args: argparse.Namespace) -> dict[str, Any]:
+def _of_cloud(parsed_args: argparse.Namespace) -> JsonObject:
     host = parsed_args.from_cloud
     if parsed_args.disks is None:
         raise errors.InputError(
@@ -160,9 +162,7 @@ def _of_cloud(parsed_args: argparse.Namespace) -> dict[str, Any]:
 class List(Lister):
     """List the host profiles of the search path."""
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Read them."""
         rows = []
         for name, path in host_profiles.list_paths().items():
@@ -191,9 +191,7 @@ class Show(ShowOne):
         )
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Details:
         """Read and show it."""
         profile = host_profiles.load(parsed_args.profile)
         fields = {

@@ -3,7 +3,6 @@
 
 import argparse
 import json
-from typing import Any
 
 from cliff.command import Command
 
@@ -21,6 +20,7 @@ from hvstack.model.host_settings import (
     HostSettings,
     compute_host_settings,
 )
+from hvstack.model.plain_data import JsonObject
 
 
 class NovaConf(Command):
@@ -137,7 +137,7 @@ class NovaConf(Command):
 
 def _build_mapping(
     profile: HostProfile, configuration: Configuration, settings: HostSettings
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the numbers of the settings as plain data."""
     return {
         'profile': profile.name,

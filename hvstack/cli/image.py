@@ -2,7 +2,6 @@
 """``hvstack image``: guest images with Hadoop, and a tiny one."""
 
 import argparse
-from typing import Any
 
 from cliff.command import Command
 from cliff.lister import Lister
@@ -10,6 +9,7 @@ from openstack.connection import Connection
 
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
+from hvstack.cli.tables import Table
 from hvstack.cloud import connection
 from hvstack.lab import clouds_yaml, hosts, images, settings
 from hvstack.lab.images import glance, recipes
@@ -136,9 +136,7 @@ def _upload(
 class List(Lister):
     """List the guest images that were built."""
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return a row per image, newest first."""
         current = [images.find(name) for name in recipes.RECIPES]
         return (

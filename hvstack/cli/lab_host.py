@@ -4,13 +4,13 @@
 import argparse
 import os
 import sys
-from typing import Any
 
 from cliff.command import Command
 from cliff.lister import Lister
 
 from hvstack import errors, extras
 from hvstack.cli import arguments
+from hvstack.cli.tables import Table
 from hvstack.lab import hosts, lock, settings
 from hvstack.lab.hosts import bare_metal, host
 from hvstack.lab.settings import LabSettings
@@ -33,9 +33,7 @@ class List(Lister):
     """List the lab hosts with their compute backends and caps."""
 
     @extras.required('lab')
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Look at them; change nothing."""
         statuses = hosts.status(settings.load() or LabSettings())
         rows = [

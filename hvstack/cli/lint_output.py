@@ -5,11 +5,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import groupby
-from typing import Any
 from xml.etree import ElementTree
 
 from hvstack.model.catalogue import Catalogue
 from hvstack.model.lint import ERROR, RULES, SET_RULE, SPEC_RULES, Violation
+from hvstack.model.plain_data import JsonObject
 
 FORMS = ('table', 'json', 'sarif', 'junit')
 
@@ -67,9 +67,9 @@ def table(violations: Sequence[Violation]) -> str:
     return ''.join(f'{line}\n' for line in lines)
 
 
-def sarif(violations: Sequence[Violation]) -> dict[str, Any]:
+def sarif(violations: Sequence[Violation]) -> JsonObject:
     """Return findings in SARIF 2.1.0, which CI systems read."""
-    results = []
+    results: list[JsonObject] = []
     for violation in violations:
         path, _, line = violation.where.rpartition(':')
         results.append(

@@ -3,7 +3,6 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import Any
 
 CLOUD_HELP = (
     'Name of the cloud in clouds.yaml, or envvars for the cloud of the OS_* '
@@ -32,7 +31,7 @@ class _CloudAction(argparse.Action):
         self,
         parser: argparse.ArgumentParser,
         namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
+        values: str | Sequence[str] | None,
         option_string: str | None = None,
     ) -> None:
         """Store it."""

@@ -2,12 +2,29 @@
 """Forecast of a search in ``hvstack sweep plan``."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 from hvstack.sweep.search_forecast import LOSSES, SearchForecast
 
 
-def describe(search: SearchForecast, seconds: float | None) -> dict[str, Any]:
+class PlannedLoss(TypedDict):
+    """Runs and hours after which the expected loss is at most a value."""
+
+    expected_loss_percent: float
+    runs: list[int]
+    hours: list[float] | None
+
+
+class SearchPlan(TypedDict):
+    """Forecast of a search; numbers of runs are low, middle and high."""
+
+    expected_loss_percent: float
+    runs: list[int]
+    confirmation_runs: int
+    losses: list[PlannedLoss]
+
+
+def describe(search: SearchForecast, seconds: float | None) -> SearchPlan:
     """Return how many runs and hours a search needs.
 
     :param search: simulated searches.
@@ -36,7 +53,7 @@ def describe(search: SearchForecast, seconds: float | None) -> dict[str, Any]:
     }
 
 
-def format_forecast(search: dict[str, Any]) -> list[str]:
+def format_forecast(search: SearchPlan) -> list[str]:
     """Return the forecast of a search for a terminal."""
     lines = []
     for loss in search['losses']:

@@ -4,7 +4,7 @@
 import argparse
 import json
 from dataclasses import replace
-from typing import Any
+from typing import TypedDict
 
 from cliff.command import Command
 from cliff.lister import Lister
@@ -14,9 +14,11 @@ from hvstack import conf, errors, host_profiles, paths
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cli.report import add_output, get_form, write_text
+from hvstack.cli.tables import Details, Table
 from hvstack.cloud import connection
 from hvstack.cluster import baseline_hosts
 from hvstack.model import compute_backends
+from hvstack.model.plain_data import JsonObject
 from hvstack.report.formats import format_size
 from hvstack.results.run_store import iter_records
 from hvstack.study import (
@@ -52,9 +54,7 @@ class List(Lister):
         )
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
         if parsed_args.started:
             return self._list_started()
         if parsed_args.not_covered:
@@ -76,7 +76,7 @@ class List(Lister):
 
     def _list_started(
         self,
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    ) -> Table:
         """Return a row for each started study."""
         studies, reasons = study_store.list_started()
         for reason in reasons:
@@ -102,11 +102,9 @@ class Show(ShowOne):
         add_study(parser)
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Details:
         study = definition.load(parsed_args.study)
-        columns = {
+        columns: JsonObject = {
             'Name': study.name,
             'Question': study.question,
             'Paper': study.paper,
@@ -287,10 +285,37 @@ def prepare(parsed_args: argparse.Namespace, *, create: bool) -> StartedStudy:
     return StartedStudy('', study, '', host, backend, skipped)
 
 
-def _build_plan(started: StartedStudy) -> dict[str, Any]:
+class _PlannedVariant(TypedDict):
+    """Variant in the plan of a study."""
+
+    name: str
+    settings: str
+    size_bytes: int
+    run_seconds: float | None
+    setup_seconds: float | None
+    skipped: str
+
+
+class _StudyPlan(TypedDict):
+    """Plan of a study, as ``--format json`` prints it."""
+
+    study: str
+    id: str
+    question: str
+    host: str
+    backend: str
+    passes: int
+    runs: int
+    seconds: float | None
+    variants: list[_PlannedVariant]
+    claims: list[str]
+    note: str
+
+
+def _build_plan(started: StartedStudy) -> _StudyPlan:
     """Return the plan of a study as plain data."""
     study = started.study
-    variants = []
+    variants: list[_PlannedVariant] = []
     store = sweep_store.open_store()
     times_by_size = {
         size: run_times.compute_median_times(iter_records(store), size)
@@ -335,7 +360,7 @@ def _build_plan(started: StartedStudy) -> dict[str, Any]:
     }
 
 
-def _format_plan(plan: dict[str, Any]) -> list[str]:
+def _format_plan(plan: _StudyPlan) -> list[str]:
     lines = [plan['question']]
     if plan['id']:
         lines.append(f'ID: {plan["id"]}')

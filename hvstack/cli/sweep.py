@@ -3,13 +3,13 @@
 
 import argparse
 from collections.abc import Collection
-from typing import Any
 
 from cliff.command import Command
 from cliff.lister import Lister
 
 from hvstack import conf, errors
 from hvstack.cli.options import add_cloud
+from hvstack.cli.tables import Table
 from hvstack.cloud import connection, credentials, journal, selection
 from hvstack.model.target import BARE_METAL, parse_target
 from hvstack.progress import Progress
@@ -22,6 +22,8 @@ from hvstack.tpcxhs.workload import parse_size
 #: Data of a run: large enough that a lab's sort is more than the start of its
 #: JVMs. The task files have the same default.
 SIZE_BYTES = 800_000_000
+#: Start time, ID, state, runs, configurations, and bytes of a run.
+_Row = tuple[str, str, str, str, str, int]
 
 
 class List(Lister):
@@ -31,11 +33,9 @@ class List(Lister):
     only records. 'hvstack report ID' shows any of them.
     """
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Look at markers and records; change nothing."""
-        rows = []
+        rows: list[_Row] = []
         sweeps, reasons = sweep_store.load_usable()
         for reason in reasons:
             self.app.stderr.write(f'{reason}\n')
@@ -63,7 +63,7 @@ class List(Lister):
         return columns, [row[1:] for row in rows]
 
 
-def _list_recorded(marked_ids: Collection[str]) -> list[tuple[Any, ...]]:
+def _list_recorded(marked_ids: Collection[str]) -> list[_Row]:
     """Return a row for each sweep of the records that has no marker.
 
     :param marked_ids: sweeps that have a marker.

@@ -4,8 +4,9 @@
 import argparse
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from cliff.command import Command
 
@@ -23,6 +24,7 @@ from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
 from hvstack.cluster import disk_check
 from hvstack.model import compute_backends
+from hvstack.model.plain_data import JsonObject
 from hvstack.results.history import collect_recent
 from hvstack.results.run_store import StoredSweeps, iter_records
 from hvstack.sweep import (
@@ -38,6 +40,43 @@ from hvstack.sweep.rate_search import MAX_RUNS, SearchSettings
 from hvstack.sweep.search_space import Space
 from hvstack.sweep.strategies import ModelBased, Strategy
 from hvstack.tpcxhs.deadlines import Limits
+
+
+class _SkippedConfiguration(TypedDict):
+    """Configuration that is not possible, with the reason."""
+
+    configuration: str
+    reason: str
+
+
+class _DiskDifference(TypedDict):
+    """Configurations that do not use the disks of bare metal, and why."""
+
+    configurations: list[str]
+    reason: str
+
+
+class _SweepPlan(TypedDict):
+    """Plan of a sweep, as ``--format json`` prints it.
+
+    Pairs of numbers are the minimum and the maximum.
+    """
+
+    cloud: list[str]
+    strategy: str
+    start: str
+    configurations: list[str]
+    skipped: list[_SkippedConfiguration]
+    runs_of_each: int
+    runs: list[int]
+    bare_metal: bool
+    measured: list[int]
+    run_seconds: float | None
+    setup_seconds: float | None
+    seconds: list[float] | None
+    search: NotRequired[search_plan.SearchPlan]
+    disks: NotRequired[list[_DiskDifference]]
+    clusters: NotRequired[list[JsonObject]]
 
 
 class Plan(Command):
@@ -124,7 +163,7 @@ class Plan(Command):
             if search
             else forecast.estimate_sweep(strategy, measure_baseline=bare_metal)
         )
-        plan: dict[str, Any] = {
+        plan: _SweepPlan = {
             'cloud': notes
             if parsed_args.os_cloud
             else [
@@ -160,14 +199,14 @@ class Plan(Command):
             plan['search'] = search_plan.describe(search, seconds)
         if bare_metal and (disks := _disk_differences(parsed_args, area)):
             plan['disks'] = disks
+        clusters: list[ClusterNeeds] = []
         if parsed_args.hosts:
-            plan['clusters'] = [
-                needs.to_mapping() for needs in _clusters(parsed_args, area)
-            ]
+            clusters = _clusters(parsed_args, area)
+            plan['clusters'] = [needs.to_mapping() for needs in clusters]
         if parsed_args.format == 'json':
             self.app.stdout.write(json.dumps(plan, indent=1) + '\n')
         else:
-            self.app.stdout.write('\n'.join(_lines(plan)) + '\n')
+            self.app.stdout.write('\n'.join(_lines(plan, clusters)) + '\n')
 
 
 def _create_strategy(
@@ -209,7 +248,7 @@ def _create_strategy(
 
 def _disk_differences(
     parsed_args: argparse.Namespace, area: Space
-) -> list[dict[str, Any]]:
+) -> list[_DiskDifference]:
     """Return which configurations do not use the disks of bare metal."""
     labels = disk_check.explain_all(
         host_profiles.load(parsed_args.host),
@@ -242,19 +281,19 @@ def _clusters(
     )
 
 
-def _lines(plan: dict[str, Any]) -> list[str]:
+def _lines(plan: _SweepPlan, clusters: Sequence[ClusterNeeds]) -> list[str]:
     """Return the plan for a terminal."""
     lines = _work_lines(plan)
     lines += [
         f'disks: {", ".join(item["configurations"])}: {item["reason"]}'
         for item in plan.get('disks', ())
     ]
-    for cluster in plan.get('clusters', ()):
+    for cluster in clusters:
         lines += _cluster_lines(cluster)
     return lines
 
 
-def _work_lines(plan: dict[str, Any]) -> list[str]:
+def _work_lines(plan: _SweepPlan) -> list[str]:
     possible, skipped = plan['configurations'], plan['skipped']
     lines = [f'cloud: {line}' for line in plan['cloud']]
     lines += [
@@ -297,42 +336,41 @@ def _work_lines(plan: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _cluster_lines(cluster: dict[str, Any]) -> list[str]:
+def _cluster_lines(cluster: ClusterNeeds) -> list[str]:
     """Return the resources of a cluster as lines for a terminal."""
     heaps = {
         jvm: mib or 'as in the guest image'
-        for jvm, mib in cluster['heaps_mib'].items()
+        for jvm, mib in cluster.heaps_mib.items()
     }
     deadlines = {
         phase: f'{seconds / 3600:.1f} h'
-        for phase, seconds in cluster['deadlines'].items()
+        for phase, seconds in cluster.deadlines.items()
     }
     lines = [
-        f'nodes: workers {cluster["workers"]}, '
-        f'controllers {cluster["controllers"]}',
-        f'tasks: HSGen {cluster["tasks"]} maps, HSSort '
-        f'{cluster["sort_maps"]} maps and {cluster["tasks"]} reduces',
+        f'nodes: workers {cluster.workers}, controllers {cluster.controllers}',
+        f'tasks: HSGen {cluster.tasks} maps, HSSort '
+        f'{cluster.sort_maps} maps and {cluster.tasks} reduces',
         _format_waves(cluster),
         f'Java heaps of HSSort in MiB: {_join(heaps)}',
         f'deadlines: {_join(deadlines)}',
     ]
-    if cluster['quota']:
-        quota = {name: n for name, n in cluster['quota'].items() if n}
+    if cluster.quota:
+        quota = {name: n for name, n in asdict(cluster.quota).items() if n}
         lines += [
             f'quota: {_join(quota)}',
-            f'Heat: {cluster["heat_resources"]} resources in the stack',
+            f'Heat: {cluster.heat_resources} resources in the stack',
         ]
-    if cluster['pages']:
+    if cluster.pages:
         lines.append(
-            f'large pages: {cluster["pages"]} of each host for its workers'
+            f'large pages: {cluster.pages} of each host for its workers'
         )
-    return [f'{cluster["name"]}:', *(f'  {line}' for line in lines)]
+    return [f'{cluster.name}:', *(f'  {line}' for line in lines)]
 
 
-def _format_waves(cluster: dict[str, Any]) -> str:
+def _format_waves(cluster: ClusterNeeds) -> str:
     """Return how the tasks of a cluster fill its containers."""
-    tasks, slots = cluster['tasks'], cluster['slots']
-    if not cluster['is_filled']:
+    tasks, slots = cluster.tasks, cluster.slots
+    if not cluster.is_filled:
         return (
             f'uneven work: {tasks} tasks do not fill {slots} containers in '
             'whole waves, so that YARN chooses the workers with more tasks'
@@ -345,10 +383,10 @@ def _format_waves(cluster: dict[str, Any]) -> str:
     return f'waves: {tasks // slots} of {slots} tasks'
 
 
-def _join(values: Mapping[str, object]) -> str:
+def _join(values: Mapping[str, str | int]) -> str:
     return ', '.join(f'{name} {value}' for name, value in values.items())
 
 
-def _range(values: Sequence[Any]) -> str:
+def _range(values: Sequence[int] | Sequence[str]) -> str:
     first, last = values
     return f'{first}' if first == last else f'{first} to {last}'

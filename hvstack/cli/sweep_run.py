@@ -4,7 +4,6 @@
 import argparse
 import contextlib
 from collections.abc import Sequence
-from typing import Any
 
 from cliff.command import Command
 from cliff.show import ShowOne
@@ -20,6 +19,7 @@ from hvstack.cli.space_options import (
 )
 from hvstack.cli.sweep import add_size, ready
 from hvstack.cli.sweep_summary import way
+from hvstack.cli.tables import Details
 from hvstack.cloud import connection, credentials, lease
 from hvstack.progress import Progress
 from hvstack.report import sweep_report, sweep_rows
@@ -323,9 +323,7 @@ class Show(ShowOne):
         parser.add_argument('sweep', metavar='ID', help='ID of the sweep.')
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Details:
         """Look at marker and records; change nothing."""
         sweep = chosen(parsed_args.sweep)
         status = executor.load_status(sweep)

@@ -3,7 +3,6 @@
 
 import argparse
 from dataclasses import replace
-from typing import Any
 
 from cliff.command import Command
 from cliff.lister import Lister
@@ -12,6 +11,7 @@ from hvstack import errors, extras
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cli.sweep import add_size, ready
+from hvstack.cli.tables import Row, Table
 from hvstack.cloud import connection, lease
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
@@ -132,9 +132,7 @@ class Show(Lister):
         )
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Compute it from the records; change nothing."""
         stored_trials = trials.load_trials(parsed_args.id)
         gathered_trials = trials.gather_trials(
@@ -164,7 +162,7 @@ class Show(Lister):
         )
 
 
-def _row(trial: trials.Trial) -> tuple[Any, ...]:
+def _row(trial: trials.Trial) -> Row:
     percent = trial.percent
     head = trial.trial_number, *trial.counts, round(trial.seconds, 1) or ''
     if percent is None:

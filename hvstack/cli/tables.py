@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Types of the results of commands, which cliff formats."""
+
+from collections.abc import Sequence
+
+from hvstack.model.plain_data import Json
+
+#: Values of the columns of a row.
+Row = tuple[Json, ...]
+#: Result of a ``Lister``: names of the columns, and rows.
+Table = tuple[tuple[str, ...], Sequence[Row]]
+#: Result of a ``ShowOne``: names of the fields, and their values.
+Details = tuple[tuple[str, ...], Row]
