@@ -4,19 +4,20 @@
 import argparse
 import contextlib
 import shlex
-from typing import Any
 
 from cliff.command import Command
 from cliff.lister import Lister
 
 from hvstack import errors, extras, host_profiles, pid_files
 from hvstack.cli import arguments
+from hvstack.cli.tables import Row, Table
 from hvstack.cloud import journal
 from hvstack.cluster import acquired_hosts
 from hvstack.lab import clouds_yaml, doctor, hosts, lifecycle, settings
 from hvstack.lab.hosts import fake
 from hvstack.lab.settings import BACKENDS, EXTRAS, LabSettings
 from hvstack.model.configuration import CPU_POLICIES
+from hvstack.model.plain_data import JsonObject
 from hvstack.progress import Progress
 from hvstack.sweep import rallyenv
 
@@ -144,7 +145,7 @@ class Up(Command):
             'ceph_copies',
             'untested',
         )
-        changes: dict[str, Any] = {
+        changes: dict[str, int | str | bool | dict[str, str]] = {
             name: value
             for name in names
             if (value := getattr(parsed_args, name)) is not None
@@ -156,7 +157,7 @@ class Up(Command):
             changes['host_compute'] = _pairs(
                 '--host-compute', parsed_args.host_compute, 'hv-host3=qemu'
             )
-        options: dict[str, Any] = {}
+        options: JsonObject = {}
         if parsed_args.dedicated is not None:
             pairs = _pairs('--dedicated', parsed_args.dedicated, 'hv-host3=1')
             options['dedicated'] = {
@@ -269,11 +270,9 @@ class Status(Lister):
     """Show the programs, hosts, compute backends and memory of the lab."""
 
     @extras.required('lab')
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Look at everything; change nothing."""
-        rows: list[tuple[Any, ...]] = [
+        rows: list[Row] = [
             ('program', part.name, part.state, part.pss_mib, _age(part.uptime))
             for part in lifecycle.parts()
         ]
@@ -349,7 +348,7 @@ class Env(Command):
             )
 
 
-def variables(entry: dict[str, Any]) -> dict[str, str]:
+def variables(entry: clouds_yaml.CloudEntry) -> dict[str, str]:
     """Return a cloud of ``clouds.yaml`` as ``OS_*`` variables."""
     auth = {f'OS_{key.upper()}': value for key, value in entry['auth'].items()}
     return {

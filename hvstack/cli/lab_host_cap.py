@@ -2,7 +2,7 @@
 """``hvstack lab host cap``: how much of its cores each worker host may use."""
 
 import argparse
-from typing import Any
+from collections.abc import Mapping
 
 from cliff.command import Command
 
@@ -11,6 +11,7 @@ from hvstack.cli import arguments
 from hvstack.lab import lifecycle
 from hvstack.lab.hosts import sizes
 from hvstack.lab.settings import LabSettings
+from hvstack.model.plain_data import JsonObject
 from hvstack.progress import Progress
 
 _FIELD = 'cpu_cap'
@@ -50,9 +51,10 @@ def capped(before: LabSettings, percent: float) -> LabSettings:
 
     :param percent: of what the lab gives them by itself.
     """
-    host_sizes: dict[str, dict[str, Any]] = {
+    host_sizes: dict[str, JsonObject] = {
         name: {key: value for key, value in fields.items() if key != _FIELD}
-        for name, fields in before.options.get('host_sizes', {}).items()
+        for name, fields in before.get_option('host_sizes').items()
+        if isinstance(fields, Mapping)
     }
     default_settings = before.change(
         options={**before.options, 'host_sizes': host_sizes}

@@ -2,7 +2,7 @@
 """``clouds.yaml``: how people and programs reach the lab."""
 
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import yaml
 from openstack.config.loader import OpenStackConfig
@@ -19,10 +19,21 @@ COMPUTE_API = '2.96'
 OURS = settings.LAB / 'clouds.yaml'
 
 
-def entries() -> dict[str, Any]:
+class CloudEntry(TypedDict):
+    """Cloud of a ``clouds.yaml``."""
+
+    auth: dict[str, str]
+    region_name: str
+    interface: str
+    identity_api_version: int
+    compute_default_microversion: str
+    compute_api_version: str
+
+
+def entries() -> dict[str, CloudEntry]:
     """Return the lab's clouds; they hold passwords."""
 
-    def entry(user: str, project: str) -> dict[str, Any]:
+    def entry(user: str, project: str) -> CloudEntry:
         return {
             'auth': {
                 'auth_url': f'{constants.url("keystone")}/v3',

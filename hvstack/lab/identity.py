@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keystone's content: service users, endpoints, the tenant's project."""
 
-from typing import Any
-
 import openstack
 from keystoneauth1 import exceptions, session
 from keystoneauth1.identity import v3
+from openstack.connection import Connection
+from openstack.identity.v3._proxy import Proxy as Identity
+from openstack.identity.v3.project import Project
+from openstack.identity.v3.user import User
 
 from hvstack import processutils
+from hvstack.cloud.connection import get_identity
 from hvstack.lab import constants, services, settings, supervisord, venv
 
 #: (name, type, path) of each service in the catalogue.
@@ -69,7 +72,7 @@ def bootstrap() -> None:
     )
 
 
-def connect(project: str = 'admin', user: str = 'admin') -> Any:
+def connect(project: str = 'admin', user: str = 'admin') -> Connection:
     """Return an openstacksdk connection to the lab.
 
     :param project: project name.
@@ -91,12 +94,12 @@ def connect(project: str = 'admin', user: str = 'admin') -> Any:
     )
 
 
-def fill(cloud: Any) -> None:
+def fill(cloud: Connection) -> None:
     """Make users, roles, services, endpoints and the stack domain.
 
     What already exists stays; a password that is another is set again.
     """
-    identity = cloud.identity
+    identity = get_identity(cloud)
     domain = identity.find_domain('Default', ignore_missing=False)
     roles = {role.name: role for role in identity.roles()}
     for name in ('service', 'heat_stack_owner', 'heat_stack_user'):
@@ -114,7 +117,9 @@ def fill(cloud: Any) -> None:
     member = _user(identity, domain.id, MEMBER)
     for role in ('member', 'heat_stack_owner'):
         identity.assign_project_role_to_user(tenant, member, roles[role])
-    admin = identity.find_user('admin', domain_id=domain.id)
+    admin = identity.find_user(
+        'admin', ignore_missing=False, domain_id=domain.id
+    )
     for role in ('admin', 'heat_stack_owner'):
         identity.assign_project_role_to_user(tenant, admin, roles[role])
 
@@ -151,13 +156,13 @@ def fill(cloud: Any) -> None:
                 identity.update_endpoint(old, url=url)
 
 
-def _project(identity: Any, domain: str, name: str, text: str) -> Any:
+def _project(identity: Identity, domain: str, name: str, text: str) -> Project:
     return identity.find_project(
         name, domain_id=domain
     ) or identity.create_project(name=name, domain_id=domain, description=text)
 
 
-def _user(identity: Any, domain: str, name: str) -> Any:
+def _user(identity: Identity, domain: str, name: str) -> User:
     password = settings.secret(name)
     user = identity.find_user(name, domain_id=domain)
     if user is None:

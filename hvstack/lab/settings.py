@@ -10,11 +10,13 @@ import dataclasses
 import json
 import secrets as random
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hvstack import errors, jsonfile, paths, textfile
+from hvstack.model.plain_data import Json, JsonObject
 from hvstack.model.strict_mapping import to_dataclass
 
 #: Everything of the lab that survives a reboot.
@@ -57,7 +59,7 @@ class LabSettings:
     ceph: bool = False
     ceph_copies: int = 3
     untested: bool = False
-    options: dict[str, Any] = field(default_factory=dict)
+    options: JsonObject = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not 1 <= self.hosts <= 40:
@@ -96,6 +98,11 @@ class LabSettings:
                 f"Cannot use --host-compute for '{name}': the lab has no such "
                 f'host. Use hv-host1 to hv-host{self.hosts}.'
             )
+
+    def get_option(self, name: str) -> Mapping[str, Json]:
+        """Return the settings of a part; an empty mapping without any."""
+        option = self.options.get(name)
+        return option if isinstance(option, Mapping) else {}
 
     def change(self, **changes: Any) -> 'LabSettings':
         """Return these settings with some values replaced."""

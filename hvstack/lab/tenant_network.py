@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every tenant of the lab finds: the provider network, open groups."""
 
-from typing import Any
+from openstack.connection import Connection
 
 from hvstack.lab import constants, identity
 
@@ -12,7 +12,7 @@ POOL = ('10.252.0.100', '10.252.0.250')
 TRUSTED_CIDR = '10.252.0.0/24'
 
 
-def fill(admin: Any) -> None:
+def fill(admin: Connection) -> None:
     """Make the provider network, and open the default security groups.
 
     :param admin: the administrator's openstacksdk connection.
@@ -46,7 +46,7 @@ def fill(admin: Any) -> None:
         _open_default_group(identity.connect(project, user))
 
 
-def _open_default_group(cloud: Any) -> None:
+def _open_default_group(cloud: Connection) -> None:
     project = cloud.current_project_id
     group = next(
         cloud.network.security_groups(name='default', project_id=project)

@@ -324,8 +324,6 @@ def _convert(fields: Fields, name: str, hint: _Hint, value: Json) -> '_Value':
     """
     origin = typing.get_origin(hint)
     args = typing.get_args(hint)
-    if hint is typing.Any:
-        return value
     if origin in (types.UnionType, typing.Union):
         if value is None and type(None) in args:
             return None

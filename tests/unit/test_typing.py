@@ -17,11 +17,11 @@ ANY, OBJECT, MAPPING, CAST = 'Any', 'object', 'mapping', 'cast'
 LIMITS: dict[str, dict[str, int]] = {
     'hvstack': {ANY: 14, MAPPING: 5, OBJECT: 2},
     'hvstack/burn_in': {ANY: 1, MAPPING: 1},
-    'hvstack/cli': {ANY: 15, MAPPING: 10, OBJECT: 1, CAST: 3},
+    'hvstack/cli': {ANY: 9, MAPPING: 6, OBJECT: 1, CAST: 3},
     'hvstack/cloud': {ANY: 4, MAPPING: 5, OBJECT: 5},
     'hvstack/cluster': {ANY: 7, MAPPING: 7, OBJECT: 3},
     'hvstack/hadoop': {ANY: 13, MAPPING: 10, OBJECT: 3},
-    'hvstack/lab': {ANY: 52, MAPPING: 21, OBJECT: 1},
+    'hvstack/lab': {ANY: 23, MAPPING: 15, OBJECT: 1},
     'hvstack/rally_plugins': {ANY: 22, MAPPING: 18},
     'hvstack/report': {ANY: 12, MAPPING: 10, OBJECT: 2},
     'hvstack/results': {OBJECT: 10},

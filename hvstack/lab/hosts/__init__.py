@@ -6,7 +6,8 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+
+from openstack.connection import Connection
 
 from hvstack import errors, paths, processutils
 from hvstack.lab import settings
@@ -41,7 +42,7 @@ def planned(
         )
     )
     backends = {size.name: size.backend for size in hosts}
-    for name in lab_settings.options.get('dedicated', {}):
+    for name in lab_settings.get_option('dedicated'):
         if backends.get(name, 'lxc') == 'lxc':
             raise errors.InputError(
                 f'Cannot use --dedicated {name}: only a kvm or qemu host '
@@ -117,7 +118,7 @@ def up(lab_settings: LabSettings, progress: Progress) -> None:
     fake.up(lab_settings, progress)
 
 
-def _drop_others(cloud: Any, hosts: list[HostSize]) -> None:
+def _drop_others(cloud: Connection, hosts: list[HostSize]) -> None:
     extra = set(host.list_names()) - {size.name for size in hosts}
     busy = nova.servers(cloud, extra) if extra else {}
     if busy:
@@ -132,7 +133,10 @@ def _drop_others(cloud: Any, hosts: list[HostSize]) -> None:
 
 
 def _ensure(
-    cloud: Any, size: HostSize, lab_settings: LabSettings, progress: Progress
+    cloud: Connection,
+    size: HostSize,
+    lab_settings: LabSettings,
+    progress: Progress,
 ) -> float | None:
     """Configure and start one host.
 
@@ -195,7 +199,9 @@ def power_on(size: HostSize, progress: Progress) -> None:
         _wait(cloud, [size.name], {size.name: since})
 
 
-def _wait(cloud: Any, names: list[str], since: Mapping[str, float]) -> None:
+def _wait(
+    cloud: Connection, names: list[str], since: Mapping[str, float]
+) -> None:
     def describe_late_hosts() -> str:
         states = nova.computes(cloud)
         late = [name for name in names if states.get(name) != 'up'] or names

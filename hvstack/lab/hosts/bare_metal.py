@@ -9,7 +9,8 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
+
+from openstack.connection import Connection
 
 from hvstack import errors, pid_files, processutils, shell_scripts
 from hvstack.cluster import host_script
@@ -107,7 +108,7 @@ def release(name: str) -> None:
     host.bare_record(name).unlink(missing_ok=True)
 
 
-def _wait_until_up(cloud: Any, name: str, since: float) -> None:
+def _wait_until_up(cloud: Connection, name: str, since: float) -> None:
     """Wait until Nova shows a host as up, with an update after a time.
 
     :param since: seconds since the epoch.

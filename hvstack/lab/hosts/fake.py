@@ -8,7 +8,7 @@ driver and the port binding are ours.
 import hashlib
 import json
 import shutil
-from typing import Any
+from collections.abc import Mapping
 
 from hvstack import paths, processutils, share
 from hvstack.lab import render, settings, supervisord, venv
@@ -17,6 +17,7 @@ from hvstack.lab.hosts.host_status import HostStatus
 from hvstack.lab.settings import LabSettings
 from hvstack.model.host import HostProfile
 from hvstack.model.host_settings import compute_host_settings
+from hvstack.model.plain_data import Json, JsonObject
 from hvstack.progress import Progress
 
 DIRECTORY = settings.LAB / 'fake'
@@ -24,7 +25,7 @@ PREFIX = 'hv-fake'
 _READY_SECONDS = 180
 #: A fake host where no profile is named: two cells of four cores with two
 #: threads each, one half of the cores for dedicated CPUs.
-DEFAULT_PROFILE: dict[str, Any] = {
+DEFAULT_PROFILE: JsonObject = {
     'cells': [
         {
             'shared': [8 * cell + cpu for cpu in (0, 1, 4, 5)],
@@ -64,7 +65,7 @@ def install() -> None:
 
 def from_profile(
     profile: HostProfile, cpu_policy: str = 'dedicated'
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the resources that a fake host of a host profile reports.
 
     :param cpu_policy: ``dedicated`` gives all CPUs to guests that ask for
@@ -117,7 +118,7 @@ def up(lab_settings: LabSettings, progress: Progress) -> None:
         shutil.rmtree(DIRECTORY / name, ignore_errors=True)
     if not chosen:
         return
-    profile = lab_settings.options.get('fake_profile', DEFAULT_PROFILE)
+    profile = lab_settings.get_option('fake_profile') or DEFAULT_PROFILE
     programs = [_program(name, profile) for name in chosen]
     changed = supervisord.add_all(programs)
     states = supervisord.status()
@@ -146,7 +147,7 @@ def _list_names() -> list[str]:
     return [path.name for path in DIRECTORY.glob(f'{PREFIX}*')]
 
 
-def _program(name: str, profile: dict[str, Any]) -> supervisord.Program:
+def _program(name: str, profile: Mapping[str, Json]) -> supervisord.Program:
     directory = DIRECTORY / name
     (directory / 'instances').mkdir(parents=True, exist_ok=True)
     (directory / 'lock').mkdir(exist_ok=True)

@@ -3,7 +3,9 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+
+from openstack.compute.v2.service import Service
+from openstack.connection import Connection
 
 from hvstack import errors, processutils
 from hvstack.lab import identity, services, supervisord, venv
@@ -14,7 +16,7 @@ _PLACEMENT = {'OpenStack-API-Version': 'placement 1.36'}
 _OUR_TRAITS = {WORKER_TRAIT, CONTROLLER_TRAIT}
 
 
-def computes(cloud: Any) -> dict[str, str]:
+def computes(cloud: Connection) -> dict[str, str]:
     """Return the state (``up``, ``down``) of each compute service."""
     return {
         service.host: service.state
@@ -22,14 +24,14 @@ def computes(cloud: Any) -> dict[str, str]:
     }
 
 
-def _reported(service: Any) -> float:
+def _reported(service: Service) -> float:
     if not service.updated_at:
         return 0.0
     moment = datetime.fromisoformat(service.updated_at)
     return moment.replace(tzinfo=UTC).timestamp()
 
 
-def _lost_libvirt(service: Any) -> bool:
+def _lost_libvirt(service: Service) -> bool:
     """Tell whether nova-compute has taken its host out of scheduling.
 
     Nova's reason then begins with AUTO (its libvirt driver); the host comes
@@ -39,7 +41,7 @@ def _lost_libvirt(service: Any) -> bool:
     return service.status == 'disabled' and reason.startswith('AUTO')
 
 
-def agents(cloud: Any) -> dict[str, int]:
+def agents(cloud: Connection) -> dict[str, int]:
     """Return how many of each host's network agents are alive."""
     agent_counts: dict[str, int] = {}
     for agent in cloud.network.agents():
@@ -49,7 +51,7 @@ def agents(cloud: Any) -> dict[str, int]:
 
 
 def ready(
-    cloud: Any, names: Iterable[str], since: Mapping[str, float]
+    cloud: Connection, names: Iterable[str], since: Mapping[str, float]
 ) -> bool:
     """Tell whether hosts can be given servers.
 
@@ -86,7 +88,7 @@ def discover() -> None:
     )
 
 
-def servers(cloud: Any, names: Iterable[str]) -> dict[str, list[str]]:
+def servers(cloud: Connection, names: Iterable[str]) -> dict[str, list[str]]:
     """Return the names of the servers on hosts, of every project."""
     host_names = set(names)
     server_names: dict[str, list[str]] = {}
@@ -98,7 +100,7 @@ def servers(cloud: Any, names: Iterable[str]) -> dict[str, list[str]]:
     return server_names
 
 
-def _providers(cloud: Any) -> dict[str, str]:
+def _providers(cloud: Connection) -> dict[str, str]:
     answer = cloud.placement.get('/resource_providers', headers=_PLACEMENT)
     return {
         item['name']: item['uuid']
@@ -106,7 +108,7 @@ def _providers(cloud: Any) -> dict[str, str]:
     }
 
 
-def set_traits(cloud: Any, hosts: Iterable[HostSize]) -> None:
+def set_traits(cloud: Connection, hosts: Iterable[HostSize]) -> None:
     """Give each host's resource provider the trait of its role.
 
     :raises hvstack.errors.CloudError: Placement refuses.
@@ -142,7 +144,7 @@ def set_traits(cloud: Any, hosts: Iterable[HostSize]) -> None:
             )
 
 
-def set_zones(cloud: Any, hosts: Iterable[HostSize]) -> None:
+def set_zones(cloud: Connection, hosts: Iterable[HostSize]) -> None:
     """Put hosts into the availability zones that stand for racks."""
     aggregates = {item.name: item for item in cloud.compute.aggregates()}
     for host in hosts:
@@ -154,17 +156,16 @@ def set_zones(cloud: Any, hosts: Iterable[HostSize]) -> None:
                 )
         if not host.zone:
             continue
-        aggregate = aggregates.get(host.zone)
-        if aggregate is None:
-            aggregate = cloud.compute.create_aggregate(
+        if host.zone not in aggregates:
+            aggregates[host.zone] = cloud.compute.create_aggregate(
                 name=host.zone, availability_zone=host.zone
             )
-            aggregates[host.zone] = aggregate
+        aggregate = aggregates[host.zone]
         if host.name not in (aggregate.hosts or []):
             cloud.compute.add_host_to_aggregate(aggregate.id, host.name)
 
 
-def forget(cloud: Any, name: str) -> None:
+def forget(cloud: Connection, name: str) -> None:
     """Remove a host that is no more from Nova and Neutron."""
     for service in cloud.compute.services(binary='nova-compute'):
         if service.host == name:
@@ -174,6 +175,6 @@ def forget(cloud: Any, name: str) -> None:
             cloud.network.delete_agent(agent)
 
 
-def connect() -> Any:
+def connect() -> Connection:
     """Return the administrator's connection."""
     return identity.connect()
