@@ -56,6 +56,15 @@ GROUPS = {
                 *('hadoop.test_fsck', 'tpcxhs.test_datacheck'),
             ),
             'hvstack/report/job_checks.py': ('report.test_findings',),
+            'hvstack/report/telemetry_checks.py': (
+                *('report.test_findings', 'report.test_telemetry'),
+            ),
+            'hvstack/results/record.py': (
+                *('results.test_record', 'results.test_signing'),
+            ),
+            'hvstack/results/record_data.py': (
+                *('results.test_record', 'results.test_record_schema'),
+            ),
             'hvstack/results/selfcheck.py': ('results.test_selfcheck',),
             'hvstack/results/target_checks.py': ('results.test_selfcheck',),
             'hvstack/tpcxhs/datacheck.py': ('tpcxhs.test_datacheck',),
@@ -72,6 +81,7 @@ GROUPS = {
             'hvstack/model/host_disks.py': (
                 *('model.test_host_disks', 'results.test_comparability'),
             ),
+            'hvstack/report/approval.py': ('report.test_approval',),
             'hvstack/report/comparison.py': ('report.test_comparison',),
             'hvstack/report/run_conditions.py': ('report.test_report',),
             'hvstack/report/sweep_rows.py': ('report.test_report',),
@@ -79,6 +89,7 @@ GROUPS = {
             'hvstack/results/comparability.py': (
                 'results.test_comparability',
             ),
+            'hvstack/results/evidence.py': ('report.test_approval',),
             'hvstack/results/passes.py': ('results.test_passes',),
             'hvstack/results/task_splits.py': ('results.test_task_splits',),
         },
@@ -90,6 +101,8 @@ GROUPS = {
             *('sweep.test_sweep', 'sweep.test_search_forecast'),
         ),
         {
+            'hvstack/report/growth.py': ('report.test_report',),
+            'hvstack/report/improvements.py': ('report.test_report',),
             'hvstack/report/variance_notes.py': (
                 'report.test_variance_notes',
             ),
@@ -105,6 +118,7 @@ GROUPS = {
             'hvstack/results/quantiles.py': ('results.test_quantiles',),
             'hvstack/results/stats.py': ('results.test_stats',),
             'hvstack/results/stopping.py': ('results.test_stopping',),
+            'hvstack/study/verdicts.py': ('study.test_study_report',),
             'hvstack/sweep/effects.py': ('sweep.test_rate_search',),
             'hvstack/sweep/rate_model.py': ('sweep.test_rate_search',),
         },

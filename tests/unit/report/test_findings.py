@@ -438,7 +438,10 @@ class Findings(testtools.TestCase):
             record = factory.edit(record, _SUMS, phase)
             evidence = self.list_findings(record)
             self.assertEqual(count, len(evidence))
-        self.assertIn('by its samples', ' '.join(evidence.values()))
+        self.assertIn(
+            'the workers received 800 MB (by its samples 700 MB to',
+            ' '.join(evidence.values()),
+        )
 
     def test_cached_bytes_are_no_disk_bytes(self) -> None:
         record = self.clean()

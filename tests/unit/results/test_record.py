@@ -3,12 +3,13 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import fixtures
 import testtools
 
 from hvstack import errors
-from hvstack.results import record, record_data
+from hvstack.results import record, record_data, signing
 from tests.unit.results import factory
 from tests.unit.results.factory import run
 
@@ -114,6 +115,14 @@ class Records(testtools.TestCase):
             )
         self.assertEqual([], list(self.directory.iterdir()))
 
+    def test_control_characters_of_programs_are_replaced(self) -> None:
+        killed = ['OOM kill of \x1b[31mjava', {'line\x00': ['a\rb', 1]}]
+        record_ = factory.tell(run('i1', 0, 100), messages=killed)
+        self.assertEqual(
+            ['OOM kill of \ufffd[31mjava', {'line\ufffd': ['a\ufffdb', 1]}],
+            record_.observations.facts['messages'],
+        )
+
     def test_no_room(self) -> None:
         full = Path(self.useFixture(fixtures.TempDir()).path) / 'file'
         full.touch()
@@ -138,10 +147,98 @@ class Records(testtools.TestCase):
         records = record.load_all(self.directory, 'quick')
         self.assertEqual([1, 2, 0], [record_.index for record_ in records])
         self.assertEqual(4, len(record.load_all(self.directory)))
+        (self.directory / 'x.json').write_text('{')
+        self.assertRaises(errors.InputError, record.load_all, self.directory)
+
+    def test_control_characters(self) -> None:
+        """No file contains them, but a row of a database can."""
+        record_ = run('i1', 0, 100)
+        facts = dict(record_.sut.facts)
+        changes = {'environment': {**facts, 'cpu_model': 'Xeon\x1b[2J'}}
+        error = self.assertRaises(
+            errors.InputError,
+            record.verify_record,
+            {**record_.document, **changes},
+            'row 1',
+            signing.policy(True),
+        )
+        self.assertIn('a text contains control characters', str(error))
 
     def test_rate(self) -> None:
         self.assertEqual(1.0, record_data.compute_rate(10**12, 3600))
         for size, seconds in ((0, 1), (1, 0), (1, float('inf'))):
             self.assertRaises(
                 errors.InputError, record_data.compute_rate, size, seconds
+            )
+
+
+class ConflictsTest(testtools.TestCase):
+    """Records that cannot be true together."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+
+    def save(
+        self, index: int, start: str, seconds: int = 100, **options: Any
+    ) -> Path:
+        """Save a run that starts at a time of the day."""
+        started = f'2026-11-21T{start}Z'
+        return record.save(
+            run('i1', index, seconds, started=started, **options),
+            self.directory,
+        )
+
+    def list_invalid(self) -> list[str]:
+        return [
+            invalid.reason for invalid in record.load_usable(self.directory)[1]
+        ]
+
+    def test_a_file_with_another_name(self) -> None:
+        path = self.save(0, '05:00:00')
+        path.rename(self.directory / 'mine.json')
+        (reason,) = self.list_invalid()
+        self.assertIn("does not end with the record's id", reason)
+
+    def test_a_copy(self) -> None:
+        path = self.save(0, '05:00:00')
+        copy = self.directory / f'z-{path.name}'
+        copy.write_text(path.read_text())
+        (reason,) = self.list_invalid()
+        self.assertIn(f"{copy}: 'id' is that of {path.name}", reason)
+        (usable,) = record.load_usable(self.directory)[0]
+        self.assertEqual(record.load(path), usable)
+
+    def test_a_valid_run_is_never_repeated(self) -> None:
+        first, second = (
+            self.save(0, start) for start in ('05:00:00', '06:00:00')
+        )
+        reasons = self.list_invalid()
+        self.assertEqual(2, len(reasons))
+        self.assertIn(f'are those of {second.name}: a valid run', reasons[1])
+        self.assertIn(f'are those of {first.name}: a valid run', reasons[0])
+
+    def test_a_failed_run_is_repeated(self) -> None:
+        for start in ('05:00:00', '06:00:00'):
+            self.save(0, start, reason='its cluster died')
+        self.save(0, '07:00:00')
+        self.save(0, '08:00:00', size=2 * 10**9)
+        self.save(0, '08:00:00', sweep='other')
+        self.assertEqual([], self.list_invalid())
+
+    def test_a_sweep_does_one_run_after_the_other(self) -> None:
+        # Times have whole seconds.
+        self.save(0, '05:00:00')
+        self.save(1, '05:01:38')
+        self.assertEqual([], self.list_invalid())
+        long = self.save(2, '06:00:00', 600)
+        short = self.save(3, '06:01:00', 60)
+        last = self.save(4, '06:05:00', 60)
+        reasons = {
+            reason.partition(':')[0]: reason for reason in self.list_invalid()
+        }
+        self.assertEqual({str(long), str(short), str(last)}, set(reasons))
+        for path in (short, last):
+            self.assertIn(
+                f'overlap with the run in {long.name}', reasons[str(path)]
             )
