@@ -2,6 +2,7 @@
 """Approving: each condition refuses, and says what to do."""
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import testtools
@@ -338,6 +339,19 @@ class Approve(testtools.TestCase):
         for min_percent in (float('nan'), -1, 1e9):
             self.assertIn("'min_percent' is", sweep.refusal(min_percent))
 
+    def test_a_single_cluster_has_no_interval(self) -> None:
+        sweep = Sweep(seconds=(101, 102))
+        sweep.edit_all('seen/cluster', 'CID-single')
+        self.assertIn('has no interval. Measure it', sweep.refusal())
+
+    def test_records_that_are_not_verified_are_counted(self) -> None:
+        sweep = Sweep()
+        self.assertNotIn('unverified', sweep.approve())
+        sweep.records[0] = replace(
+            sweep.records[0], unverified='is not signed'
+        )
+        self.assertEqual(1, sweep.approve()['unverified'])
+
     def test_no_change_if_it_says_so_already(self) -> None:
         sweep = Sweep()
         data = catalogue.build_catalogue(sweep.profile, [parse('i2')])
@@ -471,6 +485,18 @@ class Verify(testtools.TestCase):
         written = self.data['flavors'][0]['evidence']
         written['min_percent'] = float(written['min_percent'])
         self.verify(self.sweep.records)
+
+    def test_what_the_signature_covers(self) -> None:
+        entry = catalogue.from_mapping(self.data, str).entries[0]
+        signed = evidence.format_canonical(entry, {'percent': 90})
+        for value, is_equal in ((90.0, True), (90.5, False)):
+            text = evidence.format_canonical(entry, {'percent': value})
+            self.assertEqual(is_equal, text == signed)
+        flavor = replace(entry.flavor, description='for tenants')
+        described = replace(entry, flavor=flavor)
+        self.assertEqual(
+            signed, evidence.format_canonical(described, {'percent': 90})
+        )
 
     def test_candidate(self) -> None:
         self.data['flavors'][0]['status'] = 'candidate'

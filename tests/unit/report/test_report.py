@@ -9,7 +9,7 @@ import testtools
 
 from hvstack import errors, report
 from hvstack.report import csv_junit, sweep_report, sweep_rows
-from hvstack.report.growth import Growth
+from hvstack.report.growth import Growth, compute_growth
 from hvstack.report.provenance import DERIVED_NOTE
 from hvstack.results import run_id
 from hvstack.results.record_data import RunRecord
@@ -98,6 +98,14 @@ class Json(testtools.TestCase):
         self.assertAlmostEqual(100, growth['seconds'][1])
         self.assertAlmostEqual(100 / 61.5, growth['ratio'])
         self.assertAlmostEqual(2 * 61.5 - 100, growth['fixed_seconds'])
+
+    def test_growth_on_another_system(self) -> None:
+        small = run('bare-metal', 0, 100)
+        large = run('bare-metal', 1, 200, size=2 * 10**9, kernel='7.0')
+        error = self.assertRaises(
+            errors.NotComparableError, compute_growth, [small], [large]
+        )
+        self.assertIn('kernel', str(error))
 
     def test_no_line_through_runs_of_a_machine_that_changed(self) -> None:
         growth = Growth(

@@ -115,6 +115,38 @@ class Records(testtools.TestCase):
             )
         self.assertEqual([], list(self.directory.iterdir()))
 
+    def test_each_bad_field_is_explained(self) -> None:
+        document = run('i1', 0, 100).document
+        for name, value, expected in (
+            ('kind', 'guess', 'is none of configuration, baseline'),
+            ('sweep', '../quick', "is '../quick', not a name"),
+            ('configuration', '../i1', 'is no name'),
+            ('started', '2026-13-40T05:45:00Z', 'is no ISO 8601 time'),
+            ('ended', 'now', 'is not a time such as'),
+        ):
+            error = self.assertRaises(
+                errors.InputError,
+                record_data.from_document,
+                {**document, name: value},
+                'file',
+            )
+            self.assertIn(f"'{name}' {expected}", str(error))
+        for name in set(document) - record_data.OPTIONAL_KEYS:
+            error = self.assertRaises(
+                errors.InputError,
+                record_data.from_document,
+                {key: value for key, value in document.items() if key != name},
+                'file',
+            )
+            problem = (
+                'is None, not a run' if name == 'schema' else 'is missing'
+            )
+            self.assertIn(f"'{name}' {problem}", str(error))
+        error = self.assertRaises(
+            errors.InputError, record_data.from_document, [], 'file'
+        )
+        self.assertIn("'content' is not a mapping", str(error))
+
     def test_control_characters_of_programs_are_replaced(self) -> None:
         killed = ['OOM kill of \x1b[31mjava', {'line\x00': ['a\rb', 1]}]
         record_ = factory.tell(run('i1', 0, 100), messages=killed)

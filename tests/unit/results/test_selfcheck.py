@@ -293,6 +293,14 @@ class ContradictionsTest(testtools.TestCase):
             [], self.list_contradictions(edit(tamper.kit(), INVALID))
         )
 
+    def test_a_valid_run_without_its_last_phase(self) -> None:
+        record = tamper.guests()
+        phases = factory.stored_phases(record)[:-1]
+        self.assertEqual(
+            ['phases lack HSValidate although the run is valid'],
+            self.list_contradictions(factory.edit(record, 'phases', phases)),
+        )
+
     def test_older_records_lack_the_starts_of_phases(self) -> None:
         starts = {f'phases/{number}/began': ... for number in range(5)}
         self.assertEqual(

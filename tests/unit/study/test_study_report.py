@@ -43,6 +43,46 @@ class RuleTest(testtools.TestCase):
         fields = Fields({'rule': rule}, 'file', ('rule',))
         return verdicts.parse_rule(fields, 'rule').judge(percent(low, high))
 
+    def test_description(self) -> None:
+        for rule, expected in (
+            ('faster', 'more than 100 %'),
+            ('slower', 'less than 100 %'),
+            ({'at_least': 5}, 'more than 105 %'),
+            ({'within': 3}, '97 to 103 %'),
+        ):
+            fields = Fields({'rule': rule}, 'file', ('rule',))
+            description = verdicts.parse_rule(fields, 'rule').describe()
+            self.assertEqual(expected, description)
+        fields = Fields({'rule': 'none'}, 'file', ('rule',))
+        self.assertEqual(
+            'none in all runs together',
+            verdicts.parse_count_rule(fields, 'rule').describe(),
+        )
+
+    def test_shares(self) -> None:
+        for rule, low, high in (
+            ({'at_least': 95}, 95.0, None),
+            ({'at_most': 5}, None, 5.0),
+        ):
+            fields = Fields({'rule': rule}, 'file', ('rule',))
+            parsed = verdicts.parse_share_rule(fields, 'rule')
+            self.assertAlmostEqual(low, parsed.low)
+            self.assertAlmostEqual(high, parsed.high)
+
+    def test_what_is_no_rule(self) -> None:
+        for rule in (5, {}, {'sideways': 3}, {'at_least': 5, 'at_most': 9}):
+            fields = Fields({'rule': rule}, 'file', ('rule',))
+            error = self.assertRaises(
+                errors.InputError, verdicts.parse_rule, fields, 'rule'
+            )
+            self.assertIn('is not a rule. Use one of faster', str(error))
+        for rule in (5, {}, {'at_least': 5, 'at_most': 9}):
+            fields = Fields({'rule': rule}, 'file', ('rule',))
+            error = self.assertRaises(
+                errors.InputError, verdicts.parse_share_rule, fields, 'rule'
+            )
+            self.assertIn('is not a rule. Use one of {at_least', str(error))
+
     def test_direction(self) -> None:
         self.assertEqual(verdicts.HOLDS, self.judge('faster', 100.1, 120))
         self.assertEqual(verdicts.FAILS, self.judge('faster', 80, 99.9))
