@@ -240,6 +240,16 @@ class ReportTest(testtools.TestCase):
             mutate.format_table(report['survivors']),
         )
 
+    def test_an_accepted_survivor_is_one_of_equal_statements(self) -> None:
+        accepted = mutate.load_accepted(
+            'x.py:\n'
+            '- {function: f, statement: a(), occurrence: 2, reason: Log.}\n'
+            '- {function: f, statement: b(), reason: Log.}\n'
+        )
+        self.assertEqual(
+            {('x.py', 'f', 'a()', 2), ('x.py', 'f', 'b()', 1)}, set(accepted)
+        )
+
 
 class TablesTest(testtools.TestCase):
     """The tables name modules and statements that exist."""
