@@ -120,14 +120,7 @@ class Environment(Command):
             help='Deployment of the HVE paper (default: 1 or 2, '
             'according to the configuration).',
         )
-        parser.add_argument(
-            '--hdfs-of',
-            metavar='STACK',
-            help='Describe a compute cluster, which has a ResourceManager, a '
-            'JobHistory server and --compute-per-host compute workers per '
-            'host, and uses the HDFS of this stack of the same project '
-            '(default: an HDFS of its own).',
-        )
+        _add_hdfs(parser)
         _add_resources(parser, count_kwargs)
         hadoop_options.add(parser)
         hadoop_options.add_handlers(parser)
@@ -299,6 +292,18 @@ def _report_credential(conn: Connection, options: CloudOptions) -> None:
         credentials.check(conn, options)
     except errors.InputError as exc:
         Progress().say(str(exc))
+
+
+def _add_hdfs(parser: argparse.ArgumentParser) -> None:
+    """Add the option for the HDFS of another stack."""
+    parser.add_argument(
+        '--hdfs-of',
+        metavar='STACK',
+        help='Describe a compute cluster, which has a ResourceManager, a '
+        'JobHistory server and --compute-per-host compute workers per '
+        'host, and uses the HDFS of this stack of the same project '
+        '(default: an HDFS of its own).',
+    )
 
 
 def _add_resources(

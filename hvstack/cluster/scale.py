@@ -136,24 +136,7 @@ def plan(
         left, a worker does not exist, or the cluster was created without
         workers with data, or without compute workers.
     """
-    names = {worker.name for worker in (*workers, *compute)}
-    for name in replace:
-        if name not in names:
-            raise errors.InputError(
-                f"Cannot replace worker '{name}': it does not exist. Choose "
-                f'one of {", ".join(sorted(names))}.'
-            )
-    if compute_after and not compute:
-        raise errors.InputError(
-            f'Cannot use {compute_after} compute workers: the stack was '
-            'created without compute workers. Create a stack with '
-            '--deployment 3 or 4.'
-        )
-    if after and not workers:
-        raise errors.InputError(
-            f'Cannot use {after} workers: the stack is a compute cluster, '
-            'and its HDFS belongs to another stack. Use --compute-workers.'
-        )
+    _check_request(workers, after, replace, compute, compute_after)
     removed = _choose_removed(workers, after, going, replace)
     staying = [worker for worker in workers if worker not in removed]
     placed_workers = [worker for worker in staying if worker.host]
@@ -189,6 +172,37 @@ def plan(
         compute_after,
         tuple(removed_compute),
     )
+
+
+def _check_request(
+    workers: Sequence[Worker],
+    after: int,
+    replace: Collection[str],
+    compute: Sequence[Worker],
+    compute_after: int | None,
+) -> None:
+    """Check that the stack has the workers that a request is about.
+
+    :raises hvstack.errors.InputError: as :func:`plan`.
+    """
+    names = {worker.name for worker in (*workers, *compute)}
+    for name in replace:
+        if name not in names:
+            raise errors.InputError(
+                f"Cannot replace worker '{name}': it does not exist. Choose "
+                f'one of {", ".join(sorted(names))}.'
+            )
+    if compute_after and not compute:
+        raise errors.InputError(
+            f'Cannot use {compute_after} compute workers: the stack was '
+            'created without compute workers. Create a stack with '
+            '--deployment 3 or 4.'
+        )
+    if after and not workers:
+        raise errors.InputError(
+            f'Cannot use {after} workers: the stack is a compute cluster, '
+            'and its HDFS belongs to another stack. Use --compute-workers.'
+        )
 
 
 def _choose_removed(
