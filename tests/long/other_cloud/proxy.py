@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """TLS in front of every API: a private CA, a certificate, and haproxy.
 
-haproxy passes on the address of the service as the host. The version
+haproxy passes on the address of the service as the host, except to Heat, whose
+links python-openstackclient follows. The version
 documents of the services therefore contain addresses of the lab, of which
 keystoneauth replaces all but the version. haproxy rewrites the addresses in
 the header Location. It drops the region that python-heatclient sends: the
@@ -61,12 +62,17 @@ frontend apis
 """
 _RULE = r"""    use_backend {path} if {{ path_reg ^/{path}(/|$) }}
 """
+#: Heat's links have the host of the request, and no path before the version.
+_LINKS = """\
+    use_backend orchestration if { path_reg ^/v1/[0-9a-f]{32}/stacks }
+"""
 _BACKEND = r"""
 backend {path}
     http-request replace-path ^/{path}/?(.*) /\1
-    http-request set-header Host {host}
+    http-request set-header Host {sent_host}
     http-request del-header X-Region-Name
     http-response replace-header Location {location}
+    http-response replace-header Location {link}
     server service {host}
 """
 
@@ -170,12 +176,17 @@ def render(
     :param port: its port.
     """
     rules = ''.join(_RULE.format(path=path) for path in hosts)
+    if 'orchestration' in hosts:
+        rules += _LINKS
     backends = ''.join(
         _BACKEND.format(
             path=path,
             host=host,
+            sent_host=f'{address}:{port}' if path == 'orchestration' else host,
             location=f'^http://{re.escape(host)}(/.*)?$ '
             rf'https://{address}:{port}/{path}\1',
+            link=rf'^(https://{re.escape(address)}:{port})(/v1/.*)$ '
+            rf'\1/{path}\2',
         )
         for path, host in hosts.items()
     )
