@@ -22,8 +22,11 @@ from hvstack.cloud import (
     stacks,
     undo,
 )
+from hvstack.cloud.stack_outputs import StackOutputs
 from hvstack.cluster import launch, planner, shared_hdfs
 from hvstack.cluster.plan import CONTROLLERS, ClusterPlan, ClusterSpec
+from hvstack.cluster.stack import StackCluster
+from hvstack.conf import CloudOptions
 from hvstack.model.configuration import parse
 from hvstack.model.plain_data import Json
 from hvstack.progress import Progress
@@ -200,15 +203,9 @@ class Create(_OnCloud):
         # Before flavors and ratios, which others may see.
         planner.check(tenant, cluster_plan, options)
         try:
-            with progress.stage('flavors'):
-                ids = launch.publish(
-                    admin, cluster_plan, [str(tenant.current_project_id)]
-                )
-                _set_ratios(admin, cluster_plan, progress)
-            with progress.stage('cluster'):
-                cluster, outputs = launch.launch(
-                    admin, tenant, cluster_plan, ids, name, options, progress
-                )
+            cluster, outputs = build_cluster(
+                admin, tenant, cluster_plan, name, options, progress
+            )
             cluster.close()
         except errors.HVStackError as exc:
             if parsed_args.rollback:
@@ -227,6 +224,33 @@ class Create(_OnCloud):
                 'configuration': spec.configuration.name,
             }
         )
+
+
+def build_cluster(
+    admin: Connection,
+    tenant: Connection,
+    plan: ClusterPlan,
+    name: str,
+    options: CloudOptions,
+    progress: Progress,
+) -> tuple[StackCluster, StackOutputs]:
+    """Publish the flavors of a cluster, set its ratios and create its stack.
+
+    :param admin: connection of an administrator.
+    :param tenant: connection of the project that gets the stack.
+    :param plan: plan of the cluster.
+    :param name: name of the stack.
+    :param options: group ``cloud`` of :mod:`hvstack.conf`.
+    :param progress: where to report.
+    :returns: the cluster and the outputs of its stack.
+    :raises hvstack.errors.HVStackError: one of these steps failed; the
+        journal contains the changes.
+    """
+    with progress.stage('flavors'):
+        ids = launch.publish(admin, plan, [str(tenant.current_project_id)])
+        _set_ratios(admin, plan, progress)
+    with progress.stage('cluster'):
+        return launch.launch(admin, tenant, plan, ids, name, options, progress)
 
 
 def _set_ratios(
