@@ -136,14 +136,35 @@ def read_domain(access: Access, host: str, instance: str) -> Domain:
     :raises hvstack.errors.HVStackError: the host cannot be reached, or the
         guest does not run.
     """
+    return libvirt_domain.parse_domain(read_domain_xml(access, host, instance))
+
+
+def read_domain_xml(access: Access, host: str, instance: str) -> str:
+    """Return the XML of a running guest.
+
+    :param access: access to the host.
+    :param host: host name.
+    :param instance: Nova's instance name.
+    :raises hvstack.errors.HVStackError: the host cannot be reached, or the
+        guest does not run.
+    """
     # A name can be any text, even an option or a shell command.
-    return libvirt_domain.parse_domain(
-        _virsh(access, host, 'dumpxml', f'--domain={instance}')
-    )
+    return _virsh(access, host, 'dumpxml', f'--domain={instance}')
 
 
 def list_domains(access: Access, host: str) -> list[Domain]:
     """Return all guests that run on a host, of all projects.
+
+    :raises hvstack.errors.HVStackError: the host cannot be reached.
+    """
+    return [
+        libvirt_domain.parse_domain(xml)
+        for xml in list_domain_xml(access, host)
+    ]
+
+
+def list_domain_xml(access: Access, host: str) -> list[str]:
+    """Return the XML of all guests that run on a host, of all projects.
 
     :raises hvstack.errors.HVStackError: the host cannot be reached.
     """
@@ -155,7 +176,7 @@ def list_domains(access: Access, host: str) -> list[Domain]:
     domains = []
     for name in names():
         try:
-            domains.append(read_domain(access, host, name))
+            domains.append(read_domain_xml(access, host, name))
         except errors.CloudError:
             # Guests of other users may end in the meantime.
             if name in names():
@@ -206,6 +227,34 @@ def read_nova_conf(access: Access, host: str) -> dict[str, str]:
     return libvirt_domain.parse_nova_conf(
         _run(access, host, shell_scripts.load('nova-options'))
     )
+
+
+def read_facts(access: Access, host: str) -> dict[str, str]:
+    """Return facts of a host's CPUs, of KVM and of its huge pages.
+
+    :raises hvstack.errors.HVStackError: the host cannot be reached.
+    """
+    program = shell_scripts.load('hardware')
+    output = _run(access, host, program + shell_scripts.load('kvm-host-facts'))
+    return parse_facts(output)
+
+
+def parse_facts(output: str) -> dict[str, str]:
+    """Parse lines with a name, an equals sign and a value."""
+    lines = (line.partition('=') for line in output.splitlines())
+    return {name: value for name, mark, value in lines if mark}
+
+
+def read_bridges(access: Access, host: str) -> dict[str, str]:
+    """Return the type of the data path of Open vSwitch by bridge.
+
+    :raises hvstack.errors.HVStackError: the host cannot be reached, or does
+        not run Open vSwitch.
+    """
+    output = _run(access, host, shell_scripts.load('ovs-bridges'))
+    lines = (line.partition(' ') for line in output.splitlines())
+    # An empty datapath_type is the default.
+    return {name: kind.strip() or 'system' for name, _, kind in lines if name}
 
 
 def _virsh(access: Access, host: str, *command: str) -> str:

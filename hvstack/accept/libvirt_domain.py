@@ -71,7 +71,7 @@ def parse_domain(xml: str) -> Domain:
     :param xml: output of the command.
     :raises hvstack.errors.InputError: the text is not the XML of a domain.
     """
-    root = _root(xml, 'domain')
+    root = parse_root(xml, 'domain')
     parts = ('memoryBacking', 'cputune', 'numatune')
     page = root.find('memoryBacking/hugepages/page')
     disks = []
@@ -119,7 +119,7 @@ def parse_cells(xml: str) -> dict[int, set[int]]:
     :param xml: output of the command.
     :raises hvstack.errors.InputError: the text is not the XML of capabilities.
     """
-    root = _root(xml, 'capabilities')
+    root = parse_root(xml, 'capabilities')
     return {
         int(cell.attrib['id']): {
             int(cpu.attrib['id']) for cpu in cell.iterfind('cpus/cpu')
@@ -128,7 +128,13 @@ def parse_cells(xml: str) -> dict[int, set[int]]:
     }
 
 
-def _root(xml: str, name: str) -> ElementTree.Element:
+def parse_root(xml: str, name: str) -> ElementTree.Element:
+    """Parse XML of libvirt.
+
+    :param xml: output of libvirt.
+    :param name: expected name of the root element.
+    :raises hvstack.errors.InputError: the text is not such XML.
+    """
     try:
         # libvirt on a host that the administrator trusts wrote the XML.
         root = ElementTree.fromstring(xml)  # noqa: S314

@@ -5,8 +5,8 @@ import argparse
 import contextlib
 import datetime
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from cliff.lister import Lister
 from openstack.connection import Connection
@@ -28,7 +28,9 @@ from hvstack.accept.test_results import (
     AcceptanceResult,
     AcceptanceTestResult,
 )
+from hvstack.cli import accept_first_run
 from hvstack.cli.accept_conf import prepare_workspace
+from hvstack.cli.accept_first_run import AcceptTarget
 from hvstack.cli.accept_options import add_options, check_options
 from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection
@@ -43,6 +45,9 @@ class Accept(Lister):
     The exit status is 0 only if every test passed. What could not be checked
     is "not checked", and needs --allow-unchecked. The workspace contains the
     full report: report.html, report.json, report.xml (JUnit).
+
+    With --first-run, the command runs the checklist for the first run on
+    physical hosts with KVM instead of the tests.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -56,19 +61,49 @@ class Accept(Lister):
         self.status = 0
         return int(super().run(parsed_args) or self.status)
 
-    @extras.required('tempest')
     def take_action(
         self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """Run the tests and write the report."""
+    ) -> tuple[tuple[str, ...], Sequence[tuple[str | float, ...]]]:
+        """Run the tests or the checklist, and write the report."""
         check_options(parsed_args)
+        if parsed_args.first_run:
+            return self._run_checklist(parsed_args)
+        return self._run_tests(parsed_args)
+
+    def _run_checklist(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], Sequence[tuple[str | float, ...]]]:
+        """Run the checklist, which needs no Tempest."""
         progress = Progress()
-        conn = connection.connect(parsed_args.os_cloud)
-        tenant = conn
-        if parsed_args.tenant_os_cloud:
-            tenant = connection.connect(parsed_args.tenant_os_cloud)
-        cloud = str(conn.config.name or 'cloud')
-        workspace = _find_workspace(parsed_args.workspace, cloud)
+        target = _find_target(parsed_args)
+        with contextlib.ExitStack() as stack:
+            _take_locks(
+                *(stack, target.admin, target.workspace, parsed_args, progress)
+            )
+            if parsed_args.dry_run:
+                return (
+                    accept_first_run.PLAN_COLUMNS,
+                    accept_first_run.list_planned(
+                        target, parsed_args, progress
+                    ),
+                )
+            acceptance_result, rows = accept_first_run.execute(
+                target, parsed_args, progress
+            )
+        self.status = acceptance_result.exit_status(
+            parsed_args.allow_unchecked
+        )
+        return accept_first_run.COLUMNS, rows
+
+    @extras.required('tempest')
+    def _run_tests(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], Sequence[tuple[str | float, ...]]]:
+        """Run the tests and write the report."""
+        progress = Progress()
+        target = _find_target(parsed_args)
+        conn, tenant = target.admin, target.tenant
+        cloud, workspace = target.cloud, target.workspace
         with contextlib.ExitStack() as stack:
             held = _take_locks(stack, conn, workspace, parsed_args, progress)
             if parsed_args.cleanup:
@@ -109,6 +144,18 @@ class Accept(Lister):
             parsed_args.allow_unchecked
         )
         return _COLUMNS, _list_rows(acceptance_result)
+
+
+def _find_target(parsed_args: argparse.Namespace) -> AcceptTarget:
+    """Return the cloud, the project and the workspace."""
+    conn = connection.connect(parsed_args.os_cloud)
+    tenant = conn
+    if parsed_args.tenant_os_cloud:
+        tenant = connection.connect(parsed_args.tenant_os_cloud)
+    cloud = str(conn.config.name or 'cloud')
+    return AcceptTarget(
+        conn, tenant, cloud, _find_workspace(parsed_args.workspace, cloud)
+    )
 
 
 def _find_workspace(directory: Path | None, cloud: str) -> Workspace:
@@ -156,7 +203,9 @@ def _write_report(
     progress.say(f'{acceptance_result.verdict}: {counts}')
 
 
-def _list_rows(acceptance_result: AcceptanceResult) -> list[tuple[Any, ...]]:
+def _list_rows(
+    acceptance_result: AcceptanceResult,
+) -> list[tuple[str | float, ...]]:
     return [
         (
             test_result.scope,

@@ -18,7 +18,10 @@ from hvstack.accept.tempest_conf import (
     Workspace,
     has_separate_controller_hosts,
 )
-from hvstack.cli.accept_options import POWER_COMMANDS
+from hvstack.cli.accept_options import (
+    DEFAULT_CONFIGURATION,
+    POWER_COMMANDS,
+)
 from hvstack.cloud import keypairs
 from hvstack.cluster import baseline_hosts, planner
 from hvstack.cluster.plan import ClusterSpec
@@ -53,7 +56,7 @@ def prepare_workspace(
 ) -> None:
     """Write tempest.conf and the request for a cluster."""
     options = conf.load().cloud
-    configuration = parse(parsed_args.configuration)
+    configuration = parse(parsed_args.configuration or DEFAULT_CONFIGURATION)
     catalogues = _catalogues(cloud, parsed_args)
     placed = parsed_args.placement_only
     accounts = parsed_args.accounts
@@ -86,15 +89,7 @@ def prepare_workspace(
         'stack_timeout': options.stack_timeout,
         'ready_timeout': options.ready_timeout,
     }
-    if cloud == ADMIN_CLOUD and not placed:
-        group |= _LAB
-    group |= {
-        name: value
-        for name in _HOST_OPTIONS
-        if (value := getattr(parsed_args, name)) is not None
-    }
-    if parsed_args.host_ssh_key is not None:
-        group['host_ssh_key'] = _find_key(parsed_args.host_ssh_key)
+    group |= list_host_options(cloud, parsed_args)
     if not parsed_args.destructive:
         # 'tempest run' takes whatever tempest.conf allows.
         for name in POWER_COMMANDS:
@@ -123,6 +118,28 @@ def prepare_workspace(
         group['no_cluster'] = reason.replace('$', '$$')
         progress.say(f'{reason} Its tests are skipped.')
     workspace.write(values)
+
+
+def list_host_options(
+    cloud: str, parsed_args: argparse.Namespace
+) -> dict[str, str]:
+    """Return the options of the access to compute hosts by name.
+
+    :param cloud: name of the cloud; the lab has defaults.
+    :param parsed_args: options of the command, which win.
+    :raises hvstack.errors.InputError: the key is not a file.
+    """
+    host_options: dict[str, str] = {}
+    if cloud == ADMIN_CLOUD and not parsed_args.placement_only:
+        host_options |= _LAB
+    host_options |= {
+        name: value
+        for name in _HOST_OPTIONS
+        if (value := getattr(parsed_args, name)) is not None
+    }
+    if parsed_args.host_ssh_key is not None:
+        host_options['host_ssh_key'] = str(_find_key(parsed_args.host_ssh_key))
+    return host_options
 
 
 def _find_key(path: Path) -> Path:

@@ -20,6 +20,21 @@ POWER_COMMANDS = ('power_off_command', 'power_on_command')
 _HOST_COMMANDS = ('host_command', *POWER_COMMANDS)
 
 
+#: Configuration of the cluster of the tests, and of that of --first-run. The
+#: latter has dedicated CPUs, and a host has several guests of it.
+DEFAULT_CONFIGURATION = 'i1'
+FIRST_RUN_CONFIGURATION = 'i2-dedicated'
+
+#: Options that select or change tests, which --first-run does not run.
+_TEST_OPTIONS = (
+    *('scope', 'smoke', 'destructive', 'test', 'catalogue', 'stack'),
+    *('include_candidates', 'public', 'stack_request', 'no_hadoop'),
+    *('placement_only', 'image', 'volume_backend', 'disk_pinning'),
+    *('accounts', 'last', 'cleanup', 'power_off_command'),
+    'power_on_command',
+)
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command, other than that of the cloud."""
     _add_selection(parser)
@@ -83,9 +98,10 @@ def _add_catalogues(parser: argparse.ArgumentParser) -> None:
 def _add_cluster(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--configuration',
-        default='i1',
         metavar='NAME',
-        help='Configuration of the cluster that is created (default: i1).',
+        help='Configuration of the cluster that is created (default: '
+        f'{DEFAULT_CONFIGURATION}, or {FIRST_RUN_CONFIGURATION} with '
+        '--first-run).',
     )
     parser.add_argument(
         '--stack-request',
@@ -182,11 +198,26 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         metavar='DIRECTORY',
         help='Directory for tempest.conf, results and reports.',
     )
+    parser.add_argument(
+        '--first-run',
+        action='store_true',
+        help='Do not run the tests, but the checklist for the first run on '
+        'hosts with KVM: create a small cluster, check the hosts and '
+        'guests, and delete the cluster.',
+    )
+    parser.add_argument(
+        '--workers',
+        type=arguments.count,
+        metavar='N',
+        help='Number of workers of the cluster of --first-run (default: 2, '
+        'or 1 if the hosts have a single slot).',
+    )
     mode_group = parser.add_mutually_exclusive_group()
     mode_group.add_argument(
         '--dry-run',
         action='store_true',
-        help='Write tempest.conf and list the tests, but run none.',
+        help='Write tempest.conf and list the tests, but run none. With '
+        '--first-run, list the items and what would be created.',
     )
     mode_group.add_argument(
         '--last',
@@ -211,6 +242,7 @@ def check_options(parsed_args: argparse.Namespace) -> None:
             f'Cannot use --concurrency {parsed_args.concurrency}: it is '
             'negative. Use 1 or more, or 0 for the number of CPUs.'
         )
+    _check_first_run(parsed_args)
     try:
         re.compile(parsed_args.test)
     except re.error as exc:
@@ -242,3 +274,28 @@ def check_options(parsed_args: argparse.Namespace) -> None:
                 f'Cannot use --{name.replace("_", "-")}: a shell cannot read '
                 f'it ({str(exc).lower()}). Close its quotes.'
             ) from exc
+
+
+def _check_first_run(parsed_args: argparse.Namespace) -> None:
+    """Refuse options without effect with or without ``--first-run``.
+
+    :raises hvstack.errors.InputError: names the option and a remedy.
+    """
+    if not parsed_args.first_run:
+        if parsed_args.workers is not None:
+            raise errors.InputError(
+                'Cannot use --workers: the cluster of the tests uses all '
+                'slots. Use --workers with --first-run only.'
+            )
+        return
+    for name in _TEST_OPTIONS:
+        if getattr(parsed_args, name):
+            raise errors.InputError(
+                f'Cannot use --{name.replace("_", "-")} with --first-run, '
+                'which runs no tests. Use one of them.'
+            )
+    if parsed_args.workers is not None and parsed_args.workers < 1:
+        raise errors.InputError(
+            f'Cannot use --workers {parsed_args.workers}: a cluster has at '
+            'least 1 worker. Use 1 or more.'
+        )

@@ -49,7 +49,8 @@ for p in /proc/[0-9]*; do
         done
     ) || exit 4
     printf '%s\n' "$text" |
-        grep -E '^(\[|(cpu|ram)_allocation_ratio|cpu_(dedicated|shared)_set)'
+        grep -E -e '^(\[|(cpu|ram)_allocation_ratio|cpu_(dedicated|shared)_set)' \
+            -e '^(virt_type|cpu_mode|cpu_models?) *='
     exit
 done
 echo 'no nova-compute runs here' >&2
