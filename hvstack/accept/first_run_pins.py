@@ -23,8 +23,8 @@ from hvstack.accept.first_run import (
     GuestReading,
     GuestServer,
 )
+from hvstack.accept.guest_checks import GuestCell
 from hvstack.cloud.connection import refused
-from hvstack.results.typed_json import JsonObject
 
 #: Item by the beginning of the subject of a check of pins.
 PIN_ITEMS = {
@@ -167,7 +167,7 @@ def _compare_guests(
     return bool(comparisons)
 
 
-def read_cells(admin: Connection, server_id: str) -> list[JsonObject]:
+def read_cells(admin: Connection, server_id: str) -> list[GuestCell]:
     """Return the NUMA cells of a server from Nova's API.
 
     :param admin: connection of an administrator.
@@ -180,7 +180,8 @@ def read_cells(admin: Connection, server_id: str) -> list[JsonObject]:
             microversion=_TOPOLOGY_API,
             raise_exc=True,
         ).json()
-    return [dict(node) for node in answer['nodes']]
+    nodes: list[GuestCell] = answer['nodes']
+    return nodes
 
 
 def check_volumes(
