@@ -37,10 +37,12 @@ HIDDEN_IMAGE = 'hvstack-hadoop-of-the-lab'
 def has_tenant_network() -> bool:
     """Return whether clusters are on a network behind a router.
 
-    ``HVSTACK_OTHER_CLOUD_NETWORK=provider`` uses the flat network of the lab
-    instead, to try everything else.
+    ``HVSTACK_OTHER_CLOUD_NETWORK=tenant`` selects it. By default, clusters
+    are on the flat network: the tunnels of the lab's userspace datapath carry
+    no packets, so that nodes on other hosts than that of the router do not
+    reach it.
     """
-    return os.environ.get('HVSTACK_OTHER_CLOUD_NETWORK') != EXTERNAL
+    return os.environ.get('HVSTACK_OTHER_CLOUD_NETWORK') == 'tenant'
 
 
 class State:
