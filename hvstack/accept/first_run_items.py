@@ -325,9 +325,9 @@ _GUEST_ITEMS = (
     FirstRunItem(
         'cluster-deleted',
         'deletion of the cluster',
-        'Heat, Nova and the journal of hvstack',
-        'The stack, the flavors and the key pair of the cluster do not exist '
-        'any more.',
+        'Heat, and the journal of hvstack',
+        'The stack does not exist any more, and the journal has no flavor '
+        'and no key pair of the cluster.',
         'Run the next hvstack command with this cloud, which deletes the '
         'resources, and check the message.',
         'hvstack, "Clusters and sweeps"',
