@@ -72,8 +72,9 @@ def parse_guest_cpus(text: str) -> set[int]:
     # A range that is named again adds nothing, and takes time.
     for part in dict.fromkeys(text.split(',')):
         target = without if part.startswith('^') else cpus
-        first, _, last = part.removeprefix('^').partition('-')
-        last = last or first
+        first, dash, last = part.removeprefix('^').partition('-')
+        if not dash:
+            last = first
         if not is_number(first) or not is_number(last):
             return set()
         if not int(first) <= int(last) <= _MAX_CPU:

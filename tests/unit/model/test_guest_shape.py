@@ -37,5 +37,5 @@ class GuestCpusTest(testtools.TestCase):
         self.assertEqual({0, 1, 3, 7}, parse_guest_cpus('0-3,^2,7'))
 
     def test_what_is_no_list_is_empty(self) -> None:
-        for text in ('', 'a', '3-1', '0-99999999', '0-65536'):
+        for text in ('', 'a', '0-', '-1', '3-1', '0-99999999', '0-65536'):
             self.assertEqual(set(), parse_guest_cpus(text), text)
