@@ -241,6 +241,9 @@ class Suite:
             *('--fake-profile', 'vsphere6'),
             *('--compute', 'lxc'),
         )
+        # Tests of disks and of power failures make file systems of XFS.
+        if os.geteuid() == 0 and shutil.which('apt-get'):
+            packages.install(['xfsprogs'])
         try:
             if ready:
                 self.stestr('functional', './tests/functional', '--serial')
