@@ -17,17 +17,19 @@ from hvstack.lab import venv
 MGMT = '10.251.0.1'
 #: The machine's address on the provider bridge ``hv-prov``.
 PROVIDER = '10.252.0.1'
-#: The machine's address on the underlay bridge ``hv-tun``.
-TUNNEL = '10.253.0.1'
+#: The machine's address on the bridge of bare metal's data, ``hv-data``.
+DATA = '10.253.0.1'
 #: Bridges in the machine's own network namespace, and their addresses.
 BRIDGES = {
     'hv-mgmt': f'{MGMT}/24',
     'hv-prov': f'{PROVIDER}/24',
-    'hv-tun': f'{TUNNEL}/24',
+    'hv-data': f'{DATA}/24',
 }
 REGION = 'RegionOne'
 #: Name of the flat provider network, and of its physical network.
 PHYSNET = 'provider'
+#: VLAN on the links to ``hv-prov`` that has the tunnels of tenant networks.
+TUNNEL_VLAN = 4094
 #: Ports on :data:`MGMT`.
 PORTS = {
     'keystone': 5000,
@@ -126,6 +128,7 @@ def context() -> dict[str, Any]:
         'provider': PROVIDER,
         'region': REGION,
         'physnet': PHYSNET,
+        'tunnel_vlan': TUNNEL_VLAN,
         'ports': PORTS,
         'loopback_ports': LOOPBACK_PORTS,
         'url': url,

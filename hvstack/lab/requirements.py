@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hvstack import errors, paths
 from hvstack.lab import packages
-from hvstack.lab.hosts import cgroups, sizes, switch_buffers
+from hvstack.lab.hosts import cgroups, sizes, switch_setup
 from hvstack.lab.settings import LabSettings
 
 #: Free disk space that a lab and its guests need, in GiB.
@@ -61,7 +61,7 @@ def check_switch() -> None:
         pidfd_getfd is missing.
     """
     try:
-        switch_buffers.check_kernel()
+        switch_setup.check_kernel()
     except OSError as exc:
         raise errors.MissingPrerequisiteError(
             f'Cannot enlarge the buffers of Open vSwitch (pidfd_getfd, kernel '

@@ -53,16 +53,20 @@ class HostsTest(GuestTest):
         return flavor
 
     def start(
-        self, flavor: Any, where: str | None = None, image: str | None = None
+        self,
+        flavor: Any,
+        where: str | None = None,
+        image: str | None = None,
+        network: str = 'provider',
     ) -> Any:
         """Ask for a server; does not wait for it."""
-        network = self.cloud.network.find_network('provider')
+        network_id = self.cloud.network.find_network(network).id
         server = self.cloud.compute.create_server(
             name=self.name,
             image_id=image
             or images.upload(self.cloud, images.build('tiny'), 'lxc'),
             flavor_id=flavor.id,
-            networks=[{'uuid': network.id}],
+            networks=[{'uuid': network_id}],
             key_name=self.name,
             **({'availability_zone': f'nova:{where}'} if where else {}),
         )
@@ -99,17 +103,22 @@ class HostsTest(GuestTest):
         )
         return str(address)
 
-    def answers(self, server: Any, seconds: float = 90) -> None:
-        """Wait until a server answers ping."""
+    def answers(
+        self, server: Any, seconds: float = 90, address: str = ''
+    ) -> None:
+        """Wait until a server answers ping.
+
+        :param address: address to ask; by default the server's only one.
+        """
+        address = address or self.address(server)
         processutils.wait_for(
             lambda: (
                 processutils.run(
-                    ['ping', '-c', '1', '-W', '1', self.address(server)],
-                    check=False,
+                    ['ping', '-c', '1', '-W', '1', address], check=False
                 ).returncode
                 == 0
             ),
-            f'{server.name} to answer ping',
+            f'{server.name} to answer ping at {address}',
             timeout=seconds,
         )
 

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from hvstack import processutils
-from hvstack.lab.hosts import host, switch_buffers
+from hvstack.lab.hosts import host, switch_setup
 from hvstack.report import telemetry_checks
 from hvstack.results.telemetry import NETWORK_COUNTERS
 from tests.functional.test_hosts import LAST, HostsTest
@@ -76,12 +76,12 @@ class SwitchTest(HostsTest):
 
     def check_buffers(self, name: str) -> None:
         """Check the buffer of each packet socket of a host's switch."""
-        argv = ('python3', switch_buffers.__file__, 'show')
+        argv = ('python3', switch_setup.__file__, 'show')
 
         def is_large() -> bool:
             result = host.enter(name, *argv, check=False)
             sizes = json.loads(result.stdout or '[]')
-            return bool(sizes) and min(sizes) == switch_buffers.BUFFER_BYTES
+            return bool(sizes) and min(sizes) == switch_setup.BUFFER_BYTES
 
         processutils.wait_for(is_large, f'large buffers of {name}', timeout=30)
 

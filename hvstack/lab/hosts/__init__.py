@@ -281,7 +281,7 @@ def write_baseline(hosts: list[HostSize]) -> None:
             {
                 'name': size.name,
                 'role': size.role,
-                'address': size.tunnel,
+                'address': size.data,
                 'vcpus': size.cpus,
                 'memory_mib': size.memory_mib,
                 'cpu_cap': size.cpu_cap,

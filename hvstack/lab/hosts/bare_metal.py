@@ -67,7 +67,7 @@ def prepare(name: str, image: Path | None = None) -> None:
             'sh',
             '-c',
             'cat > "$1"/etc/hosts <<EOF\n'
-            f'127.0.0.1 localhost\n{size.tunnel} {name}\nEOF',
+            f'127.0.0.1 localhost\n{size.data} {name}\nEOF',
         ),
         *('hosts', str(root)),
     )

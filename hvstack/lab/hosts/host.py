@@ -18,12 +18,12 @@ from typing import Any
 
 from hvstack import errors, pid_files, processutils
 from hvstack.lab import bridges, constants, render, settings, venv
-from hvstack.lab.hosts import cgroups, sizes, switch_buffers
+from hvstack.lab.hosts import cgroups, sizes, switch_setup
 from hvstack.lab.hosts.sizes import HostSize
 
 HOSTS = settings.LAB / 'hosts'
 #: Bridges and the host's interfaces on them, in order.
-_LINKS = (('mgmt', 'eth0'), ('prov', 'eth1'), ('tun', 'eth2'))
+_LINKS = (('mgmt', 'eth0'), ('prov', 'eth1'), ('data', 'eth2'))
 _DIRECTORIES = (
     'bin',
     'sys',
@@ -123,8 +123,9 @@ def programs(host: HostSize) -> list[tuple[str, str, int]]:
         # The priority that ovs-ctl gives it: guests' packets wait for it.
         ('ovs', f'nice -n -10 ovs-vswitchd --pidfile {socket}', 20),
         (
-            'switch-buffers',
-            f'{venv.program("python")} -I -S {switch_buffers.__file__}',
+            'switch-setup',
+            f'{venv.program("python")} -I -S {switch_setup.__file__} '
+            f'{host.tunnel}/24',
             20,
         ),
         ('ovn', f'ovn-controller {socket}', 30),

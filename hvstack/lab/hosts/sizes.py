@@ -102,9 +102,14 @@ class HostSize:
         return f'10.251.0.{10 + self.number}'
 
     @property
-    def tunnel(self) -> str:
-        """Address on the underlay bridge; bare metal's data network."""
+    def data(self) -> str:
+        """Address on the data network of bare metal."""
         return f'10.253.0.{10 + self.number}'
+
+    @property
+    def tunnel(self) -> str:
+        """Address that tunnels of tenant networks end on."""
+        return f'10.254.0.{10 + self.number}'
 
     @property
     def trait(self) -> str:

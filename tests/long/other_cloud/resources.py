@@ -12,7 +12,6 @@ import openstack.exceptions
 
 from hvstack.cloud import connection, placement, stacks
 from hvstack.lab import clouds_yaml, constants
-from hvstack.lab.hosts import host
 from tests.long.other_cloud import state as names
 from tests.long.other_cloud.proxy import ENDPOINTS, URL
 from tests.long.other_cloud.state import State, say
@@ -36,7 +35,6 @@ NEUTRON_QUOTAS = {
     'security_group_rule': 100,
 }
 _GONE_SECONDS = 120
-_GATEWAY_SECONDS = 10
 
 
 def connect_admin() -> Any:
@@ -69,7 +67,6 @@ def create(admin: Any, state: State) -> None:
     _set_quotas(admin, state)
     _set_traits(admin, state)
     if names.has_tenant_network():
-        choose_gateway(state)
         _create_network(admin, state)
     _create_jump_flavor(admin, state)
     _hide_image(admin, state)
@@ -130,39 +127,6 @@ def _set_quotas(admin: Any, state: State) -> None:
         openstack.exceptions.raise_from_response(
             service.put(path, json=quotas), f'Cannot set {path}'
         )
-
-
-def choose_gateway(state: State) -> None:
-    """Let OVN put the gateways of routers on the host of the controllers.
-
-    Neutron uses only marked hosts. With several of them, OVN requires BFD on
-    the tunnels, which stays down with the userspace datapath of the lab.
-    """
-    hosts = [name for group in state.get('hosts').values() for name in group]
-    (gateway, *_) = state.get('hosts')[names.CONTROLLER_TRAIT]
-    state.note('gateway', hosts)
-    _unmark_gateways(hosts)
-    host.enter(
-        gateway,
-        *('ovs-vsctl', 'set', 'open_vswitch', '.'),
-        'external_ids:ovn-cms-options=enable-chassis-as-gw',
-    )
-    # Until Neutron sees it in the southbound database.
-    time.sleep(_GATEWAY_SECONDS)
-
-
-def _unmark_gateways(hosts: list[str]) -> None:
-    for name in hosts:
-        host.enter(
-            name,
-            *('ovs-vsctl', 'remove', 'open_vswitch', '.', 'external_ids'),
-            'ovn-cms-options',
-        )
-
-
-def _remove_gateway(admin: Any, state: State) -> None:
-    _unmark_gateways(state.get('gateway', []))
-    state.note('gateway', [])
 
 
 def _create_network(admin: Any, state: State) -> None:
@@ -260,7 +224,6 @@ def remove(admin: Any, state: State) -> list[str]:
         _remove_stacks,
         _remove_servers,
         _remove_network,
-        _remove_gateway,
         _remove_other_resources,
         _remove_images,
         _remove_flavors,

@@ -41,7 +41,8 @@ class SizesTest(testtools.TestCase):
                 (size.role, size.cpu_cap, size.memory_mib),
             )
         self.assertEqual('10.251.0.13', third.mgmt)
-        self.assertEqual('10.253.0.13', third.tunnel)
+        self.assertEqual('10.253.0.13', third.data)
+        self.assertEqual('10.254.0.13', third.tunnel)
 
     def test_four_guests_of_hadoops_least_fit(self) -> None:
         # A machine that is sold as 24 GiB has somewhat less.

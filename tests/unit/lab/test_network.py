@@ -109,7 +109,7 @@ class NetworkTest(testtools.TestCase):
 
     def test_ensure_twice(self) -> None:
         links = self.links('bridges.ensure()', 'bridges.ensure()')
-        self.assertEqual({'hv-mgmt', 'hv-prov', 'hv-tun'}, links)
+        self.assertEqual({'hv-mgmt', 'hv-prov', 'hv-data'}, links)
 
     def test_bridge_of_another_program(self) -> None:
         done = self.inside(

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Enlarge the receive buffers of a host's Open vSwitch.
+"""Set what a host's Open vSwitch loses or has no option for.
 
-The userspace datapath of Open vSwitch receives from each port by an AF_PACKET
-socket with the kernel's default buffer of 212,992 bytes. With TSO a packet
-has up to 64 KB, so two or three packets fill the buffer, and the kernel drops
-the next ones: between busy guests more than 10 % of all segments were sent
-again. Open vSwitch has no option for the size, and a network namespace cannot
-change ``net.core.rmem_default``. This program duplicates the sockets of
-ovs-vswitchd with pidfd_getfd(2) and sets SO_RCVBUFFORCE of socket(7) on them.
-It repeats this, because each new port has a new socket.
+Buffers: the userspace datapath of Open vSwitch receives from each port by an
+AF_PACKET socket with the kernel's default buffer of 212,992 bytes. With TSO a
+packet has up to 64 KB, so two or three packets fill the buffer, and the
+kernel drops the next ones: between busy guests more than 10 % of all segments
+were sent again. Open vSwitch has no option for the size, and a network
+namespace cannot change ``net.core.rmem_default``. This program duplicates the
+sockets of ovs-vswitchd with pidfd_getfd(2) and sets SO_RCVBUFFORCE of
+socket(7) on them. It repeats this, because each new port has a new socket.
+
+Tunnels: the userspace datapath encapsulates a packet only if the route to the
+other host leads through the interface of a bridge of its own ("Userspace
+Tunneling" in the documentation of Open vSwitch). ovs-vswitchd creates this
+interface anew whenever it starts. This program gives it its address.
 
 Each lab host runs this file with the Python of the services: it must not
 import anything else of hvstack.
@@ -18,6 +23,7 @@ import ctypes
 import json
 import os
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -27,7 +33,10 @@ from pathlib import Path
 #: kernel doubles the number for its own structures (socket(7)).
 BUFFER_BYTES = 16 * 2**20
 PID_FILE = Path('/run/openvswitch/ovs-vswitchd.pid')
-#: Seconds between two searches for new sockets.
+#: Bridge that the tunnels of the host end on.
+BRIDGE = 'br-tun'
+_INTERFACES = Path('/sys/class/net')
+#: Seconds between two searches for new sockets and interfaces.
 _INTERVAL = 0.5
 #: The number of the system call; it is the same on all architectures.
 _PIDFD_GETFD = 438
@@ -118,18 +127,51 @@ def read_sizes(pid: int) -> list[int]:
     ]
 
 
+def read_interface() -> int:
+    """Return the index of the interface of the tunnels' bridge; 0 for none."""
+    try:
+        return int((_INTERFACES / BRIDGE / 'ifindex').read_text('ascii'))
+    except OSError:
+        return 0
+
+
+def assign_address(address: str) -> bool:
+    """Give the interface of the tunnels' bridge its address.
+
+    :param address: address with the length of its prefix.
+    :returns: False if the interface was deleted in between.
+    """
+    commands = (
+        ('ip', 'address', 'replace', address, 'dev', BRIDGE),
+        ('ip', 'link', 'set', BRIDGE, 'up'),
+    )
+    return all(
+        subprocess.run(argv, check=False, timeout=10).returncode == 0
+        for argv in commands
+    )
+
+
 def _read_pid() -> int:
     return int(PID_FILE.read_text(encoding='ascii'))
 
 
 def main() -> None:
-    """Enlarge buffers until the host ends; 'show' prints their sizes."""
+    """Set up the switch until the host ends; 'show' prints its buffers.
+
+    The argument is the address of the tunnels.
+    """
     if sys.argv[1:] == ['show']:
         print(json.dumps(read_sizes(_read_pid())))
         return
+    (address,) = sys.argv[1:]
     checked: set[str] = set()
-    last_pid = 0
+    last_pid = last_interface = 0
     while True:
+        interface = read_interface()
+        if interface != last_interface and (
+            not interface or assign_address(address)
+        ):
+            last_interface = interface
         try:
             pid = _read_pid()
             if pid != last_pid:
