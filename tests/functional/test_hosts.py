@@ -94,15 +94,6 @@ class HostsTest(GuestTest):
             fault = self.cloud.compute.get_server(server).fault or {}
             self.fail(f'{server.name}: {fault.get("message", "ERROR")}')
 
-    def address(self, server: Any) -> str:
-        """Return a server's only address."""
-        (address,) = (
-            entry['addr']
-            for entries in server.addresses.values()
-            for entry in entries
-        )
-        return str(address)
-
     def answers(
         self, server: Any, seconds: float = 90, address: str = ''
     ) -> None:

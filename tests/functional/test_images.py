@@ -67,13 +67,23 @@ class GuestTest(testtools.TestCase):
         self.cloud.compute.delete_server(server)
         self.cloud.compute.wait_for_delete(server, wait=60)
 
-    def ssh(self, server: Any, command: str) -> processutils.Result:
-        """Run a command in a guest."""
+    def address(self, server: Any) -> str:
+        """Return a server's only address."""
         (address,) = (
             entry['addr']
             for entries in server.addresses.values()
             for entry in entries
         )
+        return str(address)
+
+    def ssh(
+        self, server: Any, command: str, address: str = ''
+    ) -> processutils.Result:
+        """Run a command in a guest.
+
+        :param address: address to use; by default the server's only one.
+        """
+        address = address or self.address(server)
         options = (
             *('-o', 'BatchMode=yes', '-o', 'ConnectTimeout=3'),
             *('-o', 'StrictHostKeyChecking=no', '-o', 'LogLevel=ERROR'),
@@ -85,13 +95,15 @@ class GuestTest(testtools.TestCase):
             timeout=60,
         )
 
-    def wait(self, server: Any, command: str, expected: str) -> str:
+    def wait(
+        self, server: Any, command: str, expected: str, address: str = ''
+    ) -> str:
         """Wait until a command in a guest succeeds with a text in it."""
         out = ''
 
         def is_printed() -> bool:
             nonlocal out
-            out = self.ssh(server, command).stdout
+            out = self.ssh(server, command, address).stdout
             return expected in out
 
         processutils.wait_for(
