@@ -173,6 +173,27 @@ class Caps:
             f'{heavy:.3f} and {light:.3f} cores, ratio {heavy / light:.2f}',
         )
 
+    def measure_nested_weights(self) -> float:
+        """Return the ratio of guests with weights of 3 and 1 in a group.
+
+        libvirt has a group for all guests of a host. No program but the
+        kernel takes part in this: some kernels do not divide the time of a
+        cap by the weights of groups within a group.
+        """
+        with self.host():
+            top = cgroups.directories(HOST)[0]
+            (top / 'machine').mkdir()
+            cgroups.enable_controllers(top / 'machine')
+            guests = [self.guest('machine/heavy', 3)]
+            guests.append(self.guest('machine/light', 1))
+            pids = [
+                self.start(('taskset', '-c', '0', *_LOOP), groups)
+                for groups in guests
+            ]
+            heavy, light = self.cores(guests)
+            self.kill(pids)
+        return heavy / light
+
     def _memory(self) -> None:
         before = cgroups.oom_kills(HOST)
         self.start(_HOG, self.guest('heavy', 1))
