@@ -15,6 +15,8 @@ from hvstack import errors, jsonfile, paths, pid_files
 RECORDS_DIR = paths.RUN / 'cgroups'
 #: Groups of the control plane; :mod:`hvstack.lab.process_cgroup` writes it.
 CONTROL_PLANE = paths.RUN / 'control-plane.json'
+#: Group of the guests below that of a host; libvirt creates it.
+GUESTS = 'machine'
 
 
 @dataclass(frozen=True)
@@ -35,12 +37,26 @@ class HostGroup:
 
         :raises OSError: the host was powered off.
         """
-        usage = self.accounted / 'cpuacct.usage'
-        if usage.exists():
-            return int(usage.read_text(encoding='utf-8')) / 1e9
-        text = (self.accounted / 'cpu.stat').read_text(encoding='utf-8')
-        values = dict(line.split(maxsplit=1) for line in text.splitlines())
-        return int(values['usage_usec']) / 1e6
+        return _read_cpu_seconds(self.accounted)
+
+    def read_guest_seconds(self) -> float:
+        """Return the CPU time that all guests of the host have used so far.
+
+        :returns: 0 if libvirt has started no guest yet.
+        :raises OSError: the host was powered off.
+        """
+        guests = self.accounted / GUESTS
+        return _read_cpu_seconds(guests) if guests.exists() else 0.0
+
+
+def _read_cpu_seconds(group: Path) -> float:
+    """Return the CPU time of a group and of the groups in it."""
+    usage = group / 'cpuacct.usage'
+    if usage.exists():
+        return int(usage.read_text(encoding='utf-8')) / 1e9
+    text = (group / 'cpu.stat').read_text(encoding='utf-8')
+    values = dict(line.split(maxsplit=1) for line in text.splitlines())
+    return int(values['usage_usec']) / 1e6
 
 
 def list_names() -> list[str]:

@@ -266,7 +266,7 @@ def cgroup(text: str) -> Parsed:
 
 _NOT_BUSY = ('idle', 'iowait', 'steal')
 #: Devices that are no disks, or lie on others that are counted.
-_NO_DISKS = ('loop', 'ram', 'zram', 'dm-', 'md', 'sr', 'fd')
+NO_DISKS = ('loop', 'ram', 'zram', 'dm-', 'md', 'sr', 'fd')
 
 
 def sysstat(text: str) -> Parsed:
@@ -332,5 +332,5 @@ def sysstat(text: str) -> Parsed:
 def _disks(sample: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for disk in sample.get('disk', ()):
         name = str(disk['disk-device'])
-        if not name.startswith(_NO_DISKS):
+        if not name.startswith(NO_DISKS):
             yield name, disk

@@ -187,6 +187,21 @@ class SSHNode(ShellNode):
             *(self._target, command),
         ]
 
+    def build_own_argv(self, command: str) -> list[str]:
+        """Return the ssh command line for a connection of its own.
+
+        The connection ends with the command, and the command gets the end of
+        its input if this process ends in any way. A shared connection stays.
+
+        :param command: command line for the login shell of the node.
+        """
+        paths.make_directory(self.directory)
+        # ssh uses the first value of an option.
+        return [
+            *('ssh', '-T', '-o', 'ControlPath=none', *self.options()),
+            *(self._target, command),
+        ]
+
     def _connect(self) -> None:
         """Open the connection that all commands share, if it is not open.
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hvstack import errors
+from hvstack.results.compute_hosts import ComputeHosts
 from hvstack.results.typed_json import (
     FieldTypeError,
     Json,
@@ -392,6 +393,8 @@ class Observations:
     :param host_losses: provoked losses of hosts after the run.
     :param host_loss_method: how hosts were lost; empty without losses.
     :param telemetry: summary of the samples; None without telemetry.
+    :param compute_hosts: use of the compute hosts; None on bare metal,
+        without sampling, and in older records.
     :param facts: all observations by key, as the record contains them.
     """
 
@@ -417,6 +420,7 @@ class Observations:
     host_losses: tuple[HostLoss, ...] = ()
     host_loss_method: str = ''
     telemetry: TelemetrySummary | None = None
+    compute_hosts: ComputeHosts | None = None
     facts: Mapping[str, Json] = field(default_factory=dict, metadata=inlined())
 
 

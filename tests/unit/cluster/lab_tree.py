@@ -101,16 +101,21 @@ class LabTree(fixtures.Fixture):
                 '100000\n'
             )
 
-    def set_usage(self, name: str, seconds: float) -> None:
-        """Set the CPU time of a host."""
+    def set_usage(self, name: str, seconds: float, group: str = '') -> None:
+        """Set the CPU time of a host.
+
+        :param group: group below that of the host; empty for the host.
+        """
+        directory = self.list_directories(name)[2 - self.version] / group
+        directory.mkdir(exist_ok=True)
         if self.version == 2:
             text = f'usage_usec {round(seconds * 1e6)}\nuser_usec 1\n'
             # A reader of the kernel's file sees all of it.
             new = self.root / 'cpu.stat.new'
             new.write_text(text)
-            new.rename(self.list_directories(name)[0] / 'cpu.stat')
+            new.rename(directory / 'cpu.stat')
         else:
-            usage = self.list_directories(name)[1] / 'cpuacct.usage'
+            usage = directory / 'cpuacct.usage'
             usage.write_text(f'{round(seconds * 1e9)}\n')
 
     def write_record(self, file: Path, paths: list[Path]) -> None:
