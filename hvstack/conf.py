@@ -201,6 +201,14 @@ _TELEMETRY = (
         help='Seconds between samples of CPU, disk and network use of '
         'the nodes during a run; 0 disables telemetry.',
     ),
+    cfg.BoolOpt(
+        'compute_hosts',
+        default=True,
+        help='Sample /proc of the compute hosts during the runs of guests, '
+        'by ssh to the addresses in the inventory of baseline_hosts. hvstack '
+        'writes nothing on the hosts. A host that cannot be measured fails '
+        'no run.',
+    ),
 )
 
 
@@ -426,6 +434,7 @@ class TelemetryOptions(Protocol):
     """Options of the group ``telemetry``."""
 
     interval: float
+    compute_hosts: bool
 
 
 class RecordsOptions(Protocol):

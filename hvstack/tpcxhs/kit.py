@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hvstack import conf, errors, textfile
+from hvstack import errors, textfile
 from hvstack.cluster.base import Cluster, Node
 from hvstack.progress import Progress
 from hvstack.results import passes, record_data, signing, telemetry_files
@@ -30,6 +30,7 @@ from hvstack.tpcxhs.deadlines import (
     load_limits,
 )
 from hvstack.tpcxhs.result import PhaseResult, RunResult, RunSpec
+from hvstack.tpcxhs.run_samplers import SamplingSpec
 from hvstack.tpcxhs.workload import Workload
 
 PROGRAM = 'TPCx-HS-master.sh'
@@ -277,7 +278,7 @@ def _measure_pair(
                 )
             ),
         ],
-        interval=conf.load().telemetry.interval,
+        sampling=SamplingSpec.load(),
     )
     if spec.baseline:
         whole.observations['compared_with'] = spec.baseline

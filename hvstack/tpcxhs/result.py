@@ -8,7 +8,12 @@ from pathlib import Path
 
 from hvstack.cluster.base import Fact
 from hvstack.hadoop.job_history import JobSummary, TaskSummary
-from hvstack.results import observations, record_data
+from hvstack.results import (
+    host_telemetry,
+    observations,
+    record_data,
+)
+from hvstack.results.host_telemetry import HostsTelemetry
 from hvstack.results.observations import DataCheck, MachineCpu, Phase
 from hvstack.results.run_id import RunId
 from hvstack.results.run_store import RunStore
@@ -109,6 +114,8 @@ class RunResult:
     :param sut: facts of the system under test.
     :param observations: observations of the cluster and the cloud.
     :param telemetry: samples of the nodes; None without sampling.
+    :param compute_hosts: samples of the hosts of guests; None without
+        sampling.
     """
 
     workload: Workload
@@ -120,6 +127,7 @@ class RunResult:
     sut: dict[str, Fact] = field(default_factory=dict)
     observations: JsonObject = field(default_factory=dict)
     telemetry: Telemetry | None = None
+    compute_hosts: HostsTelemetry | None = None
 
     @property
     def is_valid(self) -> bool:
@@ -180,10 +188,21 @@ class RunResult:
                 'total_seconds': self.total_seconds,
                 'rate': self.rate,
                 'environment': self.sut,
-                'seen': self.observations,
+                'seen': self._list_observations(),
                 'derived': derived,
             },
         )
+
+    def _list_observations(self) -> JsonObject:
+        """Return the observations with the use of the compute hosts."""
+        if self.compute_hosts is None:
+            return self.observations
+        return {
+            **self.observations,
+            'compute_hosts': host_telemetry.summarize(
+                self.compute_hosts, self.read_phases()
+            ),
+        }
 
 
 def format_now() -> str:

@@ -18,7 +18,6 @@ from hvstack.cluster import (
     machine_cpu,
     probe,
 )
-from hvstack.cluster import sampler as sampling
 from hvstack.cluster.base import Cluster
 from hvstack.cluster.lab_groups import HostGroup
 from hvstack.cluster.machine_cpu import MachineMeter
@@ -28,13 +27,13 @@ from hvstack.results import (
     passes,
     record_data,
     signing,
-    telemetry,
     telemetry_files,
 )
 from hvstack.tpcxhs import host_losses, preparation
 from hvstack.tpcxhs.deadlines import DEFAULT_LIMITS, Limits, load_limits
 from hvstack.tpcxhs.phases import PhaseRunner
 from hvstack.tpcxhs.result import RunResult, RunSpec, format_now
+from hvstack.tpcxhs.run_samplers import NO_SAMPLING, RunSamplers, SamplingSpec
 from hvstack.tpcxhs.workload import MIB, Workload
 
 #: Size in bytes of the data set of the warm-up job.
@@ -48,7 +47,7 @@ def run(
     program: Sequence[Callable[[], None]] = (),
     progress: Progress | None = None,
     limits: Limits = DEFAULT_LIMITS,
-    interval: float = 0,
+    sampling: SamplingSpec = NO_SAMPLING,
 ) -> RunResult:
     """Execute the benchmark once.
 
@@ -63,7 +62,7 @@ def run(
         collected then.
     :param progress: where to report; None reports nothing.
     :param limits: limits of the phases.
-    :param interval: seconds between samples of the nodes; 0 takes no samples.
+    :param sampling: what is sampled; nothing by default.
     :raises hvstack.errors.InputError: the data set does not fit in HDFS.
     :raises hvstack.errors.HVStackError: the cluster cannot be prepared for the
         run.
@@ -75,9 +74,6 @@ def run(
     _describe_system(cluster, run_result)
     meter = machine_cpu.create_meter(_list_capped_hosts(run_result))
     runner = PhaseRunner(cluster, workload, run_result, progress, limits)
-    sampler = sampling.Sampler(
-        cluster.nodes, sampling.source(run_result.sut), interval
-    )
     groups = meter.hosts if meter else ()
     with contextlib.ExitStack() as quiet_hosts:
         quiet_hosts.enter_context(cpu_caps.in_force(groups))
@@ -85,24 +81,17 @@ def run(
         _check_caps(run_result, groups, 'before_probe')
         _observe(cluster, run_result)
         _settle(cluster, run_result, progress, messages)
-        if interval:
-            sampler.start()
-        started_at = time.time()
-        try:
-            _run_steps(run_result, program or runner.steps, meter)
-            _check_caps(run_result, groups, 'after_run')
-            quiet_hosts.close()
-            if not program:
-                runner.collect()
-        except errors.HVStackError as exc:
-            run_result.reason = ' '.join(str(exc).split())[:2000]
-        finally:
-            run_result.ended = run_result.ended or format_now()
-            if interval:
-                run_result.telemetry = sampler.collect(
-                    started_at,
-                    telemetry.compute_windows(run_result.read_phases()),
-                )
+        with RunSamplers(cluster, run_result, sampling, progress):
+            try:
+                _run_steps(run_result, program or runner.steps, meter)
+                _check_caps(run_result, groups, 'after_run')
+                quiet_hosts.close()
+                if not program:
+                    runner.collect()
+            except errors.HVStackError as exc:
+                run_result.reason = ' '.join(str(exc).split())[:2000]
+            finally:
+                run_result.ended = run_result.ended or format_now()
     run_result.add_kills(_find_kills(cluster, kills))
     return run_result
 
@@ -250,7 +239,7 @@ def measure(
         spec.workload,
         progress=progress,
         limits=load_limits(spec, store),
-        interval=conf.load().telemetry.interval,
+        sampling=SamplingSpec.load(),
     )
     if spec.baseline:
         run_result.observations['compared_with'] = spec.baseline

@@ -31,6 +31,7 @@ from hvstack.results import record_data, telemetry
 from hvstack.results.run_id import RunId
 from hvstack.sweep import recovery
 from hvstack.tpcxhs import run as tpcxhs
+from hvstack.tpcxhs.run_samplers import SamplingSpec
 from hvstack.tpcxhs.workload import Workload
 
 NAME = 'hv-test-findings'
@@ -96,7 +97,7 @@ class FindingsTest(testtools.TestCase):
 
     def collect_evidence(self) -> dict[str, str]:
         """Run once, and return the evidence of the findings by title."""
-        run_result = tpcxhs.run(self.cluster, WORK, interval=2)
+        run_result = tpcxhs.run(self.cluster, WORK, sampling=SamplingSpec(2))
         self.assertEqual('', run_result.reason)
         run_record = run_result.to_record(RunId('s', parse('i2'), 0))
         assert run_result.telemetry

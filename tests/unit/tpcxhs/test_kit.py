@@ -5,9 +5,11 @@ The kit may not be handed on. This test makes a substitute:
 its program prints lines of the same form, with figures that are none.
 """
 
+import itertools
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fixtures
@@ -23,6 +25,7 @@ from hvstack.tpcxhs import kit, kit_evidence
 from hvstack.tpcxhs.deadlines import StallWatch
 from hvstack.tpcxhs.result import RunResult, RunSpec
 from hvstack.tpcxhs.workload import Workload
+from tests.unit.cluster.lab_tree import LabTree
 from tests.unit.tpcxhs.test_run import Hadoop, Some
 
 SIZE = 10**12
@@ -186,6 +189,40 @@ class KitTest(testtools.TestCase):
                 'counters of the network cover both runs of the kit',
                 summary.gaps,
             )
+
+    def test_compute_hosts(self) -> None:
+        """The samples of both runs are in the record of each run."""
+        lab = self.useFixture(LabTree(2, 'hv-host2'))
+        moments = itertools.count(1_760_000_000, 30_000)
+        usages = itertools.count(0, 100)
+        run_command = KitNode.run
+
+        def use_cpu(node: KitNode, command: str, **kwargs: Any) -> Any:
+            lab.set_usage('hv-host2', next(usages))
+            return run_command(node, command, **kwargs)
+
+        for name, value in (
+            (
+                'hvstack.cluster.host_readers.time',
+                SimpleNamespace(time=moments.__next__),
+            ),
+            (f'{__name__}.KitNode.run', use_cpu),
+            (f'{__name__}.Some.environment', lambda _: {'backend': 'lxc'}),
+            (
+                f'{__name__}.Some.observe',
+                lambda _: {'inventory': {'hv-host2': {}}},
+            ),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(name, value))
+        for run_record in self.measure():
+            hosts = run_record.observations.compute_hosts
+            assert hosts
+            self.assertEqual(('cgroup', ()), (hosts.method, hosts.reasons))
+            phases = hosts.hosts['hv-host2'].phases
+            generate, sort = phases['HSGen'], phases['HSSort']
+            assert generate.busy and sort.busy
+            self.assertEqual((601.5, 1200), (generate.seconds, sort.seconds))
+            self.assertAlmostEqual(1200 / 601.5, sort.busy / generate.busy, 2)
 
     def test_one_that_is_known_is_not_recorded_again(self) -> None:
         (run_record,) = self.measure(run_numbers=(2,))

@@ -18,6 +18,7 @@ from hvstack import errors, processutils
 from hvstack.cluster import cpu_caps, lab_groups
 from hvstack.cluster.base import Fact, Node
 from hvstack.hadoop.job_history import JobHistory, Task
+from hvstack.model.configuration import parse
 from hvstack.model.target import BareMetal
 from hvstack.progress import Progress
 from hvstack.results import comparability, record
@@ -27,6 +28,7 @@ from hvstack.results.run_id import RunId
 from hvstack.tpcxhs import run
 from hvstack.tpcxhs.deadlines import Limits
 from hvstack.tpcxhs.result import RunResult, RunSpec
+from hvstack.tpcxhs.run_samplers import SamplingSpec
 from hvstack.tpcxhs.workload import Workload
 from tests.unit.cluster.lab_tree import LabTree
 
@@ -526,10 +528,95 @@ class RunTest(testtools.TestCase):
         self.assertIs(False, run_result.sut['caches_dropped'])
 
     def test_telemetry_never_fails_a_run(self) -> None:
-        run_result = run.run(self.cluster, self.workload, interval=5)
+        run_result = run.run(
+            self.cluster, self.workload, sampling=SamplingSpec(5)
+        )
         self.assertEqual('', run_result.reason)
         assert run_result.telemetry
         self.assertIn('c: no sampler', run_result.telemetry.gaps[0])
+
+    def run_guests(
+        self, inventory: Path | None, host: str = 'compute1'
+    ) -> RunResult:
+        """Return the result of a run of guests of lxc on a host."""
+        self.cluster.facts = {'backend': 'lxc'}
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'tests.unit.tpcxhs.test_run.Some.observe',
+                lambda _: {'inventory': {host: {}}},
+            )
+        )
+        stream = io.StringIO()
+        run_result = run.run(
+            self.cluster,
+            self.workload,
+            progress=Progress(stream=stream),
+            sampling=SamplingSpec(5, inventory),
+        )
+        self.output = stream.getvalue()
+        self.assertEqual('', run_result.reason)
+        return run_result
+
+    def test_compute_hosts_of_a_lab(self) -> None:
+        lab = self.useFixture(LabTree(2, 'hv-host2'))
+        run_command = Hadoop.run
+
+        def use_cpu(node: Hadoop, command: str, **kwargs: Any) -> Any:
+            if 'terasort ' in command:
+                lab.set_usage('hv-host2', 7)
+                lab.set_usage('hv-host2', 6, group='machine')
+            return run_command(node, command, **kwargs)
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'tests.unit.tpcxhs.test_run.Hadoop.run', use_cpu
+            )
+        )
+        run_result = self.run_guests(Path('/none'), 'hv-host2')
+        stored = run_result.to_record(RunId('s', parse('i1'), 0))
+        hosts = stored.observations.compute_hosts
+        assert hosts
+        self.assertEqual(('cgroup', ()), (hosts.method, hosts.reasons))
+        host = hosts.hosts['hv-host2']
+        # All of it was used between two samples, in a part of this time.
+        assert host.run.busy and host.run.guests and host.run.agents
+        self.assertAlmostEqual(6, host.run.guests / host.run.agents, 0)
+        self.assertLessEqual(host.run.busy, 7)
+        self.assertIn('HSSort', host.phases)
+        self.assertNotIn('not measured', self.output)
+
+    def test_compute_hosts_that_are_not_measured(self) -> None:
+        run_result = self.run_guests(Path('/none'))
+        assert run_result.compute_hosts
+        (reason,) = run_result.compute_hosts.reasons
+        self.assertIn('of the backend lxc', reason)
+        self.assertIn(f'] {reason}\n', self.output)
+        stored = run_result.to_record(RunId('s', parse('i1'), 0))
+        assert stored.observations.compute_hosts
+        self.assertEqual((reason,), stored.observations.compute_hosts.reasons)
+
+    def test_compute_hosts_are_not_requested(self) -> None:
+        run_result = self.run_guests(None)
+        self.assertIsNone(run_result.compute_hosts)
+        stored = run_result.to_record(RunId('s', parse('i1'), 0))
+        self.assertIsNone(stored.observations.compute_hosts)
+
+    def test_bare_metal_has_no_compute_hosts(self) -> None:
+        run_result = run.run(
+            self.cluster,
+            self.workload,
+            sampling=SamplingSpec(5, Path('/none')),
+        )
+        self.assertIsNone(run_result.compute_hosts)
+
+    def test_options_of_the_samplers(self) -> None:
+        self.assertIsNotNone(SamplingSpec.load().inventory)
+        for name, value in (
+            ('OS_TELEMETRY__COMPUTE_HOSTS', 'false'),
+            ('OS_TELEMETRY__INTERVAL', '7'),
+        ):
+            self.useFixture(fixtures.EnvironmentVariable(name, value))
+        self.assertEqual(SamplingSpec(7, None), SamplingSpec.load())
 
     def test_no_telemetry(self) -> None:
         self.assertIsNone(self.run_once().telemetry)
