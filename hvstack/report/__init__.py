@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from hvstack.report import (
     comparison,
+    compute_hosts,
     explanation,
     results_document,
     sweep_report,
@@ -40,6 +41,7 @@ def build_results(
     return {
         **results_document.to_mapping(built),
         'explanation': explanation.to_mapping(built),
+        'compute_hosts': compute_hosts.to_mapping(built),
     }
 
 

@@ -4,7 +4,12 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from hvstack.report import job_checks, run_conditions, telemetry_checks
+from hvstack.report import (
+    compute_hosts,
+    job_checks,
+    run_conditions,
+    telemetry_checks,
+)
 from hvstack.report.formats import format_size
 from hvstack.report.page_cache import fits_page_cache, sum_memory_mib
 from hvstack.report.sweep_report import SweepReport
@@ -164,7 +169,7 @@ def list_unchecked(report: SweepReport) -> list[tuple[str, str]]:
     ]
     if gaps[_MAX_GAPS:]:
         lines.append(('telemetry', f'{len(gaps) - _MAX_GAPS} more gaps'))
-    return lines
+    return lines + compute_hosts.list_unmeasured(report)
 
 
 #: Gaps that are named one by one.

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hvstack import errors
-from hvstack.report import node_chart
+from hvstack.report import host_chart, node_chart
 from hvstack.report.chart_base import COLOURS, Chart, escape_text
 from hvstack.report.sweep_report import SweepReport
 from hvstack.report.sweep_rows import Row
@@ -134,7 +134,7 @@ def build_charts(
     plotted_runs: Sequence[PlottedRun],
     missing: Sequence[str],
 ) -> list[Chart]:
-    """Return the charts of telemetry and of nodes."""
+    """Return the charts of telemetry, of nodes and of compute hosts."""
     if not plotted_runs:
         reason = (
             'the records hold no telemetry'
@@ -156,7 +156,11 @@ def build_charts(
             _build_time_chart(report, chart_kind, plotted_runs, list(missing))
             for chart_kind in _CHART_KINDS
         ]
-    return [*over_time, node_chart.build_chart(report)]
+    return [
+        *over_time,
+        node_chart.build_chart(report),
+        host_chart.build_chart(report),
+    ]
 
 
 def _build_time_chart(

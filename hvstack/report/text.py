@@ -8,6 +8,7 @@ terminal shows the end of what it was given.
 import textwrap
 from collections.abc import Sequence
 
+from hvstack.report import compute_hosts
 from hvstack.report.comparison import Comparison, ConfigurationDelta
 from hvstack.report.explanation import Explanation, build_explanation
 from hvstack.report.formats import format_plain, format_size
@@ -38,7 +39,7 @@ _SHORT_COLUMNS = (
 #: Provenance that the short form leaves to the details.
 ONLY_IN_DETAILS = ('os_release', 'jre', 'libvirt', 'qemu', 'runs')
 #: What was seen but would fill screens: the page has own tables.
-PAGE_ONLY = ('parameters', 'telemetry')
+PAGE_ONLY = ('parameters', 'telemetry', 'compute_hosts')
 _CHANGE_COLUMNS = (
     'configuration',
     'runs before',
@@ -123,6 +124,7 @@ def format_details(report: SweepReport, remarks: Sequence[str] = ()) -> str:
         'is between 97 and 103; a wider one that contains 100 is "not told '
         'apart". For bare metal, the interval is that of its own mean.'
     )
+    lines += _format_compute_hosts(report)
     explanation = build_explanation(report)
     if explanation:
         lines += ['', *_format_explanation(explanation)]
@@ -275,6 +277,23 @@ def _format_growth(growth: Growth) -> list[str]:
             )
         )
     return [head, *align_columns(rows, left=(0,))]
+
+
+def _format_compute_hosts(report: SweepReport) -> list[str]:
+    """Return the use of the compute hosts as a table, and what it lacks."""
+    lines: list[str] = []
+    cores = compute_hosts.list_cores(report, whole=True)
+    if cores:
+        methods = '; '.join(compute_hosts.list_methods(report))
+        lines += ['', 'Cores of the compute hosts:']
+        lines += align_columns(
+            [compute_hosts.HEAD, *(row.format_cells() for row in cores)],
+            left=(0, 1),
+        )
+        lines += _wrap(f'{compute_hosts.LEGEND} The counters were {methods}.')
+    for labels, reason in compute_hosts.list_reasons(report):
+        lines += _wrap(f'{labels}: {reason}')
+    return lines
 
 
 def _format_explanation(explanation: Explanation) -> list[str]:
