@@ -61,27 +61,7 @@ class FirstRunTest(testtools.TestCase):
     def serve_nova(self) -> None:
         http, nova = self.cloud.http, re.escape(fake.NOVA)
         http.get(f'{fake.NOVA}/limits', json=limits({}))
-        http.get(f'{fake.NOVA}/flavors/detail', json={'flavors': []})
-        http.post(
-            f'{fake.NOVA}/flavors',
-            json=lambda request, _: {
-                'flavor': {**request.json()['flavor'], 'links': []}
-            },
-        )
-        http.post(re.compile(f'{nova}/flavors/.*/os-extra_specs'), json={})
-        http.get(
-            re.compile(f'{nova}/flavors/.*/os-flavor-access'),
-            json={'flavor_access': []},
-        )
-        http.post(re.compile(f'{nova}/flavors/.*/action'), json={})
-        self.flavor_deletions = http.delete(
-            re.compile(f'{nova}/flavors/'), text=''
-        )
-        inventory = {'total': 80, 'reserved': 0, 'allocation_ratio': 1.0}
-        http.get(
-            re.compile(f'{fake.PLACEMENT}/resource_providers/.*/inventories'),
-            json={'inventories': {'PCPU': inventory, 'MEMORY_MB': inventory}},
-        )
+        self.flavor_deletions = fake.take_flavors(http, 'PCPU')
         fake.take_key_pairs(http)
         http.delete(re.compile(f'{nova}/os-keypairs/'), text='')
 

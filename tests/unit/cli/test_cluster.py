@@ -183,28 +183,8 @@ class MadeTest(OnHostsTest):
             self.useFixture(
                 fixtures.MonkeyPatch(f'hvstack.{name}', self.directory / name)
             )
-        http, nova = self.cloud.http, re.escape(fake.NOVA)
-        http.get(f'{fake.NOVA}/flavors/detail', json={'flavors': []})
-        http.post(
-            f'{fake.NOVA}/flavors',
-            json=lambda request, _: {
-                'flavor': {**request.json()['flavor'], 'links': []}
-            },
-        )
-        http.post(re.compile(f'{nova}/flavors/.*/os-extra_specs'), json={})
-        http.get(
-            re.compile(f'{nova}/flavors/.*/os-flavor-access'),
-            json={'flavor_access': []},
-        )
-        http.post(re.compile(f'{nova}/flavors/.*/action'), json={})
-        self.flavor_deletions = http.delete(
-            re.compile(f'{nova}/flavors/'), text=''
-        )
-        inventory = {'total': 80, 'reserved': 0, 'allocation_ratio': 1.0}
-        http.get(
-            re.compile(f'{fake.PLACEMENT}/resource_providers/.*/inventories'),
-            json={'inventories': {'VCPU': inventory, 'MEMORY_MB': inventory}},
-        )
+        http = self.cloud.http
+        self.flavor_deletions = fake.take_flavors(http, 'VCPU')
         fake.take_key_pairs(http)
         http.delete(f'{fake.NOVA}/os-keypairs/mine', text='')
         http.get(f'{fake.HEAT}/stacks/mine', status_code=404)
@@ -375,42 +355,12 @@ class AfterTest(ClusterTest):
                 'PATH', f'{self.directory}:/usr/bin:/bin'
             )
         )
-        nodes = [
-            {
-                'name': name,
-                'address': f'10.0.0.{n}',
-                'server_id': name,
-                'host_key': f'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{43 * "k"}',
-            }
-            for n, name in enumerate('cw', start=1)
-        ]
         self.useFixture(
             fixtures.MonkeyPatch(
                 'hvstack.cloud.host_keys.DIRECTORY', self.directory / 'known'
             )
         )
-        stack = {
-            'id': 's1',
-            'stack_name': 'mine',
-            'stack_status': 'CREATE_COMPLETE',
-            'outputs': [
-                {'output_key': 'controller', 'output_value': nodes[0]},
-                {'output_key': 'workers', 'output_value': nodes[1:]},
-            ],
-        }
-        for name in ('mine', 's1'):
-            self.cloud.http.get(
-                f'{fake.HEAT}/stacks/{name}', json={'stack': stack}
-            )
-        self.cloud.http.get(
-            f'{fake.NOVA}/servers/detail',
-            json={
-                'servers': [
-                    {'id': server_id, 'hostId': f'h{server_id}'}
-                    for server_id in 'cw'
-                ]
-            },
-        )
+        fake.serve_stack(self.cloud.http, {'c': 'hc', 'w': 'hw'})
         status, out, err = self.run_main(
             *('topology', 'mine', '--refresh', '--dry-run', '-f', 'json')
         )

@@ -47,40 +47,9 @@ class BurnInTest(ClusterTest):
                 'hvstack.cloud.host_keys.DIRECTORY', self.directory / 'known'
             )
         )
-        nodes = [
-            {
-                'name': name,
-                'address': f'10.0.0.{n}',
-                'server_id': name,
-                'host_key': f'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{43 * "k"}',
-            }
-            for n, name in enumerate(('c', 'w0', 'w1', 'w2', 'w3'), start=1)
-        ]
-        stack = {
-            'id': 's1',
-            'stack_name': 'mine',
-            'stack_status': 'CREATE_COMPLETE',
-            'outputs': [
-                {'output_key': 'controller', 'output_value': nodes[0]},
-                {'output_key': 'workers', 'output_value': nodes[1:]},
-            ],
-        }
-        for name in ('mine', 's1'):
-            self.cloud.http.get(
-                f'{fake.HEAT}/stacks/{name}', json={'stack': stack}
-            )
-        self.cloud.http.get(
-            f'{fake.NOVA}/servers/detail',
-            json={
-                'servers': [
-                    {
-                        'id': node['server_id'],
-                        'hostId': f'host-{n}-' + 40 * 'x',
-                    }
-                    for n, node in enumerate(nodes)
-                ]
-            },
-        )
+        names = ('c', 'w0', 'w1', 'w2', 'w3')
+        hosts = {name: f'host-{n}-' + 40 * 'x' for n, name in enumerate(names)}
+        fake.serve_stack(self.cloud.http, hosts)
 
     def set_jobs(self, count: int) -> None:
         (self.directory / 'ssh.jobs').write_text(str(count))

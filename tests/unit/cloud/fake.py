@@ -227,3 +227,69 @@ def take_key_pairs(http: requests_mock.Mocker) -> None:
 
     http.post(f'{NOVA}/os-keypairs', json=create)
     http.get(re.compile(f'{NOVA}/os-keypairs/.'), json=get)
+
+
+def take_flavors(http: requests_mock.Mocker, resource_class: str) -> Any:
+    """Have Nova take flavors, of which it has none, and any deletion.
+
+    :param resource_class: class of the CPUs that Placement has beside memory.
+    :returns: mock of the deletions.
+    """
+    nova = re.escape(NOVA)
+    http.get(f'{NOVA}/flavors/detail', json={'flavors': []})
+    http.post(
+        f'{NOVA}/flavors',
+        json=lambda request, _: {
+            'flavor': {**request.json()['flavor'], 'links': []}
+        },
+    )
+    http.post(re.compile(f'{nova}/flavors/.*/os-extra_specs'), json={})
+    http.get(
+        re.compile(f'{nova}/flavors/.*/os-flavor-access'),
+        json={'flavor_access': []},
+    )
+    http.post(re.compile(f'{nova}/flavors/.*/action'), json={})
+    inventory = {'total': 80, 'reserved': 0, 'allocation_ratio': 1.0}
+    http.get(
+        re.compile(f'{PLACEMENT}/resource_providers/.*/inventories'),
+        json={
+            'inventories': {resource_class: inventory, 'MEMORY_MB': inventory}
+        },
+    )
+    return http.delete(re.compile(f'{nova}/flavors/'), text='')
+
+
+def serve_stack(http: requests_mock.Mocker, hosts: Mapping[str, str]) -> None:
+    """Have Heat show a complete cluster ``mine``, and Nova its hosts.
+
+    :param hosts: ``hostId`` by the name of the node, which is also the ID of
+        its server. The first node is the controller.
+    """
+    controller, *workers = (
+        {
+            'name': name,
+            'address': f'10.0.0.{number}',
+            'server_id': name,
+            'host_key': f'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{43 * "k"}',
+        }
+        for number, name in enumerate(hosts, start=1)
+    )
+    stack = {
+        'id': 's1',
+        'stack_name': 'mine',
+        'stack_status': 'CREATE_COMPLETE',
+        'outputs': [
+            {'output_key': 'controller', 'output_value': controller},
+            {'output_key': 'workers', 'output_value': workers},
+        ],
+    }
+    for name in ('mine', 's1'):
+        http.get(f'{HEAT}/stacks/{name}', json={'stack': stack})
+    http.get(
+        f'{NOVA}/servers/detail',
+        json={
+            'servers': [
+                {'id': name, 'hostId': host} for name, host in hosts.items()
+            ]
+        },
+    )

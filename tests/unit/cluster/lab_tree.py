@@ -6,11 +6,13 @@ import os
 import signal
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import fixtures
 
 from hvstack import pid_files
 from hvstack.cluster import lab_groups
+from hvstack.cluster.lab_groups import HostGroup
 
 
 def enter_in_child(context: AbstractContextManager[object]) -> int:
@@ -35,6 +37,28 @@ def kill(pid: int) -> None:
     """End a process of :func:`enter_in_child` without any clean-up."""
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
+
+
+class SystemdScope(fixtures.Fixture):
+    """Unit of a lab host in hvstack's slice, whose changes are recorded."""
+
+    def _setUp(self) -> None:
+        root = Path(self.useFixture(fixtures.TempDir()).path)
+        self.slice_dir = root / 'hvstack.slice'
+        self.scope = self.slice_dir / 'hvstack-hv-host1.scope'
+        self.scope.mkdir(parents=True)
+        self.group = HostGroup('hv-host1', self.scope, self.scope)
+        self._commands: list[list[str]] = []
+
+        def run(argv: list[str], **_: Any) -> None:
+            self._commands.append(argv)
+
+        self.useFixture(fixtures.MonkeyPatch('hvstack.processutils.run', run))
+
+    @property
+    def changes(self) -> list[tuple[str, str]]:
+        """Units and the properties that systemd was told to set."""
+        return [(argv[-2], argv[-1]) for argv in self._commands]
 
 
 class LabTree(fixtures.Fixture):

@@ -2,17 +2,21 @@
 """Test the CPU caps of lab hosts while a sweep measures nothing."""
 
 from pathlib import Path
-from typing import Any
 
 import fixtures
 import testtools
 
-from hvstack import errors, processutils
+from hvstack import errors
 from hvstack.cloud import journal
 from hvstack.cluster import cpu_caps, cpu_weights, lab_groups
 from hvstack.cluster.lab_groups import HostGroup
 from hvstack.sweep import recovery
-from tests.unit.cluster.lab_tree import LabTree, enter_in_child, kill
+from tests.unit.cluster.lab_tree import (
+    LabTree,
+    SystemdScope,
+    enter_in_child,
+    kill,
+)
 
 #: Caps in cores by host while they are in force, and while they are lifted.
 IN_FORCE = {'hv-host1': 0.65, 'hv-host2': 0.5}
@@ -136,25 +140,16 @@ class CpuCapsTest(testtools.TestCase):
                 )
 
     def test_systemd_writes_the_caps_of_units(self) -> None:
-        root = Path(self.useFixture(fixtures.TempDir()).path)
-        scope = root / 'hvstack.slice' / 'hvstack-hv-host1.scope'
-        scope.mkdir(parents=True)
-        (scope / 'cpu.max').write_text('65000 100000\n')
-        commands: list[list[str]] = []
-
-        def run(argv: list[str], **_: Any) -> None:
-            commands.append(argv)
-
-        self.useFixture(fixtures.MonkeyPatch('hvstack.processutils.run', run))
-        assert processutils.run is run
-        with cpu_caps.lifted([HostGroup('hv-host1', scope, scope)]):
+        systemd = self.useFixture(SystemdScope())
+        (systemd.scope / 'cpu.max').write_text('65000 100000\n')
+        with cpu_caps.lifted([systemd.group]):
             pass
         self.assertEqual(
             [
                 ('hvstack-hv-host1.scope', 'CPUQuota='),
                 ('hvstack-hv-host1.scope', 'CPUQuota=65.0%'),
             ],
-            [tuple(argv[-2:]) for argv in commands],
+            systemd.changes,
         )
 
     def test_other_clouds_have_no_caps_to_lift(self) -> None:

@@ -2,17 +2,20 @@
 """Test the CPU weight of lab hosts during a run."""
 
 from pathlib import Path
-from typing import Any
 
 import fixtures
 import testtools
 
-from hvstack import processutils
 from hvstack.cloud import journal
 from hvstack.cluster import cpu_weights, lab_groups
 from hvstack.cluster.lab_groups import HostGroup
 from hvstack.sweep import recovery
-from tests.unit.cluster.lab_tree import LabTree, enter_in_child, kill
+from tests.unit.cluster.lab_tree import (
+    LabTree,
+    SystemdScope,
+    enter_in_child,
+    kill,
+)
 
 
 class CpuWeightsTest(testtools.TestCase):
@@ -109,20 +112,10 @@ class CpuWeightsTest(testtools.TestCase):
 
     def test_systemd_writes_the_weights_of_units(self) -> None:
         """Of hosts and of their slice, which competes with other slices."""
-        root = Path(self.useFixture(fixtures.TempDir()).path)
-        slice_dir = root / 'hvstack.slice'
-        scope = slice_dir / 'hvstack-hv-host1.scope'
-        scope.mkdir(parents=True)
-        for directory in (slice_dir, scope):
+        systemd = self.useFixture(SystemdScope())
+        for directory in (systemd.slice_dir, systemd.scope):
             (directory / 'cpu.weight').write_text('100\n')
-        commands: list[list[str]] = []
-
-        def run(argv: list[str], **_: Any) -> None:
-            commands.append(argv)
-
-        self.useFixture(fixtures.MonkeyPatch('hvstack.processutils.run', run))
-        assert processutils.run is run
-        with cpu_weights.raised([HostGroup('hv-host1', scope, scope)]):
+        with cpu_weights.raised([systemd.group]):
             pass
         self.assertEqual(
             [
@@ -131,5 +124,5 @@ class CpuWeightsTest(testtools.TestCase):
                 ('hvstack-hv-host1.scope', 'CPUWeight=100'),
                 ('hvstack.slice', 'CPUWeight=100'),
             ],
-            [tuple(argv[-2:]) for argv in commands],
+            systemd.changes,
         )

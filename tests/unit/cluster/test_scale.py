@@ -322,35 +322,41 @@ class MapTest(testtools.TestCase):
         failure = self.assertRaises(errors.InputError, self.table, path)
         self.assertIn("node 'w1'", str(failure))
 
-    def test_no_update_waits_for_new_nodes(self) -> None:
-        """They are ready when they are in the topology, after the update."""
+    def serve_update(self) -> Any:
+        """Have Heat take an update of the stack; returns its mock."""
         self.useFixture(
             fixtures.MonkeyPatch('hvstack.cloud.stacks._INTERVAL', 0.0)
         )
         http = self.cloud.http
         patch_mock = http.patch(f'{URL}/hv-x/s1', status_code=202)
-        before, after = (
-            self.answer(status, updated)
-            for status, updated in (
-                ('CREATE_COMPLETE', None),
-                ('UPDATE_COMPLETE', 'now'),
-            )
-        )
-        http.get(f'{URL}/s1', [{'json': before}, {'json': after}])
+        self.serve_states()
         http.get(f'{URL}/hv-x/s1/resources', json={'resources': []})
+        return patch_mock
+
+    def serve_states(self) -> None:
+        """Have Heat show the stack before its update, and after it."""
+        states = (('CREATE_COMPLETE', None), ('UPDATE_COMPLETE', 'now'))
+        self.cloud.http.get(
+            f'{URL}/s1',
+            [{'json': self.answer(status, at)} for status, at in states],
+        )
+
+    def test_no_update_waits_for_new_nodes(self) -> None:
+        """They are ready when they are in the topology, after the update."""
+        patch_mock = self.serve_update()
         self.scale(None, ScalePlan(2, 3))
         self.assertEqual(
             {'worker_count': 3, 'readiness': False},
             patch_mock.last_request.json()['parameters'],
         )
         # The number of compute workers is that of a failed update, too.
-        http.get(f'{URL}/s1', [{'json': before}, {'json': after}])
+        self.serve_states()
         self.scale(None, ScalePlan(2, 3, compute_before=2, compute_after=2))
         self.assertEqual(
             {'worker_count': 3, 'readiness': False, 'compute_count': 2},
             patch_mock.last_request.json()['parameters'],
         )
-        http.get(f'{URL}/s1', [{'json': before}, {'json': after}])
+        self.serve_states()
         (worker,) = make_workers('a')
         self.scale(
             None,
@@ -373,20 +379,7 @@ class MapTest(testtools.TestCase):
 
     def test_a_compute_cluster(self) -> None:
         """Its template needs a number of other workers, which stays."""
-        self.useFixture(
-            fixtures.MonkeyPatch('hvstack.cloud.stacks._INTERVAL', 0.0)
-        )
-        http = self.cloud.http
-        patch_mock = http.patch(f'{URL}/hv-x/s1', status_code=202)
-        before, after = (
-            self.answer(status, updated)
-            for status, updated in (
-                ('CREATE_COMPLETE', None),
-                ('UPDATE_COMPLETE', 'now'),
-            )
-        )
-        http.get(f'{URL}/s1', [{'json': before}, {'json': after}])
-        http.get(f'{URL}/hv-x/s1/resources', json={'resources': []})
+        patch_mock = self.serve_update()
         self.scale(None, ScalePlan(0, 0, compute_before=2, compute_after=3))
         self.assertEqual(
             {'readiness': False, 'compute_count': 3},
