@@ -24,6 +24,7 @@ SUITES = ('bookworm', 'trixie')
 EMULATORS: dict[str, type[emulator.Emulator]] = {
     'uml': uml.UserMode,
     'qemu': qemu.Qemu,
+    'kvm': qemu.Kvm,
 }
 #: Memory of a machine with two lab hosts that can run Hadoop, and of one that
 #: only has cgroups. A machine uses less than a third of it.
@@ -51,13 +52,30 @@ class Machine:
 
     def stages(self) -> dict[str, Callable[[], None]]:
         """Return the stages in their order by name."""
-        return {
+        builds: dict[str, Callable[[], None]] = {
             'packages': self.install_packages,
             'system': self.disk.build_system,
             'software': self.disk.build_software,
             'images': self.disk.build_images,
             'kernel': self.emulator.prepare,
             'disk': self.disk.build_disk,
+        }
+        if isinstance(self.emulator, qemu.Kvm):
+            return {
+                **builds,
+                'boot': self.boot,
+                'doctor': lambda: self.run('lab doctor', 1),
+                'up': lambda: self.run('lab up --hosts 2 --compute kvm', 8),
+                'first-run': lambda: self.run(
+                    'accept --first-run --os-cloud hvstack-lab', 8
+                ),
+                'destroy-records': lambda: self.run(
+                    'lab destroy --records', 1
+                ),
+                'off': self.emulator.power_off,
+            }
+        return {
+            **builds,
             'caps-systemd': self.caps_with_systemd,
             'caps-files': self.caps_without_systemd,
             'boot': self.boot,
@@ -168,7 +186,11 @@ def main() -> int:
     """Run the test of one release."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('suite', choices=SUITES)
-    names = list(Machine(SUITES[0], 'qemu').stages())
+    names = dict.fromkeys(
+        name
+        for kind in EMULATORS
+        for name in Machine(SUITES[0], kind).stages()
+    )
     parser.add_argument(
         '--emulator',
         choices=EMULATORS,
@@ -180,8 +202,12 @@ def main() -> int:
     )
     parser.add_argument('--until', choices=names, help='stop after this stage')
     args = parser.parse_args()
+    machine = Machine(args.suite, args.emulator)
+    for name in filter(None, (args.again, args.until)):
+        if name not in machine.stages():
+            parser.error(f'--emulator {args.emulator} has no stage {name}')
     try:
-        test(Machine(args.suite, args.emulator), args.again, args.until)
+        test(machine, args.again, args.until)
     except errors.HVStackError as exc:
         print(f'test-machines: {exc}', file=sys.stderr)
         return exc.exit_code

@@ -16,6 +16,8 @@ class Qemu(emulator.Emulator):
     """One machine under QEMU, about 20 times slower."""
 
     PACKAGES = ('mmdebstrap', 'qemu-system-x86', 'e2fsprogs', 'openssh-client')
+    #: Arguments for the machine's CPUs.
+    CPUS: tuple[str, ...] = ('-smp', '2')
 
     def prepare(self) -> None:
         """Copy the kernel of the machine's release."""
@@ -33,7 +35,7 @@ class Qemu(emulator.Emulator):
                 [
                     *('nice', '-n', '10', 'qemu-system-x86_64', '-M', 'q35'),
                     *('-cpu', 'max', '-accel', 'tcg,thread=multi,tb-size=512'),
-                    *('-smp', '2', '-m', str(memory_mib)),
+                    *(*self.CPUS, '-m', str(memory_mib)),
                     *('-kernel', str(self.work_dir / 'vmlinuz')),
                     *('-initrd', str(self.work_dir / 'initrd.img')),
                     *('-append', f'{_KERNEL_ARGS} {kernel_args}'),
@@ -55,3 +57,15 @@ class Qemu(emulator.Emulator):
                 stderr=log,
                 start_new_session=True,
             )
+
+
+class Kvm(Qemu):
+    """One machine under QEMU with eight CPUs in two NUMA cells."""
+
+    CPUS = (
+        *('-smp', '8,sockets=2,cores=4,threads=1'),
+        *('-object', 'memory-backend-memfd,id=cell0,size=8G'),
+        *('-object', 'memory-backend-memfd,id=cell1,size=8G'),
+        *('-numa', 'node,cpus=0-3,memdev=cell0'),
+        *('-numa', 'node,cpus=4-7,memdev=cell1'),
+    )
