@@ -9,11 +9,11 @@ import json
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from hvstack import errors, processutils
+from hvstack import errors, processutils, shell_scripts
 from hvstack.hadoop import daemon_http
 from hvstack.hadoop.daemon_http import Runner
 from hvstack.hadoop.site_files import CONF
@@ -245,7 +245,7 @@ def summarize_job(
         ) from exc
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Task:
     """A successful attempt of a task.
 
@@ -295,28 +295,28 @@ def load_histories(
     :param tasks: number of tasks of all jobs.
     :returns: histories by job ID, and ``/rack/nodegroup`` by address.
     """
-    files = ' '.join(
-        f"'{path.format(job=job)}'" for job in jobs for path in _FILES
-    )
+    files = [path.format(job=job) for job in jobs for path in _FILES]
     if not files:
         return {}, {}
-    # Only events of tasks: the other lines are the schema and the settings.
-    command = (
-        f'cat {CONF}/topology.table; hdfs dfs -cat {files} 2>/dev/null '
-        '| grep -e _ATTEMPT_ -e \'"TASK_STARTED"\''
-    )
     try:
-        lines = controller.run(
-            command,
+        text = controller.run(
+            shell_scripts.render(
+                'task-events', f'{CONF}/topology.table', *files
+            ),
             timeout=_LOAD_SECONDS + tasks * _TASK_SECONDS,
             check=False,
-        ).stdout.splitlines()
-        rows = [line.split() for line in lines if line[:1] != '{']
-        return parse_histories(lines), {
+        ).stdout
+        rows = [line.split() for line in _iter_lines(text) if line[0] != '{']
+        return parse_histories(_iter_lines(text)), {
             row[0]: row[1] for row in rows if len(row) == 2
         }
     except (errors.HVStackError, LookupError, TypeError, ValueError):
         return {}, {}
+
+
+def _iter_lines(text: str) -> Iterator[str]:
+    """Yield lines without a second copy of a text of 100 MB."""
+    return (match[0] for match in re.finditer('.+', text))
 
 
 def parse_histories(lines: Iterable[str]) -> dict[str, JobHistory]:
@@ -338,10 +338,12 @@ def parse_histories(lines: Iterable[str]) -> dict[str, JobHistory]:
             splits[event['taskid']] = tuple(event['splitLocations'].split(','))
         elif 'startTime' in event and 'attemptId' in event:
             start_times[event['attemptId']] = event['startTime'] / 1000
-        elif 'error' in event and event.get('status') == 'FAILED':
-            history.failures.append(
-                (event['hostname'], ' '.join(event['error'].split())[:_ERROR])
-            )
+        elif 'error' in event:
+            # A killed attempt, such as the slower of two speculative ones,
+            # has counters as well, and is neither a task nor a failure.
+            if event.get('status') == 'FAILED':
+                error = ' '.join(event['error'].split())[:_ERROR]
+                history.failures.append((event['hostname'], error))
         elif 'counters' in event and event.get('attemptId') in start_times:
             history.tasks.append(_task(event, start_times, splits))
     return histories
@@ -390,6 +392,7 @@ def summarize_tasks(
     :param names: node names by address.
     """
     nodes: dict[str, dict[str, float]] = {}
+    spans_by_node: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for task in history.tasks:
         node = nodes.setdefault(names.get(task.host, task.host), {})
         for name, value in (
@@ -398,18 +401,12 @@ def summarize_tasks(
             (f'{task.kind}_bytes', task.bytes),
         ):
             node[name] = round(node.get(name, 0) + value, 3)
-    for address in {task.host for task in history.tasks}:
-        for task_type in ('map', 'reduce'):
-            spans = [
-                (task.started_at, task.ended_at)
-                for task in history.tasks
-                if (task.host, task.kind) == (address, task_type)
-            ]
-            if spans:
-                node = nodes[names.get(address, address)]
-                node[f'{task_type}_wall_seconds'] = round(
-                    _union_seconds(spans), 3
-                )
+        spans_by_node.setdefault((task.host, task.kind), []).append(
+            (task.started_at, task.ended_at)
+        )
+    for (address, task_type), spans in spans_by_node.items():
+        node = nodes[names.get(address, address)]
+        node[f'{task_type}_wall_seconds'] = round(_union_seconds(spans), 3)
     local = Counter(
         near
         for task in history.tasks

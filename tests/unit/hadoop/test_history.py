@@ -2,16 +2,24 @@
 """Numbers of a job, held against what a real history server answered."""
 
 import json
-from collections.abc import Sequence
+import shlex
+import subprocess
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import fixtures
 import testtools
 
-from hvstack import errors, processutils
+from hvstack import errors, processutils, shell_scripts
 from hvstack.hadoop import job_history
-from hvstack.hadoop.job_history import JobSummary, TaskSummary
+from hvstack.hadoop.job_history import (
+    JobHistory,
+    JobSummary,
+    Task,
+    TaskSummary,
+)
 from hvstack.results.observations import TaskFailure, read_phases
 
 REAL = Path(__file__).parent / 'history'
@@ -41,6 +49,16 @@ class Gateway:
 
     def put(self, text: str, path: str, mode: int = 0o644) -> None:
         raise NotImplementedError
+
+
+class CountedTasks(list[Task]):
+    """Tasks that count how often all of them are read."""
+
+    read_count = 0
+
+    def __iter__(self) -> Iterator[Task]:
+        self.read_count += 1
+        return super().__iter__()
 
 
 class HistoryTest(testtools.TestCase):
@@ -182,7 +200,7 @@ class Tasks(testtools.TestCase):
             ('a', ('x',), None),
             ('a', ('',), None),
         ):
-            task = job_history.Task('t', 'map', host, 0, 1, 0, 0, splits)
+            task = Task('t', 'map', host, 0, 1, 0, 0, splits)
             self.assertEqual(expected, job_history.locality(task, locations))
 
     def test_last_and_reducers(self) -> None:
@@ -222,6 +240,65 @@ class Tasks(testtools.TestCase):
             self.summarize().failures,
         )
 
+    def test_killed_attempts_are_no_tasks(self) -> None:
+        """Hadoop kills the slower of two speculative attempts."""
+        finished = next(
+            line for line in self.lines if '"MAP_ATTEMPT_FINISHED"' in line
+        )
+        event = json.loads(finished)['event'].popitem()[1]
+        lines = []
+        for number, status in enumerate(('KILLED', 'FAILED'), 1):
+            attempt = f'{event["taskid"].replace("task", "attempt")}_{number}'
+            start = {
+                **{'taskid': event['taskid'], 'attemptId': attempt},
+                'startTime': 1795264974093,
+            }
+            end = event | {
+                **{'attemptId': attempt, 'status': status, 'error': status},
+                'counters': {'x.JhCounters': event['counters']},
+            }
+            lines += [
+                json.dumps({'event': {'x.TaskAttemptStarted': start}}),
+                json.dumps({'event': {'x.Unsuccessful': end}}),
+            ]
+        history = job_history.parse_histories([*self.lines, *lines])[JOB]
+        self.assertEqual(self.histories[JOB].tasks, history.tasks)
+        self.assertEqual([(event['hostname'], 'FAILED')], history.failures)
+
+    def test_tasks_are_read_as_often_for_any_number_of_nodes(self) -> None:
+        counts = []
+        for node_count in (4, 64):
+            tasks = CountedTasks(
+                Task(f't{n}', kind, f'a{n % node_count}', n, n + 2, 0, 0)
+                for n in range(128)
+                for kind in ('map', 'reduce')
+            )
+            summary = job_history.summarize_tasks(JobHistory(tasks), {}, {})
+            self.assertEqual(node_count, len(summary.nodes))
+            counts.append(tasks.read_count)
+        self.assertEqual(counts[0], counts[1])
+
+    def test_seconds_with_a_task(self) -> None:
+        """Gaps between tasks do not count, and reduces have their own."""
+        tasks = [
+            Task('t', kind, 'a', begin, end, 0, 0)
+            for kind, begin, end in (
+                *(('map', 0, 2), ('map', 1, 4), ('map', 6, 7)),
+                ('reduce', 5, 9),
+            )
+        ]
+        node = job_history.summarize_tasks(
+            JobHistory(tasks), {}, {'a': 'w0'}
+        ).nodes['w0']
+        self.assertEqual(
+            (5, 4, 6),
+            (
+                node['map_wall_seconds'],
+                node['reduce_wall_seconds'],
+                node['map_seconds'],
+            ),
+        )
+
     def test_what_cannot_be_read_is_missing(self) -> None:
         self.assertEqual(
             {}, job_history.parse_histories(['Avro-Json', '{"type":', '{}'])
@@ -230,3 +307,99 @@ class Tasks(testtools.TestCase):
         self.assertEqual(
             ({}, {}), job_history.load_histories(Gateway(half), [JOB])
         )
+
+
+#: Counters of a map task in Hadoop 3.4 that hvstack does not read.
+_OTHER_COUNTERS = (
+    *('FILE_BYTES_READ', 'FILE_BYTES_WRITTEN', 'HDFS_READ_OPS'),
+    *('MAP_OUTPUT_RECORDS', 'SPILLED_RECORDS', 'CPU_MILLISECONDS'),
+    *('PHYSICAL_MEMORY_BYTES', 'MAP_PHYSICAL_MEMORY_BYTES_MAX'),
+)
+
+
+class TaskEventsTest(testtools.TestCase):
+    """The shell program leaves out what hvstack does not read."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.lines = (REAL / 'tasks.jhist').read_text().splitlines()
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+
+    def filter_events(self, lines: Sequence[str]) -> list[str]:
+        """Return the lines that the program prints of a history file."""
+        table, history = self.directory / 'table', self.directory / 'x.jhist'
+        table.write_text(f'{self.lines[0]}\n')
+        history.write_text('\n\n'.join(['Avro-Json', '{"x":"y"}', *lines]))
+        command = self.directory / 'hdfs'
+        command.write_text('#!/bin/sh\nshift 2\ncat "$@"\n')
+        command.chmod(0o755)
+        path = f'PATH={shlex.quote(str(self.directory))}:$PATH'
+        program = shell_scripts.render('task-events', table, history, 'none')
+        result = subprocess.run(
+            ['sh', '-c', f'{path}\n{program}'],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return result.stdout.splitlines()
+
+    def test_the_tasks_are_the_same(self) -> None:
+        """Also those of events with all counters."""
+        lines = [line for line in self.lines if line[0] == '{']
+        large = list(map(enlarge, lines))
+        table, *filtered = self.filter_events(large)
+        self.assertEqual(self.lines[0], table)
+        self.assertEqual(len(lines), len(filtered))
+        self.assertEqual(
+            job_history.parse_histories(large),
+            job_history.parse_histories(filtered),
+        )
+        self.assertEqual(
+            12, len(job_history.parse_histories(filtered)[JOB].tasks)
+        )
+        sizes = [
+            sum(map(len, some)) / len(lines) for some in (large, filtered)
+        ]
+        self.assertLess(sizes[1], 500)
+        self.assertLess(500, sizes[0])
+
+    def test_other_events_stay(self) -> None:
+        event = {
+            'attemptId': f'attempt_{JOB[4:]}_m_000001_0',
+            **{'hostname': 'a', 'status': 'FAILED'},
+            'error': 'x [,] "displayName":"x",{"name":"x","value":1},',
+        }
+        kind = 'org.apache.hadoop.mapreduce.jobhistory.Unsuccessful'
+        line = json.dumps(
+            {'type': 'MAP_ATTEMPT_FAILED', 'event': {kind: event}},
+            separators=(',', ':'),
+        )
+        self.assertEqual([self.lines[0], line], self.filter_events([line]))
+
+
+def enlarge(line: str) -> str:
+    """Return an event of an attempt with the counters that real ones have."""
+    document = json.loads(line)
+    (event,) = document['event'].values()
+    if 'counters' in event:
+        files, tasks = event['counters']['groups']
+        for name in _OTHER_COUNTERS:
+            text = name.capitalize().replace('_', ' ')
+            counter = {'name': name, 'displayName': text, 'value': -12}
+            (files if 'OPS' in name else tasks)['counts'].append(counter)
+        event['counters']['groups'] += [
+            {
+                'name': 'Shuffle Errors',
+                'displayName': 'Shuffle "Errors"',
+                'counts': [{**counter, 'name': 'BAD_ID'}],
+            },
+            {'name': 'Empty', 'displayName': 'Empty', 'counts': []},
+        ]
+        for name in (
+            'clockSplits',
+            'cpuUsages',
+            'vMemKbytes',
+            'physMemKbytes',
+        ):
+            event[name] = list(range(12))
+    return json.dumps(document, separators=(',', ':'))
