@@ -4,7 +4,7 @@
 Every check yields the evidence of one finding as text.
 """
 
-import statistics
+import bisect
 from collections.abc import Iterator, Mapping
 
 from hvstack.results.record_data import RunRecord
@@ -148,37 +148,54 @@ def _find_slow_nodes(
     nodes: Mapping[str, Mapping[str, float]],
 ) -> dict[str, tuple[float, float]]:
     """Return the slow nodes of a phase: speed, and the others' median."""
+    speeds_by_name = [
+        {
+            name: node['map_bytes'] / node[seconds]
+            for name, node in nodes.items()
+            if node.get(seconds) and node.get('map_bytes')
+        }
+        for seconds in ('map_wall_seconds', 'map_seconds')
+    ]
+    medians_by_name = [
+        compute_medians_of_others(speeds) for speeds in speeds_by_name
+    ]
     slow_nodes: dict[str, tuple[float, float]] = {}
     for name in nodes:
-        pairs = []
-        for seconds in ('map_wall_seconds', 'map_seconds'):
-            speeds = {
-                node_name: node['map_bytes'] / node[seconds]
-                for node_name, node in nodes.items()
-                if node.get(seconds) and node.get('map_bytes')
-            }
-            median = compute_median_of_others(speeds, name)
-            if (
-                median
-                and speeds.get(name, median) < MIN_NODE_SPEED_RATIO * median
-            ):
-                pairs.append((speeds[name], median))
+        pairs = [
+            (speeds[name], medians[name])
+            for speeds, medians in zip(
+                speeds_by_name, medians_by_name, strict=True
+            )
+            if name in medians
+            and speeds[name] < MIN_NODE_SPEED_RATIO * medians[name]
+        ]
         if len(pairs) == 2:
             slow_nodes[name] = pairs[1]
     return slow_nodes
 
 
-def compute_median_of_others(
-    values: dict[str, float], name: str
-) -> float | None:
-    """Return the median of the values of all others.
+def compute_medians_of_others(values: Mapping[str, float]) -> dict[str, float]:
+    """Return the median of the values of all others for each name.
+
+    The values are sorted once: a median for each of 640 nodes would sort
+    them 640 times.
 
     :param values: values by name.
-    :param name: name whose value does not count.
-    :returns: None without others.
+    :returns: medians by name; empty if there are no others.
     """
-    others = [value for other, value in values.items() if other != name]
-    return statistics.median(others) if others else None
+    ordered = sorted(values.values())
+    others = len(ordered) - 1
+    if others < 1:
+        return {}
+    medians = {}
+    for name, value in values.items():
+        own = bisect.bisect_left(ordered, value)
+        low, high = (
+            ordered[index + (index >= own)]
+            for index in ((others - 1) // 2, others // 2)
+        )
+        medians[name] = (low + high) / 2
+    return medians
 
 
 def check_reducers(record: RunRecord) -> Iterator[str]:

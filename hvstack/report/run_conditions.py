@@ -146,16 +146,15 @@ def list_notes(records: Sequence[RunRecord]) -> list[str]:
     :param records: records of configurations and of bare metal.
     """
     splits = dict.fromkeys(
-        f'{_label(record)}: {task_type} of {phase.name} {split}'
+        f'{_label(record)}: {task_type} of {phase.name} '
+        f'{task_splits.format_split(phase.job.hosts, task_type)}'
         for record in records
         if record.valid
         for phase in record.phases
         if phase.name in _SPLIT_PHASES
         for task_type in ('maps', 'reduces')
         # HSGen has no reduces.
-        if (
-            split := task_splits.format_split(phase.job.hosts, task_type)
-        ).strip('0 +')
+        if any(getattr(host, task_type) for host in phase.job.hosts.values())
     )
     lines = [f'Tasks by host: {"; ".join(splits)}.'] if splits else []
     return lines + _list_paces(records)

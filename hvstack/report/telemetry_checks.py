@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from hvstack.report.formats import format_size
 from hvstack.report.job_checks import (
     MAX_BYTES_DEVIATION,
-    compute_median_of_others,
+    compute_medians_of_others,
     count_copies,
 )
 from hvstack.report.page_cache import fits_page_cache
@@ -48,9 +48,10 @@ def check_disk_speed(record: RunRecord) -> Iterator[str]:
         if {'read', 'write', 'busy'} <= set(disk_usage)
         and disk_usage['busy'] > MIN_BUSY_SHARE * node.seconds
     }
+    medians = compute_medians_of_others(speeds)
     for name, speed in speeds.items():
-        median = compute_median_of_others(speeds, name)
-        if median and speed < MIN_DISK_SPEED_RATIO * median:
+        median = medians.get(name, 0.0)
+        if speed < MIN_DISK_SPEED_RATIO * median:
             yield (
                 f'{name} moved {speed / 1e6:.1f} MB in a second in which it '
                 f'was busy (the others {median / 1e6:.1f})'

@@ -5,6 +5,7 @@ With the same work, a run in which a host got more tasks than its share takes
 longer, whatever the configuration.
 """
 
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ from hvstack.results.observations import HostTasks, Phase
 #: little faster get a few more tasks.
 MIN_EXCESS_TASKS = 1.0
 MIN_EXCESS_SHARE = 0.1
+#: Hosts or workers whose numbers of tasks a text names one by one.
+_MAX_NAMED = 40
 #: Types of tasks by their names in the record.
 _TYPES = ('maps', 'reduces')
 
@@ -87,11 +90,27 @@ def list_uneven(phases: Iterable[Phase]) -> list[UnevenSplit]:
 def format_split(hosts: Mapping[str, HostTasks], task_type: str) -> str:
     """Return the numbers of tasks by host, such as ``4 + 4``.
 
+    More than 40 hosts have a range, such as ``4 to 6, median 5 of 64``.
+
     :param hosts: tasks by host.
     :param task_type: ``maps`` or ``reduces``.
     """
-    return ' + '.join(
-        f'{_count(hosts[name], task_type):g}' for name in sorted(hosts)
+    return _format_counts(
+        [_count(hosts[name], task_type) for name in sorted(hosts)]
+    )
+
+
+def _format_counts(counts: Sequence[float]) -> str:
+    """Return numbers of tasks, or their range if there are too many.
+
+    A text with the numbers of 640 workers would be in each record, and in a
+    page for each configuration.
+    """
+    if len(counts) <= _MAX_NAMED:
+        return ' + '.join(f'{count:g}' for count in counts)
+    return (
+        f'{min(counts):g} to {max(counts):g}, median '
+        f'{statistics.median(counts):g} of {len(counts)}'
     )
 
 
@@ -120,7 +139,7 @@ def _check(phase: Phase, task_type: str) -> Iterator[UnevenSplit]:
         (by_host, f'{format_split(hosts, task_type)} by host'),
         (
             by_worker,
-            f'{" + ".join(map(str, [*counts, *[0] * idle]))} by worker',
+            f'{_format_counts([*counts, *[0] * idle])} by worker',
         ),
     ):
         name = max(rows, key=lambda key: rows[key][0] - rows[key][1])

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test the findings of a report and their evidence."""
 
+import math
+import statistics
 from typing import Any
 
 import testtools
@@ -95,6 +97,26 @@ _SUMS = 'seen/telemetry/phases/HSGen'
 def _sums(record: RunRecord) -> dict[str, float]:
     assert record.observations.telemetry
     return dict(record.observations.telemetry.phases['HSGen'])
+
+
+class CountedSpeed(float):
+    """A number that counts comparisons."""
+
+    comparisons = 0
+
+    def __lt__(self, other: float) -> bool:
+        CountedSpeed.comparisons += 1
+        return super().__lt__(other)
+
+
+class CountedNode(dict[str, float]):
+    """Sums of the tasks of a node, which count how often they are read."""
+
+    reads = 0
+
+    def __getitem__(self, name: str) -> float:
+        CountedNode.reads += 1
+        return super().__getitem__(name)
 
 
 class Findings(testtools.TestCase):
@@ -236,6 +258,54 @@ class Findings(testtools.TestCase):
         )
         quiet = sweep_report.build_report([records[0], records[2]])
         self.assertNotIn('probe', ' '.join(quiet.provenance_notes))
+
+    def test_medians_of_others(self) -> None:
+        for count in (2, 3, 8, 9):
+            values = {f'w{n}': float(n * n % 7) for n in range(count)}
+            self.assertEqual(
+                {
+                    name: statistics.median(
+                        value
+                        for other, value in values.items()
+                        if other != name
+                    )
+                    for name in values
+                },
+                job_checks.compute_medians_of_others(values),
+            )
+        self.assertEqual({}, job_checks.compute_medians_of_others({}))
+        self.assertEqual({}, job_checks.compute_medians_of_others({'w': 1.0}))
+
+    def test_values_of_many_nodes_are_sorted_once(self) -> None:
+        """Medians of 640 nodes by themselves would be 640 sorts."""
+        for count in (64, 512):
+            speeds = [CountedSpeed(n * 37 % count) for n in range(count)]
+            CountedSpeed.comparisons = 0
+            medians = job_checks.compute_medians_of_others(
+                {f'w{n}': speed for n, speed in enumerate(speeds)}
+            )
+            self.assertEqual(count, len(medians))
+            self.assertLess(
+                CountedSpeed.comparisons, 3 * count * math.log2(count)
+            )
+
+    def test_slow_nodes_are_read_as_often_as_there_are_nodes(self) -> None:
+        reads = []
+        for count in (10, 100):
+            nodes = {
+                f'w{n}': CountedNode(
+                    map_bytes=1e9,
+                    **dict.fromkeys(
+                        ('map_seconds', 'map_wall_seconds'), 9 if n else 20
+                    ),
+                )
+                for n in range(count)
+            }
+            CountedNode.reads = 0
+            slow_nodes = job_checks._find_slow_nodes(nodes)
+            self.assertEqual(['w0'], list(slow_nodes))
+            reads.append(CountedNode.reads / count)
+        self.assertEqual(reads[0], reads[1])
 
     def test_uneven_tasks(self) -> None:
         phases = factory.stored_phases(run('i1', 0, 9))

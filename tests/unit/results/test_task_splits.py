@@ -6,6 +6,7 @@ from typing import Any
 import testtools
 
 from hvstack.results import observations, task_splits
+from hvstack.results.observations import HostTasks
 from hvstack.results.task_splits import UnevenSplit
 
 WORKERS = {'w0': 'h0', 'w1': 'h0', 'w2': 'h1', 'w3': 'h1'}
@@ -69,6 +70,31 @@ class TaskSplitsTest(testtools.TestCase):
     def test_many_waves_differ_a_little(self) -> None:
         self.assertEqual(
             [], self.find({'w0': 105, 'w1': 100, 'w2': 97, 'w3': 98})
+        )
+
+    def test_many_workers_and_hosts_have_a_range(self) -> None:
+        """The numbers of 640 workers would fill a page."""
+        workers = {f'w{n}': f'h{n // 10}' for n in range(640)}
+        maps = {name: {'maps': 175 + n % 3} for n, name in enumerate(workers)}
+        maps['w7']['maps'] = 300
+        del maps['w8']
+        one_phase = {
+            **{'name': 'HSSort', 'seconds': 99, 'nodes': maps},
+            'hosts': task_splits.count_by_host(maps, workers),
+        }
+        phases = observations.read_phases([one_phase])
+        (split,) = task_splits.list_uneven(phases)
+        self.assertIn(
+            'maps of HSSort: 0 to 300, median 176 of 640 by worker; w7 had',
+            str(split),
+        )
+        self.assertEqual(
+            '1706 to 1761, median 1760 of 64',
+            task_splits.format_split(phases[0].job.hosts, 'maps'),
+        )
+        forty = {f'h{n}': HostTasks(maps=n) for n in range(40)}
+        self.assertEqual(
+            40, len(task_splits.format_split(forty, 'maps').split(' + '))
         )
 
     def test_older_records_have_no_hosts(self) -> None:
