@@ -174,7 +174,10 @@ class _Lines(dict[str, int]):
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self._text = text
+        # All fields of a single line, such as millions of samples, are on
+        # the first one.
+        has_lines = text.find('\n', 0, len(text) - 1) >= 0
+        self._text = text if has_lines else ''
 
     def _load(self) -> None:
         if self._text:

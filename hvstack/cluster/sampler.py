@@ -306,20 +306,27 @@ def sysstat(text: str) -> Parsed:
             round(cpus * cpu_load['steal'] / 100, 4) for cpu_load in load
         ],
         'swap': [
-            sample['swap-pages']['pswpin'] + sample['swap-pages']['pswpout']
+            _scale(
+                sample['swap-pages']['pswpin']
+                + sample['swap-pages']['pswpout']
+            )
             for sample in samples
         ],
-        **{way: [1024 * x[f'{way}kB'] for x in net] for way in ('rx', 'tx')},
+        **{
+            way: [_scale(x[f'{way}kB'], 1024) for x in net]
+            for way in ('rx', 'tx')
+        },
         **{
             f'{way}_packets': [x[f'{way}pck'] for x in net]
             for way in ('rx', 'tx')
         },
     }
     disks: dict[str, dict[str, Values]] = {}
-    for name in dict(_disks(samples[0])):
-        rows = [dict(_disks(sample)).get(name) for sample in samples]
+    disks_by_sample = [dict(_disks(sample)) for sample in samples]
+    for name in disks_by_sample[0]:
+        rows = [sample_disks.get(name) for sample_disks in disks_by_sample]
         disks[name] = {
-            series: [None if x is None else x[key] * unit for x in rows]
+            series: [None if x is None else _scale(x[key], unit) for x in rows]
             for series, key, unit in (
                 ('read', 'rkB', 1024),
                 ('write', 'wkB', 1024),
@@ -327,6 +334,15 @@ def sysstat(text: str) -> Parsed:
             )
         }
     return times, rates, disks, cpus
+
+
+def _scale(value: float, unit: float = 1) -> float:
+    """Return a rate with the decimals that sysstat prints.
+
+    The product of binary fractions, such as 0.01 x 12.34, has 17 digits,
+    which would double the size of a file of millions of samples.
+    """
+    return round(value * unit, 4)
 
 
 def _disks(sample: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -4,6 +4,7 @@
 import dataclasses
 import enum
 import ipaddress
+import math
 import re
 import types
 import typing
@@ -46,6 +47,8 @@ _MAX_TEXT = 65535
 #: ``str | None``.
 _Hint = type | types.GenericAlias | types.UnionType
 _T = typing.TypeVar('_T', bound='DataclassInstance')
+#: Type of a field that can be negative, such as a time before a start.
+Signed = typing.Annotated[float, 'signed']
 
 
 class Fields:
@@ -284,7 +287,7 @@ def to_dataclass(
     The types of the fields are the schema: ``str``, ``int``, ``float``,
     ``bool``, enumerations of texts, mappings, tuples, lists, dataclasses,
     None, and plain data, which is not checked. Numbers are finite and not
-    negative.
+    negative, except those of the type :data:`Signed`.
 
     :param data: what was read.
     :param source: file name, or a function from a dotted field name to the
@@ -295,7 +298,7 @@ def to_dataclass(
         missing one, or a value of another type.
     """
     schema = [item for item in dataclasses.fields(cls) if item.init]
-    hints = typing.get_type_hints(cls)
+    hints = typing.get_type_hints(cls, include_extras=True)
     fields = Fields(
         data, source, [*(item.name for item in schema), *ignored], prefix
     )
@@ -334,6 +337,8 @@ def _convert(fields: Fields, name: str, hint: _Hint, value: Json) -> '_Value':
         return to_dataclass(hint, value, fields.source, fields.name(name))
     if origin in (tuple, list) and isinstance(value, list):
         many = origin is list or args[-1] is Ellipsis
+        if many and _are_floats(args[0], value):
+            return [*value] if origin is list else tuple(value)
         if many or len(args) == len(value):
             items = [
                 _convert(
@@ -355,6 +360,12 @@ def _convert(fields: Fields, name: str, hint: _Hint, value: Json) -> '_Value':
             name,
             f'is {_format_value(value)}. Use one of {", ".join(values)}',
         )
+    if (
+        hint == Signed
+        and isinstance(value, int | float)
+        and _are_floats(hint, [value])
+    ):
+        return value
     if hint is bool and isinstance(value, bool):
         return value
     if hint is str and isinstance(value, str) and len(value) <= _MAX_TEXT:
@@ -366,9 +377,35 @@ def _convert(fields: Fields, name: str, hint: _Hint, value: Json) -> '_Value':
         and 0 <= value <= _MAX_NUMBER
     ):
         return value
-    raise fields.error(
-        name,
-        f'is {_format_value(value)}. Use {_TYPES.get(origin or hint, "")}',
+    text = 'a number' if hint == Signed else _TYPES.get(origin or hint, '')
+    raise fields.error(name, f'is {_format_value(value)}. Use {text}')
+
+
+def _are_floats(hint: _Hint, values: list[Json]) -> bool:
+    """Return whether all values of a list are numbers that a hint allows.
+
+    Telemetry has millions of numbers, and a call for each takes seconds.
+
+    :param hint: type of the values.
+    :returns: False if a value is not valid, or is not a float or None.
+    """
+    hints = {hint}
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        hints = set(typing.get_args(hint))
+    allowed = {float, int} | (hints & {types.NoneType})
+    if not hints <= {float, Signed, types.NoneType}:
+        return False
+    if not set(map(type, values)) <= allowed:
+        return False
+    numbers = [value for value in values if isinstance(value, int | float)]
+    low = -_MAX_NUMBER if Signed in hints else 0
+    if not numbers:
+        return True
+    # Comparisons with NaN are false, but the sum is NaN wherever it is.
+    return (
+        low <= min(numbers)
+        and max(numbers) <= _MAX_NUMBER
+        and math.isfinite(sum(numbers))
     )
 
 

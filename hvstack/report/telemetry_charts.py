@@ -4,7 +4,7 @@
 They are those of vsphere6, figures 3 to 5.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hvstack import errors
@@ -29,13 +29,27 @@ _HEIGHT = 190
 _MARKED_PHASES = ('HSGen', 'HSSort', 'reduce-merge', 'HSValidate')
 
 
+#: Seconds of a step of a line, and its values.
+Line = tuple[float, list[float | None]]
+
+
 @dataclass(frozen=True)
 class PlottedRun:
-    """A row's run whose telemetry is drawn."""
+    """A row's run whose telemetry is drawn.
+
+    The samples of 640 nodes occupy hundreds of MiB, so that only the lines of
+    the charts stay in memory.
+
+    :param interval: seconds between samples.
+    :param phases: name, begin and end in seconds since the run's start.
+    :param lines: lines by series, without series that a node does not have.
+    """
 
     row: Row
     record: RunRecord
-    telemetry: Telemetry
+    interval: float
+    phases: list[tuple[str, float, float]]
+    lines: Mapping[str, Line]
 
 
 @dataclass(frozen=True)
@@ -118,15 +132,34 @@ def select_runs(
             if not record.observations.telemetry or store is None:
                 continue
             try:
-                run_telemetry = telemetry_files.load(record, store)
+                plotted_runs.append(_load_run(row, record, store))
             except errors.InputError as exc:
                 reason = str(exc)
                 continue
-            plotted_runs.append(PlottedRun(row, record, run_telemetry))
             break
         else:
             missing.append(f'{row.label}: {reason}')
     return plotted_runs, missing
+
+
+def _load_run(row: Row, record: RunRecord, store: TextStore) -> PlottedRun:
+    """Read the telemetry of a run and compute its lines.
+
+    :raises hvstack.errors.InputError: the telemetry is not usable.
+    """
+    run_telemetry = telemetry_files.load(record, store)
+    lines = {
+        series: sample_series(run_telemetry, series, mean=chart_kind.mean)
+        for chart_kind in _CHART_KINDS
+        for series, _ in chart_kind.lines
+    }
+    return PlottedRun(
+        row,
+        record,
+        run_telemetry.interval,
+        run_telemetry.phases,
+        {series: line for series, line in lines.items() if line is not None},
+    )
 
 
 def build_charts(
@@ -209,7 +242,7 @@ def _build_time_chart(
         }
         title = f'<b>{escape_text(run.row.label)}</b>, run {run.record.index}'
         notes.append(_build_note(title, high, 1, 'right') | {'xref': 'paper'})
-        for name, begin, _ in run.telemetry.phases:
+        for name, begin, _ in run.phases:
             if name in _MARKED_PHASES:
                 notes.append(
                     _build_note(escape_text(name), high, begin, 'left')
@@ -261,10 +294,9 @@ def _build_traces(
 ) -> Iterator[JsonObject]:
     """Yield the traces of one run."""
     for index, (series, text) in enumerate(chart_kind.lines):
-        line = sample_series(run.telemetry, series, mean=chart_kind.mean)
-        if line is None:
+        if series not in run.lines:
             continue
-        width, values = line
+        width, values = run.lines[series]
         yield {
             'type': 'scatter',
             'mode': 'lines',
@@ -289,28 +321,25 @@ def _list_averaged_runs(plotted_runs: Sequence[PlottedRun]) -> list[str]:
     """Say of which runs the lines are means of samples."""
     return [
         f'{run.row.label}: single samples; a point is the mean of '
-        f'{_compute_point_seconds(run.telemetry):.0f} s, they were taken '
-        f'every {run.telemetry.interval:g} s'
+        f'{_compute_point_seconds(run):.0f} s, they were taken '
+        f'every {run.interval:g} s'
         for run in plotted_runs
-        if _compute_point_seconds(run.telemetry) > run.telemetry.interval
+        if _compute_point_seconds(run) > run.interval
     ]
 
 
-def _compute_point_seconds(run_telemetry: Telemetry) -> float:
+def _compute_point_seconds(run: Telemetry | PlottedRun) -> float:
     """Return the time that each point of a chart covers, in seconds."""
-    return max(
-        run_telemetry.interval,
-        _compute_end_seconds(run_telemetry) / _MAX_POINTS,
-    )
+    return max(run.interval, _compute_end_seconds(run) / _MAX_POINTS)
 
 
-def _compute_end_seconds(run_telemetry: Telemetry) -> float:
-    return max((end for _, _, end in run_telemetry.phases), default=0.0)
+def _compute_end_seconds(run: Telemetry | PlottedRun) -> float:
+    return max((end for _, _, end in run.phases), default=0.0)
 
 
 def sample_series(
     run_telemetry: Telemetry, series: str, *, mean: bool = False
-) -> tuple[float, list[float | None]] | None:
+) -> Line | None:
     """Return a series of all workers at equal steps.
 
     A step is as long as the samples' interval, or longer where these are too

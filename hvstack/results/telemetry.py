@@ -8,6 +8,7 @@ sums by phase and by node.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from hvstack.model.strict_mapping import Signed
 from hvstack.results.observations import Phase
 from hvstack.results.record_data import RunRecord, number_phase_names
 from hvstack.results.typed_json import JsonObject
@@ -45,7 +46,9 @@ BOUNDED = ('rx', 'write')
 #: Headers of a TCP segment with time stamps, with Ethernet's: 14 + 20 + 32.
 HEADER_BYTES = 66
 
-Values = list[float | None]
+#: Rates of a series. Rounded shares of CPU time may have a sum of more than
+#: 100 %, so that a rate is less than zero.
+Values = list[Signed | None]
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,8 @@ class NodeTelemetry:
     """What one node did.
 
     :param cpus: that its kernel counts; None where it shares one.
-    :param times: seconds since the run's start at which samples were taken.
+    :param times: seconds since the run's start at which samples were taken;
+        less than zero for the first, because a sampler starts before the run.
     :param rates: by name of :data:`RATES`, one value between two times each;
         a series that the node does not have is missing.
     :param disks: by device, series of :data:`DISK_RATES`.
@@ -64,7 +68,7 @@ class NodeTelemetry:
     name: str
     role: str
     host: str
-    times: list[float]
+    times: list[Signed]
     rates: dict[str, Values]
     disks: dict[str, dict[str, Values]] = field(default_factory=dict)
     cpus: int | None = None

@@ -6,7 +6,6 @@ A run has one JSON file, whose digest is in its record.
 
 import hashlib
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 from hvstack import errors, jsonfile
@@ -18,7 +17,7 @@ from hvstack.results.typed_json import JsonObject
 
 #: Below the directory of the records.
 DIRECTORY = 'telemetry'
-#: A day of samples of a hundred nodes is smaller.
+#: An hour of samples of 640 nodes is smaller.
 _MAX_FILE_BYTES = 256 * 1024 * 1024
 
 
@@ -28,10 +27,19 @@ def save(telemetry: Telemetry, store: TextStore, run_id: str) -> JsonObject:
     :param store: store of the records.
     :raises OSError: no room, no rights.
     :raises hvstack.errors.MissingPrerequisiteError: no connection to the
-        database.
+        database, or more samples than a reader accepts.
     """
-    text = json.dumps(asdict(telemetry), separators=(',', ':')) + '\n'
     name = f'{DIRECTORY}/{run_id}.json'
+    # asdict() would copy each of the millions of samples of 640 nodes.
+    content = {**vars(telemetry), 'nodes': [*map(vars, telemetry.nodes)]}
+    text = json.dumps(content, separators=(',', ':')) + '\n'
+    if len(text) > _MAX_FILE_BYTES:
+        raise errors.MissingPrerequisiteError(
+            f'Cannot store the telemetry ({store.describe(name)}): it has '
+            f'{len(text) / 2**20:.0f} MiB, and the limit is '
+            f'{_MAX_FILE_BYTES // 2**20} MiB. Set a longer interval in '
+            '[telemetry] of hvstack.conf.'
+        )
     store.write_text(name, text)
     return {
         'file': name,

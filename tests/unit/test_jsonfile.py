@@ -3,12 +3,14 @@
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import fixtures
 import testtools
 
 from hvstack import errors, jsonfile
+from tests.unit.call_count import count_calls
 
 
 class JSONFileTest(testtools.TestCase):
@@ -32,6 +34,17 @@ class JSONFileTest(testtools.TestCase):
         locate = document.source_location()
         self.assertEqual(f'{self.path}:2', locate('c.0'))
         self.assertEqual(f'{self.path}:3', locate('c.1'))
+
+    def test_single_line(self) -> None:
+        """The lines of 80 MB of samples would take hours to count."""
+        text = json.dumps({'a': list(range(1000))})
+        for end in ('', '\n'):
+            locate = self.load(f'{text}{end}').source_location()
+            self.assertLess(count_calls(partial(locate, 'a.8')), 20)
+            self.assertEqual(f'{self.path}:1', locate('a.7'))
+        self.assertEqual(
+            f'{self.path}:2', self.load(f'\n{text}').source_location()('a.7')
+        )
 
     def test_text_that_is_not_json(self) -> None:
         self.assertIn('column 6', self.refused('{\n"a": x}', 2))

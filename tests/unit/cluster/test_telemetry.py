@@ -79,6 +79,19 @@ class Parse(testtools.TestCase):
         for values in rates.values():
             self.assertEqual(len(samples), len(values))
 
+    def test_sysstat_without_digits_of_binary_fractions(self) -> None:
+        """They would double the size of the file."""
+        document = json.loads(SADF.read_text())
+        for sample in document['sysstat']['hosts'][0]['statistics']:
+            for disk in sample['disk']:
+                disk.update({'wkB': 12.34, 'rkB': 0.07, 'util-percent': 0.07})
+        _, _, disks, _ = sampler.sysstat(f'eth0\n{json.dumps(document)}')
+        self.assertEqual(
+            {'read': {71.68}, 'write': {12636.16}, 'busy': {0.0007}},
+            {name: set(values) for name, values in disks['vda'].items()},
+        )
+        self.assertNotEqual(0.0007, 0.01 * 0.07)
+
     def test_sysstat_of_another_interface(self) -> None:
         self.assertRaises(
             LookupError, sampler.sysstat, f'eth7\n{SADF.read_text()}'

@@ -4,15 +4,23 @@
 import base64
 import io
 import json
+import lzma
 import re
 import tarfile
+from dataclasses import replace
 from pathlib import Path
+from random import Random
+from unittest import mock
 
 import fixtures
 import testtools
 
 from hvstack import report
-from hvstack.report import telemetry_charts as telemetry_charts
+from hvstack.report import (
+    html,
+    sweep_report,
+    telemetry_charts,
+)
 from hvstack.results import record, record_data, telemetry_files
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.record_data import RunRecord
@@ -185,6 +193,38 @@ class PageTest(testtools.TestCase):
         bars = self.page().charts['locality']['data']
         self.assertEqual(4, len(bars))
         self.assertEqual([60, 20, 0, 20], [bar['x'][0] for bar in bars])
+
+    def test_samples_of_drawn_runs_do_not_stay_in_memory(self) -> None:
+        """Those of four runs of 640 nodes would need gigabytes."""
+        sizes = []
+        for count in (2, 20):
+            run_telemetry = replace(
+                build_telemetry(), nodes=[node(f'w{n}') for n in range(count)]
+            )
+            self.saved(run_telemetry)
+            runs, _ = telemetry_charts.select_runs(
+                sweep_report.build_report(self.records),
+                FileRunStore(self.directory),
+            )
+            self.assertEqual(3, len(runs))
+            for run in runs:
+                values = vars(run).values()
+                self.assertFalse(
+                    [value for value in values if isinstance(value, Telemetry)]
+                )
+            sizes.append(len(json.dumps([run.lines for run in runs])))
+        self.assertLess(sizes[1], 1.5 * sizes[0])
+
+    def test_compression_ends_at_the_limit(self) -> None:
+        """The file of 640 nodes has 60 MB, and the page 2.5 MB for it."""
+        random = Random(1)
+        text = ''.join(random.choices('0123456789', k=400_000))
+        with mock.patch.object(html, '_CHUNK', 10_000):
+            whole = html.measure_compressed(text, 10**6)
+            size = html.measure_compressed(text, 100_000)
+        self.assertEqual(len(lzma.compress(text.encode(), preset=1)), whole)
+        self.assertLess(100_000, size)
+        self.assertLess(size, whole)
 
     def test_nodes(self) -> None:
         points = self.page().charts['nodes']['data'][0]

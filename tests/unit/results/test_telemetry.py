@@ -2,7 +2,9 @@
 """Telemetry's file, its digest in the record, and its sums."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import fixtures
 import testtools
@@ -11,6 +13,7 @@ from hvstack import errors
 from hvstack.results import observations, record, telemetry, telemetry_files
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.telemetry import NodeTelemetry, Telemetry
+from tests.unit.call_count import count_calls
 from tests.unit.results import factory
 from tests.unit.results.factory import run
 
@@ -244,6 +247,49 @@ class File(testtools.TestCase):
         self.assertNotIn('sha256', summary)
         self.assertIn('its file: Not a directory', summary['gaps'])
         self.assertIn('HSGen', summary['phases'])
+
+    def test_times_before_the_run_and_negative_rates(self) -> None:
+        """A sampler starts before the run that it samples."""
+        first = replace(node(), times=[-0.46, 9.54, 19.54])
+        first.rates['cpu'][0] = -0.002
+        self.telemetry = make_telemetry(first)
+        self.save_telemetry(self.telemetry)
+        self.assertEqual(
+            self.telemetry,
+            telemetry_files.load(self.record, FileRunStore(self.directory)),
+        )
+
+    def test_a_file_that_no_reader_accepts_is_a_gap(self) -> None:
+        store = FileRunStore(self.directory)
+        size = self.path.stat().st_size
+        with mock.patch.object(telemetry_files, '_MAX_FILE_BYTES', size):
+            self.assertIn(
+                'sha256',
+                telemetry_files.save_or_add_gap(self.telemetry, store, 'x'),
+            )
+        with mock.patch.object(telemetry_files, '_MAX_FILE_BYTES', size - 1):
+            summary = telemetry_files.save_or_add_gap(
+                self.telemetry, store, 'y'
+            )
+        self.assertNotIn('sha256', summary)
+        self.assertIn('HSGen', summary['phases'])
+        self.assertIn('Set a longer interval', summary['gaps'][-1])
+        self.assertFalse(store.has_text('telemetry/y.json'))
+
+    def test_samples_are_not_copied_one_by_one(self) -> None:
+        """A file of 640 nodes has six million of them."""
+        calls = []
+        for count in (2, 1000):
+            long = replace(
+                node(),
+                times=[10.0 * n for n in range(count + 1)],
+                rates={'cpu': [0.5] * count},
+                disks={},
+            )
+            whole = replace(make_telemetry(long), phases=[])
+            calls.append(count_calls(partial(self.save_telemetry, whole)))
+        # The sum over the run needs a step for each.
+        self.assertLess(calls[1] - calls[0], 2 * 1000)
 
     def test_newer(self) -> None:
         newer = replace(self.telemetry, schema=telemetry.SCHEMA + 1)
