@@ -18,6 +18,7 @@ import testtools
 from hvstack import report
 from hvstack.report import (
     html,
+    node_chart,
     sweep_report,
     telemetry_charts,
 )
@@ -63,6 +64,22 @@ def build_telemetry(count: int = COUNT) -> Telemetry:
         [('HSGen', 0.0, end / 2), ('HSSort', end / 2, end)],
         [node('w0', count), node('w1', count)],
     )
+
+
+def with_nodes(record_: RunRecord, count: int) -> RunRecord:
+    """Give a record's map tasks nodes; each is 1 MB/s faster than the last."""
+    phases = factory.stored_phases(record_)
+    for phase in phases:
+        if phase['name'] in ('HSGen', 'HSSort'):
+            phase['nodes'] = {
+                f'w{n}': {
+                    'maps': 2,
+                    'map_seconds': 10,
+                    'map_bytes': 10_000_000 * (n + 1),
+                }
+                for n in range(count)
+            }
+    return factory.edit(record_, 'phases', phases)
 
 
 class PageTest(testtools.TestCase):
@@ -225,6 +242,54 @@ class PageTest(testtools.TestCase):
         self.assertEqual(len(lzma.compress(text.encode(), preset=1)), whole)
         self.assertLess(100_000, size)
         self.assertLess(size, whole)
+
+    def test_nodes_of_a_large_report(self) -> None:
+        """From 41 nodes on percentiles, from 401 on also in the table."""
+        for count, row_count in ((20, 40), (200, 400), (201, 30)):
+            records = [
+                with_nodes(record_, count)
+                for record_ in (
+                    factory.run('bare-metal', 0, 9),
+                    self.records[1],
+                )
+            ]
+            built = sweep_report.build_report(records)
+            chart = node_chart.build_chart(built)
+            points = chart.traces[0]
+            self.assertEqual(row_count, len(chart.rows))
+            if count == 20:
+                self.assertEqual([], chart.missing)
+                self.assertEqual(40, len(points['y']))
+                continue
+            labels = [row.label for row in built.rows]
+            self.assertEqual(labels, points['y'])
+            low, high = (
+                round(share * (count - 1)) + 1 for share in (0.05, 0.95)
+            )
+            median = round(0.5 * (count - 1)) + 1
+            self.assertEqual([median] * 2, points['x'])
+            self.assertEqual([high - median] * 2, points['error_x']['array'])
+            self.assertEqual(
+                [median - low] * 2, points['error_x']['arrayminus']
+            )
+            self.assertIn(f'the report has {2 * count}.', chart.missing[0])
+            size = len(json.dumps([chart.traces, chart.rows]))
+            self.assertLess(size, 200 * row_count + 2000)
+        self.assertEqual(
+            [
+                'least (201 nodes)',
+                '5 % of nodes below (201 nodes)',
+                'median (201 nodes)',
+                '95 % of nodes below (201 nodes)',
+                'greatest (201 nodes)',
+                *(f'w{n}' for n in range(10)),
+            ],
+            [row[1] for row in chart.rows[:15]],
+        )
+        self.assertEqual(
+            (labels[0], *('median (201 nodes)', '2', '101.00')),
+            chart.rows[2][:4],
+        )
 
     def test_nodes(self) -> None:
         points = self.page().charts['nodes']['data'][0]
