@@ -382,9 +382,12 @@ def _check_variables() -> None:
             reason = _refusal(option, value)
             if reason or textfile.printable(value) != value:
                 reason = reason or 'has a control character. Remove it.'
+                printed = (
+                    '***' if option.secret else textfile.printable(value[:60])
+                )
                 raise errors.InputError(
                     f'Cannot read environment variable {name}: '
-                    f"'{textfile.printable(value[:60])}' "
+                    f"'{printed}' "
                     f'{reason.removesuffix(".")}.'
                 )
 

@@ -91,7 +91,10 @@ def _has_password(url: str) -> bool:
         # Such as an address with a bracket that is not closed.
         return '@' in url
     options = parse.parse_qs(parts.query)
-    return parts.password is not None or 'password' in options
+    # Options of libpq: passwords of the role and of the client's key.
+    return parts.password is not None or not options.keys().isdisjoint(
+        ('password', 'sslpassword')
+    )
 
 
 def add_records(

@@ -27,6 +27,9 @@ _POSTGRESQL_OPTIONS = {
 #: Number of the lock that a process holds while it writes to PostgreSQL.
 #: SQLite has such a lock of its own.
 _LOCK_NUMBER = 0x68767374
+#: Options of libpq in the query of a URL that must not be shown: passwords of
+#: the role and of the client's key.
+_SECRET_OPTIONS = ('password', 'sslpassword')
 #: Option of a connection that writes.
 _WRITES = 'hvstack_writes'
 
@@ -108,8 +111,14 @@ class Database:
 
     def __init__(self, text: str) -> None:
         self._url = _parse(text)
-        #: URL without the password.
-        self.label = self._url.render_as_string(hide_password=True)
+        #: URL without passwords.
+        self.label = self._url.set(
+            query={
+                name: value
+                for name, value in self._url.query.items()
+                if name not in _SECRET_OPTIONS
+            }
+        ).render_as_string(hide_password=True)
         self._is_checked = False
         is_sqlite = self._url.get_backend_name() == 'sqlite'
         self._file = Path(self._url.database or '') if is_sqlite else None
@@ -242,8 +251,8 @@ class Database:
                 state, (*remedies, _DEFAULT_REMEDY)[0]
             )
         reason = ' '.join(str(error).split())
-        if self._url.password:
-            reason = reason.replace(str(self._url.password), '***')
+        for secret in _list_secrets(self._url):
+            reason = reason.replace(secret, '***')
         return (
             f'Cannot use the database of run records ({self.label}): '
             f'{reason.rstrip(".")}. {remedy}, then run the command again.'
@@ -275,6 +284,16 @@ def _parse(text: str) -> sqlalchemy.URL:
         'sqlite:////PATH/records.sqlite or '
         'postgresql+psycopg://USER@HOST/DATABASE.'
     )
+
+
+def _list_secrets(url: sqlalchemy.URL) -> list[str]:
+    """Return the passwords in a URL, the longest first."""
+    query = url.normalized_query
+    secrets = {
+        str(url.password or ''),
+        *(text for name in _SECRET_OPTIONS for text in query.get(name, ())),
+    }
+    return sorted(filter(None, secrets), key=len, reverse=True)
 
 
 def _disable_implicit_begin(

@@ -91,6 +91,18 @@ class ConfTest(testtools.TestCase):
         error = self.assertRaises(errors.InputError, conf.load, ())
         self.assertIn('OS_TELEMETRY__INTERVAL', str(error))
 
+    def test_secrets_are_not_shown(self) -> None:
+        url = 'postgresql://user:the-secret@host/'
+        self.useFixture(
+            fixtures.EnvironmentVariable(
+                'OS_RECORDS__CONNECTION', f'{url}\x07'
+            )
+        )
+        path = self.file(f'[records]\nconnection = {url}{"x" * 5000}\n')
+        for files in ((), (path,)):
+            error = self.assertRaises(errors.InputError, conf.load, files)
+            self.assertNotIn('the-secret', str(error))
+
     def test_sample_is_current(self) -> None:
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'sample'
         generator.main(['--namespace', 'hvstack', '--output-file', str(path)])

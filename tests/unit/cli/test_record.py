@@ -138,6 +138,7 @@ class RecordTest(testtools.TestCase):
         for url in (
             'postgresql://user:the-secret@host/name',
             'postgresql://host/name?password=the-secret',
+            'postgresql://host/name?sslpassword=the-secret',
         ):
             status, _, text = self.run_command('report', '--records', url)
             self.assertEqual(2, status)
