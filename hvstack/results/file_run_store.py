@@ -4,7 +4,7 @@
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from hvstack.results import record, record_data, signing, telemetry_files
 from hvstack.results.record import InvalidRecord
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import (
+    CheckedSweep,
     IndexedRun,
     build_conflict,
     build_missing,
@@ -223,18 +224,25 @@ class FileRunStore:
         :raises hvstack.errors.InputError: a list of keys or ``hvstack.conf``
             is not valid.
         """
+        (checked,) = self.read_sweeps([sweep])
+        return checked.records, checked.invalid_records
+
+    def read_sweeps(self, sweeps: Iterable[str]) -> Iterator[CheckedSweep]:
+        """Read and check the records of sweeps, one sweep after the other.
+
+        :raises hvstack.errors.InputError: a list of keys or ``hvstack.conf``
+            is not valid.
+        """
         entries, invalid_records = self._update_index()
-        records, invalid = self._read_entries(
-            {
-                path: entry
-                for path, entry in entries.items()
-                if entry.run.sweep == sweep
-            }
-        )
-        invalid_records = [
-            item for item in invalid_records if item.sweep in ('', sweep)
-        ]
-        return records, invalid_records + invalid
+        entries_by_sweep = _group_by_sweep(entries)
+        for sweep in sweeps:
+            records, invalid = self._read_entries(
+                entries_by_sweep.get(sweep, {})
+            )
+            suspects = [
+                item for item in invalid_records if item.sweep in ('', sweep)
+            ]
+            yield CheckedSweep(sweep, records, suspects + invalid)
 
     def read_baselines(
         self, name: str | None = None
@@ -265,10 +273,9 @@ class FileRunStore:
     ) -> Iterator[list[RunRecord]]:
         """Read the usable records of sweeps, one sweep after the other."""
         entries, _ = self._update_index()
-        entries_by_sweep: dict[str, dict[Path, _Entry]] = {}
+        entries_by_sweep = _group_by_sweep(entries)
         by_system: dict[str, dict[Path, _Entry]] = {}
         for path, entry in entries.items():
-            entries_by_sweep.setdefault(entry.run.sweep, {})[path] = entry
             by_system.setdefault(entry.run.system, {path: entry})
         systems = set()
         for system, example in by_system.items():
@@ -408,6 +415,16 @@ class FileRunStore:
         # Without an index, the next start reads the records again.
         with contextlib.suppress(OSError):
             paths.write_whole(self.index_path, json.dumps(content) + '\n')
+
+
+def _group_by_sweep(
+    entries: Mapping[Path, _Entry],
+) -> dict[str, dict[Path, _Entry]]:
+    """Return the entries of the index by name of the sweep."""
+    groups: dict[str, dict[Path, _Entry]] = {}
+    for path, entry in entries.items():
+        groups.setdefault(entry.run.sweep, {})[path] = entry
+    return groups
 
 
 def _identify(path: Path) -> tuple[int, ...]:

@@ -62,21 +62,20 @@ def transfer_records(
     reasons = set()
     names = list(sweeps) or existing_sweeps
     said_at = time.monotonic()
-    for number, sweep in enumerate(names):
+    for number, checked in enumerate(source.read_sweeps(names)):
         if time.monotonic() - said_at > _SAY_SECONDS:
             said_at = time.monotonic()
             say(f'{number} of {len(names)} sweeps copied')
-        records, invalid_records = source.read_sweep(sweep)
-        for invalid in invalid_records:
+        for invalid in checked.invalid_records:
             if invalid.reason not in reasons:
                 say(f'left out: {invalid.reason}')
             reasons.add(invalid.reason)
-        for chunk in _split(records):
+        for chunk in _split(checked.records):
             count = target.add(chunk, _read_texts(chunk, source, target, say))
             result.stored += count
             result.existing += len(chunk) - count
-        for name, reason in skipped.load_skips(source, sweep).items():
-            skipped.save_skip(target, sweep, name, reason)
+        for name, reason in skipped.load_skips(source, checked.sweep).items():
+            skipped.save_skip(target, checked.sweep, name, reason)
     result.invalid = len(reasons)
     return result
 

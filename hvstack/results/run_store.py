@@ -58,6 +58,20 @@ class IndexedRun:
         return RunId(self.sweep, parse_target(self.configuration), self.index)
 
 
+@dataclass(frozen=True)
+class CheckedSweep:
+    """Records of a sweep, read and checked.
+
+    :param sweep: name of the sweep.
+    :param records: usable records, sorted by start time.
+    :param invalid_records: what may be further records of the sweep.
+    """
+
+    sweep: str
+    records: list[RunRecord]
+    invalid_records: list[InvalidRecord]
+
+
 class TextStore(Protocol):
     """Store of the text files that belong to run records."""
 
@@ -130,6 +144,12 @@ class RunStore(TextStore, Protocol):
         """Read and check the records of a sweep, sorted by start time.
 
         :returns: usable records, and what may be further records of the sweep.
+        """
+
+    def read_sweeps(self, sweeps: Iterable[str]) -> Iterator[CheckedSweep]:
+        """Read and check the records of sweeps, one sweep after the other.
+
+        It is :meth:`read_sweep` for many sweeps: the store is examined once.
         """
 
     def read_baselines(

@@ -6,6 +6,7 @@ The other columns of a record select rows and serve scheduling. A record that
 is reported is read from its document and checked like a file.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -18,19 +19,23 @@ from hvstack.results import record, record_data, signing, telemetry_files
 from hvstack.results.record import InvalidRecord
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import (
+    CheckedSweep,
     IndexedRun,
     build_conflict,
     build_missing,
     index_run,
 )
 from hvstack.results.sql_database import FILES, RECORDS, Database
-from hvstack.results.typed_json import JsonObject
+from hvstack.results.sql_rows import (
+    INDEX,
+    build_columns,
+    build_row,
+    read_index_row,
+    write_text,
+)
 
 #: Number of rows that are read or written at once.
 _CHUNK = 100
-_INDEX = tuple(
-    column for column in RECORDS.columns if column.name != 'document'
-)
 
 
 class SqlRunStore:
@@ -98,7 +103,7 @@ class SqlRunStore:
                 count += self._add(connection, chunk)
                 if start == 0:
                     for name, text in texts.items():
-                        _write_text(connection, name, text)
+                        write_text(connection, name, text)
         return count
 
     def _add(
@@ -181,7 +186,7 @@ class SqlRunStore:
             be used.
         """
         with self.database.write() as connection:
-            _write_text(connection, name, text)
+            write_text(connection, name, text)
 
     def list_runs(self, sweep: str) -> list[IndexedRun]:
         """Return the runs of a sweep by start time, for scheduling alone.
@@ -189,8 +194,8 @@ class SqlRunStore:
         :raises hvstack.errors.InputError: a record of the sweep is not
             usable.
         """
-        runs, invalid_records = self._read_index(RECORDS.c.sweep == sweep)
-        record.require_usable(invalid_records, [sweep])
+        runs, unusable = self._read_index(RECORDS.c.sweep == sweep)
+        record.require_usable(unusable.values(), [sweep])
         return runs
 
     def list_all_runs(self) -> list[IndexedRun]:
@@ -202,7 +207,7 @@ class SqlRunStore:
 
         :raises hvstack.errors.InputError: the record is not usable.
         """
-        for usable in self._read(RECORDS.c.id == run.id):
+        for _, usable in self._read(RECORDS.c.id == run.id):
             if isinstance(usable, InvalidRecord):
                 raise errors.InputError(usable.reason)
             if index_run(usable) == run:
@@ -229,7 +234,14 @@ class SqlRunStore:
 
         :returns: usable records, and further records of the sweep.
         """
-        return self._split(self._read(RECORDS.c.sweep == sweep))
+        return self._split(
+            usable for _, usable in self._read(RECORDS.c.sweep == sweep)
+        )
+
+    def read_sweeps(self, sweeps: Iterable[str]) -> Iterator[CheckedSweep]:
+        """Read and check the records of sweeps, one sweep after the other."""
+        for sweep in sweeps:
+            yield CheckedSweep(sweep, *self.read_sweep(sweep))
 
     def read_baselines(
         self, name: str | None = None
@@ -244,14 +256,13 @@ class SqlRunStore:
             condition &= (RECORDS.c.id == name) | (RECORDS.c.sweep == name)
         # A baseline may contradict a run of a configuration of its sweep.
         sweeps = sqlalchemy.select(RECORDS.c.sweep).where(condition)
-        _, conflicts = self._read_index(RECORDS.c.sweep.in_(sweeps))
-        reasons = {invalid.reason for invalid in conflicts}
-        records, invalid_records = [], list(conflicts)
-        for usable in self._read(condition):
+        _, unusable = self._read_index(RECORDS.c.sweep.in_(sweeps))
+        records, invalid_records = [], list(unusable.values())
+        for record_id, usable in self._read(condition):
             if isinstance(usable, InvalidRecord):
-                if usable.reason not in reasons:
+                if usable != unusable.get(record_id):
                     invalid_records.append(usable)
-            elif not any(f'record {usable.id}:' in text for text in reasons):
+            elif record_id not in unusable:
                 records.append(usable)
         return _sort(records), invalid_records
 
@@ -300,14 +311,14 @@ class SqlRunStore:
         ).group_by(RECORDS.c.system)
         with self.database.read() as connection:
             examples = connection.execute(query).all() if connection else []
-        systems = []
-        for system, record_id in examples:
-            if all(
-                isinstance(usable, InvalidRecord) or is_selected(usable)
-                for usable in self._read(RECORDS.c.id == record_id)
-            ):
-                systems.append(system)
-        return systems
+        systems = {record_id: system for system, record_id in examples}
+        for record_ids in _split_ids(systems):
+            for record_id, usable in self._read(RECORDS.c.id.in_(record_ids)):
+                if not isinstance(usable, InvalidRecord) and not is_selected(
+                    usable
+                ):
+                    del systems[record_id]
+        return list(systems.values())
 
     def find_last_sweep(self, *, is_configured: bool = False) -> str:
         """Return the sweep of the last usable run; empty without any."""
@@ -316,41 +327,48 @@ class SqlRunStore:
         )
         if is_configured:
             query = query.where(RECORDS.c.configuration != BARE_METAL)
-        sweep, usable_ids = '', set[str]()
-        for offset in range(self._count()):
+        usable_ids: dict[str, set[str]] = {}
+        for offset in itertools.count(0, _CHUNK):
             with self.database.read() as connection:
-                assert connection
-                row = connection.execute(
-                    query.limit(1).offset(offset)
-                ).one_or_none()
-            if row is None:
+                rows = (
+                    connection.execute(query.limit(_CHUNK).offset(offset))
+                    if connection
+                    else ()
+                )
+                newest = [(str(row.id), str(row.sweep)) for row in rows]
+            for record_id, sweep in newest:
+                if sweep not in usable_ids:
+                    records, _ = self.read_sweep(sweep)
+                    usable_ids[sweep] = {item.id for item in records}
+                if record_id in usable_ids[sweep]:
+                    return sweep
+            if len(newest) < _CHUNK:
                 break
-            if row.sweep != sweep:
-                sweep = row.sweep
-                usable_ids = {item.id for item in self.read_sweep(sweep)[0]}
-            if row.id in usable_ids:
-                return sweep
         return ''
-
-    def _count(self) -> int:
-        query = sqlalchemy.select(sqlalchemy.func.count()).select_from(RECORDS)
-        with self.database.read() as connection:
-            return connection.scalar(query) or 0 if connection else 0
 
     def _read(
         self, condition: ColumnElement[bool]
-    ) -> Iterator[RunRecord | InvalidRecord]:
-        """Read and check records."""
+    ) -> Iterator[tuple[str, RunRecord | InvalidRecord]]:
+        """Read and check records.
+
+        No transaction is open while a record is checked and used: in SQLite,
+        it would keep other processes from writing for all that time.
+
+        :returns: each record with its ID.
+        """
         policy = signing.policy(self.unsigned)
-        query = sqlalchemy.select(RECORDS).where(condition)
+        query = sqlalchemy.select(RECORDS.c.id).where(condition)
         with self.database.read() as connection:
             if connection is None:
                 return
-            rows = connection.execution_options(yield_per=_CHUNK).execute(
-                query
-            )
-            for row in rows:
-                yield self._check(row, policy)
+            ids = list(connection.scalars(query))
+            for chunk in _split_ids(ids):
+                rows = connection.execute(
+                    sqlalchemy.select(RECORDS).where(RECORDS.c.id.in_(chunk))
+                ).all()
+                connection.rollback()
+                for row in rows:
+                    yield row.id, self._check(row, policy)
 
     def _check(
         self, row: Row[tuple[object, ...]], policy: signing.Policy
@@ -361,8 +379,8 @@ class SqlRunStore:
         try:
             data = jsonfile.parse(row.document, Path(source)).data
             usable = record.verify_record(data, source, policy)
-            expected = build_row(usable)
-            for column in _INDEX:
+            expected = build_columns(usable)
+            for column in INDEX:
                 if row._mapping[column] != expected[column.name]:
                     raise errors.InputError(
                         f"Cannot use {source}: its column '{column.name}' "
@@ -396,34 +414,36 @@ class SqlRunStore:
 
     def _read_index(
         self, condition: ColumnElement[bool]
-    ) -> tuple[list[IndexedRun], list[InvalidRecord]]:
+    ) -> tuple[list[IndexedRun], dict[str, InvalidRecord]]:
         """Read the index of records, by start time.
 
         Only the records that no trusted key signed are read themselves.
+
+        :returns: runs, and the other records by their ID.
         """
         policy = signing.policy(self.unsigned)
-        query = sqlalchemy.select(*_INDEX).where(condition)
+        query = sqlalchemy.select(*INDEX).where(condition)
         runs: dict[Path, IndexedRun] = {}
         suspect_ids: list[str] = []
         with self.database.read() as connection:
             for row in connection.execute(query) if connection else ():
                 if row.signer in policy.trusted:
-                    run = _index_row(row)
+                    run = read_index_row(row)
                     runs[Path(record.build_file_name(run))] = run
                 else:
                     suspect_ids.append(row.id)
-        invalid_records = []
-        for start in range(0, len(suspect_ids), _CHUNK):
-            ids = suspect_ids[start : start + _CHUNK]
-            for usable in self._read(RECORDS.c.id.in_(ids)):
+        invalid_records = {}
+        for ids in _split_ids(suspect_ids):
+            for record_id, usable in self._read(RECORDS.c.id.in_(ids)):
                 if isinstance(usable, InvalidRecord):
-                    invalid_records.append(usable)
+                    invalid_records[record_id] = usable
                 else:
                     run = index_run(usable)
                     runs[Path(record.build_file_name(run))] = run
         runs = {path: runs[path] for path in sorted(runs)}
         for path, reason in record.find_conflicts(runs).items():
-            invalid_records.append(self._build_invalid(runs.pop(path), reason))
+            run = runs.pop(path)
+            invalid_records[run.id] = self._build_invalid(run, reason)
         ordered = sorted(
             runs.values(), key=lambda run: (run.started, run.index)
         )
@@ -443,48 +463,8 @@ def _sort(records: Iterable[RunRecord]) -> list[RunRecord]:
     return sorted(records, key=lambda item: (item.started, item.index))
 
 
-def build_row(run_record: RunRecord) -> JsonObject:
-    """Return the columns of a record."""
-    run = index_run(run_record)
-    return {
-        'id': run.id,
-        'sweep': run.sweep,
-        'configuration': run.configuration,
-        'number': run.index,
-        'started': run.started,
-        'ended': run.ended,
-        'size_bytes': run.size_bytes,
-        'valid': run.valid,
-        'rate': run.rate,
-        'seconds': run.seconds,
-        'is_killed': run.is_killed,
-        'system': run.system,
-        'signer': str(run_record.signature.get('key', '')),
-        'digest': run_record.digest,
-        'document': record.format_document(run_record),
-    }
-
-
-def _index_row(row: Row[tuple[object, ...]]) -> IndexedRun:
-    """Return the entry of the index for the columns of a record."""
-    return IndexedRun(
-        sweep=row.sweep,
-        configuration=row.configuration,
-        index=row.number,
-        id=row.id,
-        started=row.started,
-        ended=row.ended,
-        size_bytes=row.size_bytes,
-        valid=row.valid,
-        rate=row.rate,
-        seconds=row.seconds,
-        is_killed=row.is_killed,
-        system=row.system,
-    )
-
-
-def _write_text(connection: Connection, name: str, text: str) -> None:
-    connection.execute(sqlalchemy.delete(FILES).where(FILES.c.name == name))
-    connection.execute(
-        sqlalchemy.insert(FILES).values(name=name, content=text)
-    )
+def _split_ids(ids: Iterable[str]) -> Iterator[list[str]]:
+    """Return IDs in lists that one query can contain."""
+    iterator = iter(list(ids))
+    while chunk := list(itertools.islice(iterator, _CHUNK)):
+        yield chunk

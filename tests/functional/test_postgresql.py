@@ -30,7 +30,8 @@ from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import iter_records
 from hvstack.results.sql_database import FILES, RECORDS
-from hvstack.results.sql_run_store import SqlRunStore, build_row
+from hvstack.results.sql_rows import build_row
+from hvstack.results.sql_run_store import SqlRunStore
 from tests.unit.results import factory
 
 PASSWORD = 'secret-of-the-database'

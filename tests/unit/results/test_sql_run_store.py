@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A database has the same records as a directory, and checks them alike."""
 
+import logging
 import multiprocessing
 import os
 import signal
 import sqlite3
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -134,6 +136,68 @@ class SqlStoreTest(testtools.TestCase):
         self.assertEqual([run], store.list_all_runs())
         self.assertEqual(0, store.read_count)
 
+    def test_a_slow_reader_does_not_stop_writers(self) -> None:
+        self.append(0)
+        self.append(1)
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.results.sql_database._LOCK_SECONDS', 0
+            )
+        )
+        written: list[RunRecord] = []
+        verify = record.verify_record
+
+        def verify_slowly(*args: object) -> object:
+            # Another process stores a record while this one is checked.
+            written.append(self.append(2 + len(written)))
+            return verify(*args)
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.results.record.verify_record', verify_slowly
+            )
+        )
+        self.assertEqual(2, len(self.store.read_baselines()[0]))
+        self.assertEqual(2, len(written))
+
+    def test_last_of_many_records(self) -> None:
+        self.append(0, 'usable')
+        for index in range(1, 10):
+            self.append(index, f'sweep-{index % 3}')
+        self.execute(
+            "UPDATE hvstack_records SET document = '{}' "
+            "WHERE sweep != 'usable'"
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.results.sql_run_store._CHUNK', 2)
+        )
+        store = self.store
+        self.assertEqual('usable', store.find_last_sweep())
+        # Each sweep is read once.
+        self.assertEqual(10, store.read_count)
+        store.delete(store.read_sweep('usable')[0][0].id)
+        self.assertEqual('', store.find_last_sweep())
+
+    def test_selected_systems(self) -> None:
+        for index, sweep in enumerate(('first', 'second', 'third')):
+            self.store.append(
+                factory.run(
+                    *(BARE_METAL, 0, 100),
+                    sweep=sweep,
+                    started=f'2026-11-21T0{index}:00:00Z',
+                    cpu_model=sweep,
+                )
+            )
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.results.sql_run_store._CHUNK', 2)
+        )
+        sweeps = self.store.iter_sweeps(
+            lambda run_record: run_record.sweep != 'second'
+        )
+        self.assertEqual(
+            ['third', 'first'], [records[0].sweep for records in sweeps]
+        )
+
     def test_edited_records_are_refused(self) -> None:
         first, second = self.append(0), self.append(1)
         for statement, reason in (
@@ -227,6 +291,25 @@ class SqlStoreTest(testtools.TestCase):
         )
         self.assertEqual([], self.lines)
 
+    def test_transfer_examines_a_directory_once(self) -> None:
+        self.lines = []
+        source = FileRunStore(self.directory / 'records')
+        for index in range(3):
+            source.append(run_bare_metal(index, f'sweep-{index}'))
+        calls: list[Path] = []
+        list_files = record.list_files
+
+        def count(records_dir: Path) -> list[Path]:
+            calls.append(records_dir)
+            return list_files(records_dir)
+
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.results.record.list_files', count)
+        )
+        self.assertEqual((3, 0, 0), self.transfer(source, self.store))
+        # For the names of the sweeps, and for all records.
+        self.assertEqual(2, len(calls))
+
     def test_transfer_refuses_another_record(self) -> None:
         self.lines = []
         source = FileRunStore(self.directory / 'records')
@@ -266,12 +349,14 @@ class SqlStoreTest(testtools.TestCase):
         def write() -> None:
             with self.store.database.write() as connection:
                 connection.execute(delete(RECORDS))
+                # More than the cache of SQLite, which writes to the file.
                 connection.execute(
-                    insert(FILES).values(name='x', content='y' * 10**6)
+                    insert(FILES).values(name='x', content='y' * 10**7)
                 )
                 os.kill(os.getpid(), signal.SIGKILL)
 
         self.assertEqual(-signal.SIGKILL, self.fork(write))
+        self.assertGreater(self.file.stat().st_size, 10**6)
         self.assertFalse(self.store.has_text('x'))
         self.assertEqual([first], self.store.load_records('quick'))
         second = self.append(1)
@@ -324,23 +409,53 @@ class SqlStoreTest(testtools.TestCase):
         self.assertEqual(
             'postgresql+psycopg://user:***@host/name', store.describe()
         )
+        store = SqlRunStore(
+            'postgresql://user@host/name?sslmode=require&password=secret'
+            '&sslpassword=secret',
+            self.spare_dir,
+        )
+        self.assertEqual(
+            'postgresql+psycopg://user@host/name?sslmode=require',
+            store.describe(),
+        )
 
     def test_server_that_does_not_answer(self) -> None:
-        store = SqlRunStore(
-            'postgresql://user:secret@127.0.0.1:1/name', self.spare_dir
-        )
-        for call in (
-            lambda: store.load_records('quick'),
-            lambda: store.append(run_bare_metal(0)),
+        logged = self.useFixture(fixtures.FakeLogger(level=logging.DEBUG))
+        for index, url in enumerate(
+            (
+                'postgresql://user@127.0.0.1:1/name?password=secret',
+                'postgresql://user:secret@127.0.0.1:1/name',
+            )
         ):
-            error = self.assertRaises(errors.MissingPrerequisiteError, call)
-            self.assertNotIn('secret', str(error))
-            self.assertNotIn('\n', str(error))
-            self.assertIn('Check that the server runs', str(error))
+            store = SqlRunStore(url, self.spare_dir)
+            for call, argument in (
+                (store.load_records, 'quick'),
+                (store.append, run_bare_metal(index)),
+            ):
+                error = self.assertRaises(
+                    errors.MissingPrerequisiteError, call, argument
+                )
+                text = ''.join(traceback.format_exception(error))
+                self.assertNotIn('secret', text + logged.output)
+                self.assertNotIn('\n', str(error))
+                self.assertIn('Check that the server runs', str(error))
         # The record of the run is not lost.
         spare = FileRunStore(self.spare_dir)
-        self.assertEqual(1, len(spare.load_records('quick')))
+        self.assertEqual(2, len(spare.load_records('quick')))
         self.assertIn('hvstack record import', str(error))
+
+    def test_message_that_quotes_the_password(self) -> None:
+        for url in (
+            'postgresql://user:the-secret@/name?host=/the-secret',
+            'postgresql://user@/name?host=/the-secret&password=the-secret',
+        ):
+            store = SqlRunStore(url, self.spare_dir)
+            error = self.assertRaises(
+                errors.MissingPrerequisiteError, store.list_sweeps
+            )
+            _, _, reason = str(error).partition('): ')
+            self.assertIn('/***', reason)
+            self.assertNotIn('the-secret', reason)
 
     def test_files_that_are_no_database(self) -> None:
         self.file.parent.mkdir()
