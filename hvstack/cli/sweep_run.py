@@ -310,7 +310,7 @@ def check_compared(parsed_args: argparse.Namespace) -> None:
     """
     store = sweep_store.open_store()
     if parsed_args.baseline:
-        baselines.list_candidates(parsed_args.baseline, store)
+        baselines.require_candidates(parsed_args.baseline, store)
     comparability.check_fact_names(parsed_args.allow, iter_records(store))
 
 

@@ -311,9 +311,6 @@ class TaskState:
         :raises hvstack.errors.InputError: no run has the same size,
             replication and programs.
         """
-        candidates = baselines.list_candidates(
-            args.baseline, sweep_store.open_store()
-        )
         expected = {
             'size_bytes': args.sizes[0],
             'derived': not args.kit,
@@ -324,15 +321,18 @@ class TaskState:
             alone = replace(args, baseline='')
             workload = self.workload(args.sizes[0], alone)
             expected['replication'] = workload.replication
-        fair = [
-            candidate
-            for candidate in candidates
-            if all(
+
+        def is_fair(candidate: record_data.RunRecord) -> bool:
+            return all(
                 getattr(candidate, name) == value
                 for name, value in expected.items()
                 if name not in args.allow
             )
-        ]
+
+        candidates = baselines.list_candidates(
+            *(args.baseline, sweep_store.open_store()), is_selected=is_fair
+        )
+        fair = list(filter(is_fair, candidates))
         if not fair:
             last = candidates[-1]
             differs = ', '.join(

@@ -7,7 +7,7 @@ from pathlib import Path
 from hvstack import errors, textfile
 from hvstack.results import comparability, record
 from hvstack.results.record_data import RunRecord
-from hvstack.results.run_store import RunStore
+from hvstack.results.run_store import RunStore, Selector
 
 #: Name of the newest comparable runs.
 AUTO = 'auto'
@@ -43,6 +43,7 @@ def list_candidates(
     baseline_name: str,
     store: RunStore,
     unsigned: bool | None = None,
+    is_selected: Selector | None = None,
 ) -> list[RunRecord]:
     """Return the valid runs on bare metal with a name, the newest last.
 
@@ -50,20 +51,21 @@ def list_candidates(
         or a sweep.
     :param store: store of the run records.
     :param unsigned: as in :func:`hvstack.results.record.load`.
+    :param is_selected: function that decides by a run whether the runs on its
+        system under test are needed, so that :data:`AUTO` reads only these.
+        If it selects no run, all runs are returned.
     :raises hvstack.errors.InputError: there is none.
     """
     path = Path(baseline_name)
     if path.suffix == '.json' or textfile.is_regular(path):
         baseline_records = [record.load(path, unsigned)]
+    elif baseline_name == AUTO:
+        baseline_records, _ = store.read_baselines(is_selected=is_selected)
+        if is_selected and not _select_valid(baseline_records):
+            baseline_records, _ = store.read_baselines()
     else:
-        baseline_records, _ = store.read_baselines(
-            None if baseline_name == AUTO else baseline_name
-        )
-    baseline_records = [
-        run_record
-        for run_record in baseline_records
-        if run_record.kind == 'baseline' and run_record.valid
-    ]
+        baseline_records, _ = store.read_baselines(baseline_name)
+    baseline_records = _select_valid(baseline_records)
     if not baseline_records:
         invalid = _explain_invalid(baseline_name, store)
         raise errors.InputError(
@@ -72,6 +74,29 @@ def list_candidates(
             "'hvstack baseline run'."
         )
     return baseline_records
+
+
+def _select_valid(records: Iterable[RunRecord]) -> list[RunRecord]:
+    """Return the valid runs on bare metal."""
+    return [
+        run_record
+        for run_record in records
+        if run_record.kind == 'baseline' and run_record.valid
+    ]
+
+
+def require_candidates(baseline_name: str, store: RunStore) -> None:
+    """Refuse a name without any valid run on bare metal.
+
+    :param baseline_name: as in :func:`list_candidates`.
+    :param store: store of the run records.
+    :raises hvstack.errors.InputError: there is none.
+    """
+    # No more sweeps are read than are needed to find a run.
+    if baseline_name != AUTO or not any(
+        map(_select_valid, store.iter_sweeps())
+    ):
+        list_candidates(baseline_name, store)
 
 
 def _explain_invalid(name: str, store: RunStore) -> str:
@@ -99,9 +124,11 @@ def choose_runs(
     :raises hvstack.errors.NotComparableError: none is comparable, with what
         differs from the newest.
     """
-    return _select_comparable(
-        list_candidates(baseline_name, store), run, allow
+    candidates = list_candidates(
+        *(baseline_name, store),
+        is_selected=lambda baseline: _is_comparable(run, baseline, allow),
     )
+    return _select_comparable(candidates, run, allow)
 
 
 def replace_baseline(
@@ -125,13 +152,18 @@ def replace_baseline(
     :raises hvstack.errors.NotComparableError: none is comparable, with what
         differs from the newest.
     """
-    baseline_records = list_candidates(baseline_name, store, unsigned)
     configured = [
         run_record
         for run_record in records
         if run_record.kind == 'configuration'
     ]
     valid = [run_record for run_record in configured if run_record.valid]
+    baseline_records = list_candidates(
+        *(baseline_name, store, unsigned),
+        lambda baseline: any(
+            _is_comparable(run, baseline, allow) for run in valid
+        ),
+    )
     refusal: errors.HVStackError = errors.InputError(
         f"Cannot find baseline '{baseline_name}': the sweep has no valid run "
         'of a configuration to compare with it. Run the sweep first.'
@@ -151,16 +183,24 @@ def _select_comparable(
     run: RunRecord,
     allow: Collection[str],
 ) -> list[RunRecord]:
-    may = comparability.list_swept_facts(run).union(allow)
     fair = [
         baseline_record
         for baseline_record in baseline_records
-        if not comparability.list_record_differences(run, baseline_record, may)
+        if _is_comparable(run, baseline_record, allow)
     ]
     if not fair:
+        may = comparability.list_swept_facts(run).union(allow)
         comparability.require_comparable(run, baseline_records[-1], may)
     return [
         baseline_record
         for baseline_record in fair
         if baseline_record.sweep == fair[-1].sweep
     ]
+
+
+def _is_comparable(
+    run: RunRecord, baseline_record: RunRecord, allow: Collection[str]
+) -> bool:
+    """Return whether a run can be compared with a run on bare metal."""
+    may = comparability.list_swept_facts(run).union(allow)
+    return not comparability.list_record_differences(run, baseline_record, may)

@@ -4,7 +4,7 @@
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import (
     CheckedSweep,
     IndexedRun,
+    Selector,
     build_conflict,
     build_missing,
     index_run,
@@ -245,20 +246,29 @@ class FileRunStore:
             yield CheckedSweep(sweep, records, suspects + invalid)
 
     def read_baselines(
-        self, name: str | None = None
+        self, name: str | None = None, is_selected: Selector | None = None
     ) -> tuple[list[RunRecord], list[InvalidRecord]]:
         """Read and check records of bare metal, sorted by start time.
 
         :param name: id of a record or name of a sweep; None reads all.
+        :param is_selected: function that decides by a record of bare metal of
+            a system under test whether those of this system are read; None
+            reads all.
         :returns: usable records, and why further records are not usable.
         """
         entries, invalid_records = self._update_index()
+        entries = {
+            path: entry
+            for path, entry in entries.items()
+            if entry.run.configuration == BARE_METAL
+            and name in (None, entry.run.id, entry.run.sweep)
+        }
+        systems = self._select_systems(entries, is_selected)
         records, invalid = self._read_entries(
             {
                 path: entry
                 for path, entry in entries.items()
-                if entry.run.configuration == BARE_METAL
-                and name in (None, entry.run.id, entry.run.sweep)
+                if entry.run.system in systems
             }
         )
         return records, invalid_records + invalid
@@ -269,20 +279,12 @@ class FileRunStore:
         return list_newest_first(entry.run for entry in entries.values())
 
     def iter_sweeps(
-        self, is_selected: Callable[[RunRecord], bool] | None = None
+        self, is_selected: Selector | None = None
     ) -> Iterator[list[RunRecord]]:
         """Read the usable records of sweeps, one sweep after the other."""
         entries, _ = self._update_index()
         entries_by_sweep = _group_by_sweep(entries)
-        by_system: dict[str, dict[Path, _Entry]] = {}
-        for path, entry in entries.items():
-            by_system.setdefault(entry.run.system, {path: entry})
-        systems = set()
-        for system, example in by_system.items():
-            records, _ = self._read_entries(example)
-            # An unusable example says nothing about the others.
-            if is_selected is None or all(map(is_selected, records)):
-                systems.add(system)
+        systems = self._select_systems(entries, is_selected)
         runs = [entry.run for entry in entries.values()]
         sweeps = {run.sweep for run in runs if run.system in systems}
         for sweep in list_newest_first(
@@ -291,6 +293,24 @@ class FileRunStore:
             records, _ = self._read_entries(entries_by_sweep[sweep])
             if records:
                 yield records
+
+    def _select_systems(
+        self, entries: Mapping[Path, _Entry], is_selected: Selector | None
+    ) -> set[str]:
+        """Return the systems under test that a function selects.
+
+        It gets one record of each. An unusable record says nothing about the
+        other records.
+        """
+        by_system: dict[str, dict[Path, _Entry]] = {}
+        for path, entry in entries.items():
+            by_system.setdefault(entry.run.system, {path: entry})
+        return {
+            system
+            for system, example in by_system.items()
+            if is_selected is None
+            or all(map(is_selected, self._read_entries(example)[0]))
+        }
 
     def find_last_sweep(self, *, is_configured: bool = False) -> str:
         """Return the sweep of the last usable run; empty without any."""

@@ -18,6 +18,10 @@ from hvstack.results.record import InvalidRecord
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_id import RunId
 
+#: Function that decides by a record of a system under test whether records of
+#: this system are read.
+Selector = Callable[[RunRecord], bool]
+
 
 @dataclass(frozen=True)
 class IndexedRun:
@@ -153,11 +157,14 @@ class RunStore(TextStore, Protocol):
         """
 
     def read_baselines(
-        self, name: str | None = None
+        self, name: str | None = None, is_selected: Selector | None = None
     ) -> tuple[list[RunRecord], list[InvalidRecord]]:
         """Read and check records of bare metal, sorted by start time.
 
         :param name: id of a record or name of a sweep; None reads all.
+        :param is_selected: function that decides by a record of bare metal of
+            a system under test whether those of this system are read; None
+            reads all.
         :returns: usable records, and why further records are not usable.
         """
 
@@ -165,7 +172,7 @@ class RunStore(TextStore, Protocol):
         """Return the names of all sweeps, the last started run's first."""
 
     def iter_sweeps(
-        self, is_selected: Callable[[RunRecord], bool] | None = None
+        self, is_selected: Selector | None = None
     ) -> Iterator[list[RunRecord]]:
         """Read the usable records of sweeps, one sweep after the other.
 

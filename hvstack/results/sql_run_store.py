@@ -7,7 +7,7 @@ is reported is read from its document and checked like a file.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import sqlalchemy
@@ -21,6 +21,7 @@ from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import (
     CheckedSweep,
     IndexedRun,
+    Selector,
     build_conflict,
     build_missing,
     index_run,
@@ -244,16 +245,22 @@ class SqlRunStore:
             yield CheckedSweep(sweep, *self.read_sweep(sweep))
 
     def read_baselines(
-        self, name: str | None = None
+        self, name: str | None = None, is_selected: Selector | None = None
     ) -> tuple[list[RunRecord], list[InvalidRecord]]:
         """Read and check records of bare metal, sorted by start time.
 
         :param name: id of a record or name of a sweep; None reads all.
+        :param is_selected: function that decides by a record of bare metal of
+            a system under test whether those of this system are read; None
+            reads all.
         :returns: usable records, and why further records are not usable.
         """
         condition = RECORDS.c.configuration == BARE_METAL
         if name is not None:
             condition &= (RECORDS.c.id == name) | (RECORDS.c.sweep == name)
+        if is_selected is not None:
+            systems = self._select_systems(is_selected, condition)
+            condition &= RECORDS.c.system.in_(systems)
         # A baseline may contradict a run of a configuration of its sweep.
         sweeps = sqlalchemy.select(RECORDS.c.sweep).where(condition)
         _, unusable = self._read_index(RECORDS.c.sweep.in_(sweeps))
@@ -284,13 +291,15 @@ class SqlRunStore:
             return list(connection.scalars(query))
 
     def iter_sweeps(
-        self, is_selected: Callable[[RunRecord], bool] | None = None
+        self, is_selected: Selector | None = None
     ) -> Iterator[list[RunRecord]]:
         """Read the usable records of sweeps, one sweep after the other."""
         condition: ColumnElement[bool] = sqlalchemy.true()
         if is_selected is not None:
             selected = sqlalchemy.select(RECORDS.c.sweep).where(
-                RECORDS.c.system.in_(self._select_systems(is_selected))
+                RECORDS.c.system.in_(
+                    self._select_systems(is_selected, sqlalchemy.true())
+                )
             )
             condition = RECORDS.c.sweep.in_(selected)
         for sweep in self._list_sweeps(condition):
@@ -299,16 +308,19 @@ class SqlRunStore:
                 yield records
 
     def _select_systems(
-        self, is_selected: Callable[[RunRecord], bool]
+        self, is_selected: Selector, condition: ColumnElement[bool]
     ) -> list[str]:
         """Return the systems under test that a function selects.
 
         It gets one record of each. An unusable record says nothing about the
         other records.
         """
-        query = sqlalchemy.select(
-            RECORDS.c.system, sqlalchemy.func.min(RECORDS.c.id)
-        ).group_by(RECORDS.c.system)
+        example = sqlalchemy.func.min(RECORDS.c.id)
+        query = (
+            sqlalchemy.select(RECORDS.c.system, example)
+            .where(condition)
+            .group_by(RECORDS.c.system)
+        )
         with self.database.read() as connection:
             examples = connection.execute(query).all() if connection else []
         systems = {record_id: system for system, record_id in examples}

@@ -11,6 +11,8 @@ from hvstack import errors
 from hvstack.model.target import BARE_METAL
 from hvstack.results import baselines, record
 from hvstack.results.file_run_store import FileRunStore
+from hvstack.results.run_store import iter_records
+from hvstack.results.sql_run_store import SqlRunStore
 from tests.unit.results import factory
 
 
@@ -71,6 +73,49 @@ class ReferenceTest(testtools.TestCase):
             baselines.AUTO, self.run_, FileRunStore(self.directory)
         )
         self.assertEqual(['new', 'new'], [record_.sweep for record_ in runs])
+
+    def test_auto_reads_only_comparable_systems(self) -> None:
+        self.save_baseline('new', 1)
+        for day in range(2, 6):
+            self.save_baseline('other-machine', day, cpu_model='EPYC')
+        file_store = FileRunStore(self.directory)
+        sql_store = SqlRunStore(
+            f'sqlite:///{self.directory}/records.sqlite', self.directory
+        )
+        sql_store.add(list(iter_records(file_store)), {})
+        for store in (file_store, sql_store):
+            for choose in (
+                lambda store=store: baselines.choose_runs(
+                    baselines.AUTO, self.run_, store
+                ),
+                lambda store=store: baselines.replace_baseline(
+                    baselines.AUTO, [self.run_], store
+                )[1:],
+            ):
+                (run,) = choose()
+                self.assertEqual('new', run.sweep)
+            # Each time one run of each system, and those of the first.
+            self.assertLessEqual(store.read_count, 6)
+        # Without a comparable run, the error is about the newest run.
+        odd = factory.run('i1', 0, 60, cpu_model='Opteron')
+        for store in (file_store, sql_store):
+            error = self.assertRaises(
+                errors.NotComparableError,
+                *(baselines.choose_runs, baselines.AUTO, odd, store),
+            )
+            self.assertIn('EPYC', str(error))
+
+    def test_required(self) -> None:
+        store = FileRunStore(self.directory)
+        for name in (baselines.AUTO, 'old'):
+            error = self.assertRaises(
+                errors.InputError, baselines.require_candidates, name, store
+            )
+            self.assertIn('no such valid run', str(error))
+            self.save_baseline('failed', 1, reason='killed')
+        self.save_baseline('old', 2)
+        for name in (baselines.AUTO, 'old'):
+            baselines.require_candidates(name, store)
 
     def test_named(self) -> None:
         path = self.save_baseline('old', 1)
