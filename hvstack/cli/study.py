@@ -318,7 +318,9 @@ def _build_plan(started: StartedStudy) -> _StudyPlan:
     variants: list[_PlannedVariant] = []
     store = sweep_store.open_store()
     times_by_size = {
-        size: run_times.compute_median_times(iter_records(store), size)
+        size: run_times.compute_median_times(
+            iter_records(store), size, run_times.MAX_TIMED_RUNS
+        )
         for size in set(map(study.get_size, study.variants))
     }
     seconds: float | None = 0.0

@@ -147,6 +147,7 @@ class Plan(Command):
             median_times = run_times.compute_median_times(
                 iter_records(sweep_store.open_store(parsed_args.records)),
                 parsed_args.size,
+                run_times.MAX_TIMED_RUNS,
             )
             run = median_times[0] if run is None else run
             setup = median_times[1] if setup is None else setup

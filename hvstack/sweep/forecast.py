@@ -11,7 +11,7 @@ from hvstack.model.configuration import Configuration
 from hvstack.results.run_store import iter_records
 from hvstack.sweep import executor, search_forecast, sweep_store
 from hvstack.sweep.run_order import count_baselines
-from hvstack.sweep.run_times import compute_median_times
+from hvstack.sweep.run_times import MAX_TIMED_RUNS, compute_median_times
 from hvstack.sweep.search_forecast import SearchForecast
 from hvstack.sweep.strategies import (
     MeasuredRates,
@@ -224,18 +224,19 @@ def estimate_max_seconds(sweep: Sweep) -> float | None:
 def _find_times(sweep: Sweep) -> tuple[float | None, float | None]:
     """Return median seconds of a run and of a change of the cluster.
 
-    They are those of the sweep, or of all runs of the same size.
+    They are those of the sweep, or of the newest runs of the same size.
     """
-    own = compute_median_times(
+    run, setup = compute_median_times(
         sweep_store.load_all_records(sweep.id), sweep.size_bytes
     )
-    every = compute_median_times(
-        iter_records(sweep_store.open_store()), sweep.size_bytes
-    )
-    run, setup = (
-        first if first is not None else other
-        for first, other in zip(own, every, strict=True)
-    )
+    if run is None or setup is None:
+        other_run, other_setup = compute_median_times(
+            iter_records(sweep_store.open_store()),
+            sweep.size_bytes,
+            MAX_TIMED_RUNS,
+        )
+        run = other_run if run is None else run
+        setup = other_setup if setup is None else setup
     return run, setup
 
 

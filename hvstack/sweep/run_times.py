@@ -7,9 +7,14 @@ from collections.abc import Iterable
 from hvstack.results import record
 from hvstack.results.record_data import RunRecord
 
+#: Maximum number of runs for an estimate: more runs hardly change a median.
+MAX_TIMED_RUNS = 1000
+
 
 def compute_median_times(
-    records: Iterable[RunRecord], size_bytes: int
+    records: Iterable[RunRecord],
+    size_bytes: int,
+    max_runs: int | None = None,
 ) -> tuple[float | None, float | None]:
     """Return median seconds of a run and of a change of the cluster.
 
@@ -17,13 +22,18 @@ def compute_median_times(
         time.
     :param size_bytes: size of the data in bytes; runs of other sizes are
         ignored.
+    :param max_runs: number of runs after which no further sweep is read;
+        None reads all records.
     :returns: seconds of a run, and seconds between the last run on a cluster
         and the first run on the next; None without records.
     """
-    runs = []
-    gaps = []
+    runs: list[float] = []
+    gaps: list[float] = []
     by_sweep: dict[str, RunRecord] = {}
     for run_record in records:
+        is_enough = max_runs is not None and len(runs) >= max_runs
+        if is_enough and run_record.sweep not in by_sweep:
+            break
         if run_record.valid and run_record.size_bytes == size_bytes:
             runs.append(run_record.total_seconds)
         last = by_sweep.get(run_record.sweep)

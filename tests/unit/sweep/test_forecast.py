@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Estimates from the records of earlier runs."""
 
+import dataclasses
+from collections.abc import Iterator
+
 import testtools
 
 from hvstack.results.record_data import RunRecord
@@ -31,6 +34,31 @@ class MedianTimesTest(testtools.TestCase):
     def test_change_of_the_cluster(self) -> None:
         """Each pass has another cluster of the same configuration."""
         self.assertEqual((100, 200), self.times('CID-a', 'CID-b'))
+
+    def test_no_more_sweeps_are_read_than_needed(self) -> None:
+        sweeps: list[str] = []
+
+        def read() -> Iterator[RunRecord]:
+            for sweep in ('third', 'second', 'first'):
+                sweeps.append(sweep)
+                for minute, cluster in ((0, 'CID-a'), (5, 'CID-b')):
+                    run_record = self.run_record(minute, f'{cluster}-{sweep}')
+                    yield dataclasses.replace(
+                        run_record,
+                        run=dataclasses.replace(run_record.run, sweep=sweep),
+                    )
+
+        for max_runs, names in (
+            (1, ['third', 'second']),
+            (3, ['third', 'second', 'first']),
+            (None, ['third', 'second', 'first']),
+        ):
+            sweeps.clear()
+            self.assertEqual(
+                (100, 200),
+                run_times.compute_median_times(read(), 10**9, max_runs),
+            )
+            self.assertEqual(names, sweeps)
 
     def test_same_cluster(self) -> None:
         self.assertEqual((100, None), self.times('CID-a', 'CID-a'))
