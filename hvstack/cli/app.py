@@ -14,9 +14,10 @@ from typing import Any, TextIO, cast
 
 from cliff.app import App
 from cliff.command import Command
+from cliff.help import HelpExit
 
 from hvstack import errors, progress
-from hvstack.cli import commands, options
+from hvstack.cli import command_list, commands, options
 from hvstack.cli.streams import PrintableStream
 
 LOG = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ class HVStack(App):
             stdout=cast(TextIO, PrintableStream(sys.stdout)),
             stderr=cast(TextIO, PrintableStream(sys.stderr)),
         )
+        self.command_manager.add_command('help', command_list.HelpCommand)
 
     def run(self, argv: list[str]) -> int:
         """Run with all output through streams that escape."""
@@ -80,6 +82,12 @@ class HVStack(App):
         logging.getLogger('keystoneauth.identity.generic.base').addFilter(
             _is_not_discovery
         )
+
+    def print_help_if_requested(self) -> None:
+        """Print the list of the commands and exit, if --help is alone."""
+        if self.options.deferred_help:
+            command_list.print_help(self)
+            raise HelpExit
 
     def run_subcommand(self, argv: list[str]) -> int:
         """Run one command; an error of hvstack is one line and a status."""

@@ -26,6 +26,12 @@ class CommandEntryPoint:
         self.value = entry_point.value
         self._entry_point = entry_point
 
+    @property
+    def distribution(self) -> str:
+        """Name of the distribution; empty if it is not installed."""
+        distribution = self._entry_point.dist
+        return distribution.name if distribution else ''
+
     def load(self) -> type[Command]:
         """Return the command's class, or a command that raises the reason."""
         try:

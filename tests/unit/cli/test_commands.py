@@ -16,6 +16,8 @@ works_well = hvstack_test_works:Works
 lacks_extra = hvstack_test_lacks:Lacks
 lacks_other = hvstack_test_other:Other
 is_broken = hvstack_test_broken:Broken
+sweep_run = hvstack.cli.sweep_run:Run
+key_list = hvstack.cli.key:List
 """
 WORKS = """\
 from cliff.command import Command
@@ -67,7 +69,10 @@ class CommandsTest(testtools.TestCase):
     def test_nothing_is_imported_before_it_is_needed(self) -> None:
         names = dict(commands.Commands('hvstack.cli'))
         self.assertEqual(
-            {'works well', 'lacks extra', 'lacks other', 'is broken'},
+            {
+                *('works well', 'lacks extra', 'lacks other', 'is broken'),
+                *('sweep run', 'key list'),
+            },
             set(names),
         )
 
@@ -76,6 +81,23 @@ class CommandsTest(testtools.TestCase):
         self.assertIn('works well', stdout)
         self.assertIn('hvstack[rally]', stdout)
         self.assertIn('no bread', stdout)
+
+    def test_help_names_the_missing_extra(self) -> None:
+        for argv in (('help',), ('--help',)):
+            status, stdout, _ = self.run_command(*argv)
+            self.assertEqual(0, status)
+            summaries = {
+                line[2:15].strip(): line[17:] for line in stdout.splitlines()
+            }
+            self.assertTrue(
+                summaries['sweep run'].endswith(
+                    ' for the best one (requires hvstack[rally])'
+                ),
+                stdout,
+            )
+            self.assertEqual(
+                'List the trusted and the revoked keys', summaries['key list']
+            )
 
     def test_missing_extra(self) -> None:
         for argv in (('lacks', 'extra', '--cloud', 'x'), ('works', 'well')):
