@@ -15,16 +15,8 @@ from hvstack.cli.options import add_cloud
 from hvstack.cli.report import add_unsigned
 from hvstack.cli.sweep import add_size
 from hvstack.cli.tables import Details, Row, Table
-from hvstack.cloud import connection
-from hvstack.cluster import (
-    acquired_hosts,
-    bare_metal,
-    baseline_hosts,
-    ironic,
-    planner,
-)
+from hvstack.cluster import acquired_hosts, bare_metal, baseline_hosts
 from hvstack.cluster.base import Cluster
-from hvstack.cluster.plan import ClusterSpec
 from hvstack.hadoop.sizing import size_node
 from hvstack.model.plain_data import JsonObject
 from hvstack.model.target import BareMetal
@@ -33,7 +25,7 @@ from hvstack.results import record, record_data, signing, telemetry_files
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.run_id import RunId
 from hvstack.results.run_store import RunStore
-from hvstack.sweep import recovery, sweep_store
+from hvstack.sweep import sweep_store
 from hvstack.tpcxhs import kit, run
 from hvstack.tpcxhs.result import RunSpec
 from hvstack.tpcxhs.task_counts import count_slots, count_tasks
@@ -300,6 +292,12 @@ class Run(Lister):
     def _machines(
         self, args: argparse.Namespace, progress: Progress
     ) -> tuple[AbstractContextManager[Cluster], Workload]:
+        # Only machines of Ironic need the time to import openstacksdk.
+        from hvstack.cloud import connection
+        from hvstack.cluster import ironic, planner
+        from hvstack.cluster.plan import ClusterSpec
+        from hvstack.sweep import recovery
+
         if args.wipe:
             raise errors.InputError(
                 'Cannot erase disks (--wipe): with --stack, Ironic cleans the '

@@ -15,7 +15,6 @@ from hvstack import errors, host_profiles, processutils
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cli.tables import Details, Table
-from hvstack.cloud import connection, hypervisors, placement
 from hvstack.model import host_detection
 from hvstack.model.plain_data import Json, JsonObject
 
@@ -135,6 +134,9 @@ def _of_cloud(parsed_args: argparse.Namespace) -> JsonObject:
     disks = host_detection.parse_disks_option(
         parsed_args.disks, _rotational(parsed_args)
     )
+    # Other commands for hosts do not need the time to import openstacksdk.
+    from hvstack.cloud import connection, hypervisors, placement
+
     conn = connection.connect(parsed_args.os_cloud)
     provider = placement.providers(conn).get(host)
     if provider is None:

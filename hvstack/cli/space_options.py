@@ -4,16 +4,18 @@
 import argparse
 from collections.abc import Callable
 from dataclasses import replace
-
-from openstack.connection import Connection
+from typing import TYPE_CHECKING
 
 from hvstack import conf, errors, host_profiles
 from hvstack.cli import arguments
 from hvstack.cluster import baseline_hosts
 from hvstack.model import compute_backends
-from hvstack.sweep import capabilities, search_space
+from hvstack.sweep import search_space
 from hvstack.sweep.search_space import CAPABILITIES, Space
 from hvstack.sweep.strategies import STRATEGIES, ModelBased
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
 
 
 def choose_tuning(parsed_args: argparse.Namespace) -> str:
@@ -116,7 +118,7 @@ def count_runs(parsed_args: argparse.Namespace) -> int:
 
 def chosen_space(
     parsed_args: argparse.Namespace,
-    conn: Connection | None = None,
+    conn: 'Connection | None' = None,
     notify: Callable[[str], object] = print,
 ) -> tuple[Space, tuple[str, ...]]:
     """Return the space that the options name, with what can exist of it.
@@ -140,6 +142,9 @@ def chosen_space(
     options = conf.load()
     missing = dict.fromkeys(parsed_args.missing_capability, '')
     if conn is not None:
+        # A search without a cloud does not import openstacksdk.
+        from hvstack.sweep import capabilities
+
         capabilities.check_backend(conn, profile, parsed_args.backend)
         if (
             not requested_space.is_start_requested

@@ -15,7 +15,6 @@ from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cli.report import add_output, get_form, write_text
 from hvstack.cli.tables import Details, Table
-from hvstack.cloud import connection
 from hvstack.cluster import baseline_hosts
 from hvstack.model import compute_backends
 from hvstack.model.plain_data import JsonObject
@@ -25,11 +24,10 @@ from hvstack.study import (
     definition,
     study_page,
     study_report,
-    study_run,
     study_store,
 )
 from hvstack.study.study_store import StartedStudy
-from hvstack.sweep import capabilities, run_times, sweep_store
+from hvstack.sweep import run_times, sweep_store
 from hvstack.tpcxhs.workload import parse_size
 
 FORMS = ('table', 'json', 'html')
@@ -159,6 +157,8 @@ class Plan(Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
+        from hvstack.study import study_run
+
         started = prepare(
             parsed_args, create=parsed_args.task_args is not None
         )
@@ -251,6 +251,11 @@ def prepare(parsed_args: argparse.Namespace, *, create: bool) -> StartedStudy:
     :raises hvstack.errors.InputError: no claim can be tested, or the backend
         is unknown.
     """
+    # Commands without a plan do not need the time to import openstacksdk.
+    from hvstack.cloud import connection
+    from hvstack.study import study_run
+    from hvstack.sweep import capabilities
+
     study = definition.load(parsed_args.study)
     study = replace(
         study,

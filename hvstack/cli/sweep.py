@@ -10,12 +10,11 @@ from cliff.lister import Lister
 from hvstack import conf, errors
 from hvstack.cli.options import add_cloud
 from hvstack.cli.tables import Table
-from hvstack.cloud import connection, credentials, journal, selection
 from hvstack.model.target import BARE_METAL, parse_target
 from hvstack.progress import Progress
 from hvstack.results import run_id
 from hvstack.results.run_store import IndexedRun
-from hvstack.sweep import forecast, rallyenv, recovery, sweep_store
+from hvstack.sweep import forecast, rallyenv, sweep_store
 from hvstack.sweep.sweep_store import Sweep
 from hvstack.tpcxhs.workload import parse_size
 
@@ -123,6 +122,10 @@ class Recover(Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Undo, newest first, and say what."""
+        # The other commands do not need the time to import openstacksdk.
+        from hvstack.cloud import connection, journal
+        from hvstack.sweep import recovery
+
         conn = connection.connect(parsed_args.os_cloud)
         for line in recovery.recover([conn]):
             self.app.stdout.write(f'restored: {line}\n')
@@ -162,6 +165,7 @@ def ready(
     """
     # The lab's modules are for the lab's cloud only.
     from hvstack.cli import image
+    from hvstack.cloud import connection, credentials, selection
     from hvstack.lab import clouds_yaml
 
     cloud = selection.choose(os_cloud)

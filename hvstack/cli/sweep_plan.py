@@ -21,7 +21,6 @@ from hvstack.cli.space_options import (
     count_runs,
 )
 from hvstack.cli.sweep import add_size
-from hvstack.cloud import connection
 from hvstack.cluster import disk_check
 from hvstack.model import compute_backends
 from hvstack.model.plain_data import JsonObject
@@ -135,6 +134,9 @@ class Plan(Command):
         notes: list[str] = []
         conn = None
         if parsed_args.os_cloud:
+            # A plan without a cloud does not import openstacksdk.
+            from hvstack.cloud import connection
+
             conn = connection.connect(parsed_args.os_cloud)
         area, _ = chosen_space(parsed_args, conn, notes.append)
         run, setup = parsed_args.run_seconds, parsed_args.setup_seconds

@@ -20,7 +20,6 @@ from hvstack.cli.space_options import (
 from hvstack.cli.sweep import add_size, ready
 from hvstack.cli.sweep_summary import way
 from hvstack.cli.tables import Details
-from hvstack.cloud import connection, credentials, lease
 from hvstack.progress import Progress
 from hvstack.report import sweep_report, sweep_rows
 from hvstack.results import (
@@ -31,7 +30,7 @@ from hvstack.results import (
 )
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import iter_records
-from hvstack.sweep import executor, recovery, sweep_store
+from hvstack.sweep import executor, sweep_store
 from hvstack.sweep.executor import SweepStatus
 from hvstack.sweep.sweep_store import Sweep, SweepSpec
 
@@ -54,6 +53,10 @@ class _Running(Command):
         :raises hvstack.errors.PartlyFailedError: a configuration, or a run on
             bare metal, failed for good; the sweep went on with the others.
         """
+        # Show does not need the time to import openstacksdk.
+        from hvstack.cloud import connection, lease
+        from hvstack.sweep import recovery
+
         progress = Progress()
         cloud = ready(os_cloud, progress, sweep)
         progress.say(f'sweep {sweep.id}')
@@ -211,6 +214,9 @@ class Run(_Running):
     @extras.required('rally')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Begin and run."""
+        from hvstack.cloud import connection, credentials
+        from hvstack.sweep import recovery
+
         progress = Progress()
         check_compared(parsed_args)
         with contextlib.closing(

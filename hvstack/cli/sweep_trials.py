@@ -12,10 +12,9 @@ from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cli.sweep import add_size, ready
 from hvstack.cli.tables import Row, Table
-from hvstack.cloud import connection, lease
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
-from hvstack.sweep import recovery, trials
+from hvstack.sweep import trials
 
 
 class Run(Command):
@@ -79,6 +78,10 @@ class Run(Command):
     @extras.required('rally')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Begin or continue."""
+        # Show does not need the time to import openstacksdk.
+        from hvstack.cloud import connection, lease
+        from hvstack.sweep import recovery
+
         if parsed_args.max_trials is not None and parsed_args.max_trials < 1:
             raise errors.InputError(
                 f'Cannot use --max-trials {parsed_args.max_trials}: an '

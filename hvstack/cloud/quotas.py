@@ -3,12 +3,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-
-from openstack.connection import Connection
-from openstack.proxy import Proxy
+from typing import TYPE_CHECKING
 
 from hvstack import errors
-from hvstack.cloud.connection import refused
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
+    from openstack.proxy import Proxy
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ _CINDER = {
 }
 
 
-def check(conn: Connection, need: Need) -> None:
+def check(conn: 'Connection', need: Need) -> None:
     """Refuse what a project's quotas have no room for.
 
     :param conn: of the project; no other rights are needed.
@@ -117,8 +118,11 @@ def format_options(shortages: Iterable[Shortage]) -> str:
 
 
 def _read_limits(
-    service: Proxy, name: str, keys: Mapping[str, tuple[str, str]]
+    service: 'Proxy', name: str, keys: Mapping[str, tuple[str, str]]
 ) -> dict[str, tuple[int, int]]:
+    # Plans need the classes of this module, and no openstacksdk.
+    from hvstack.cloud.connection import refused
+
     with refused(f'Cannot read the limits of {name}'):
         answer = service.get('/limits', raise_exc=True).json()
     limits: dict[str, int] = answer['limits']['absolute']

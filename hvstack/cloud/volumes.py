@@ -9,13 +9,14 @@ scheduler passes over because of their scope.
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-
-from openstack.block_storage.v2.type import Type as TypeV2
-from openstack.block_storage.v3.type import Type as TypeV3
-from openstack.connection import Connection
+from typing import TYPE_CHECKING
 
 from hvstack import errors
-from hvstack.cloud.connection import refused
+
+if TYPE_CHECKING:
+    from openstack.block_storage.v2.type import Type as TypeV2
+    from openstack.block_storage.v3.type import Type as TypeV3
+    from openstack.connection import Connection
 
 #: Properties of a volume type: copies that Ceph keeps, and the OSD groups of
 #: each of its hosts (vsan, Table 7: a cache device and its disks).
@@ -76,7 +77,7 @@ class VolumeBackend:
     volumes: int
 
 
-def check(conn: Connection, requested: Volumes) -> VolumeType:
+def check(conn: 'Connection', requested: Volumes) -> VolumeType:
     """Check that a volume type has the requested properties.
 
     :returns: the volume type.
@@ -101,7 +102,7 @@ def check(conn: Connection, requested: Volumes) -> VolumeType:
     )
 
 
-def refuse_unknown(conn: Connection, names: Iterable[str]) -> None:
+def refuse_unknown(conn: 'Connection', names: Iterable[str]) -> None:
     """Refuse volume types that a project has not.
 
     :param conn: of the project. Without Cinder nothing is refused here.
@@ -113,9 +114,12 @@ def refuse_unknown(conn: Connection, names: Iterable[str]) -> None:
 
 
 def _types(
-    conn: Connection, names: Sequence[str]
-) -> dict[str, TypeV2 | TypeV3]:
+    conn: 'Connection', names: Sequence[str]
+) -> dict[str, 'TypeV2 | TypeV3']:
     """Return Cinder's volume types by name, these among them."""
+    # Plans need the classes of this module, and no openstacksdk.
+    from hvstack.cloud.connection import refused
+
     try:
         with refused('Cannot list the volume types of Cinder'):
             types_by_name = {
@@ -137,7 +141,7 @@ def _types(
 
 
 def backends(
-    conn: Connection, server_ids: Collection[str]
+    conn: 'Connection', server_ids: Collection[str]
 ) -> list[VolumeBackend]:
     """Return the types of the volumes of servers, and their protocols.
 
@@ -147,6 +151,8 @@ def backends(
     :param conn: an administrator's.
     :raises hvstack.errors.CloudError: Cinder refused.
     """
+    from hvstack.cloud.connection import refused
+
     with refused('Cannot list the volumes and backends of Cinder'):
         protocols = {
             pool.name: (pool.capabilities or {}).get('storage_protocol')

@@ -24,6 +24,14 @@ HEAVY = {
     *('plotly', 'openstack', 'rally', 'tempest', 'numpy', 'scipy'),
     *('sqlalchemy', 'keystoneauth1', 'yaml', 'cryptography', 'oslo_config'),
 }
+#: Modules of commands that need no cloud, or only with an option.
+LOCAL = (
+    *('baseline', 'cluster_size', 'flavor', 'flavor_approve', 'flavor_lint'),
+    *('host', 'host_nova_conf', 'key', 'record', 'report', 'study', 'sweep'),
+    *('sweep_plan', 'sweep_run', 'sweep_trials', 'task', 'template'),
+)
+#: Packages that only commands import that use them.
+CLOUD = {'plotly', 'openstack', 'keystoneauth1', 'rally', 'tempest'}
 SHOW = 'import sys\nprint(*sys.modules, file=sys.stderr)\n'
 PROGRAM = f"""\
 from hvstack.cli import app
@@ -117,3 +125,10 @@ class ImportsTest(testtools.TestCase):
         )
         packages = {name.partition('.')[0] for name in modules}
         self.assertEqual(set(), packages & HEAVY)
+
+    def test_commands_without_a_cloud(self) -> None:
+        imports = ''.join(f'import hvstack.cli.{name}\n' for name in LOCAL)
+        _, modules = list_modules(f'{imports}{SHOW}')
+        packages = {name.partition('.')[0] for name in modules}
+        self.assertIn('hvstack', packages)
+        self.assertEqual(set(), packages & CLOUD)
