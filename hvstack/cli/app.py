@@ -115,6 +115,10 @@ class HVStack(App):
                     f"Cannot read environment variable {name}: '{value[:60]}' "
                     'is not a whole number. Set a number or unset it.'
                 )
+        if type(cmd).__module__.startswith('hvstack.') and not [*cmd._hooks]:
+            # It would name the distribution of a plugin, for which cliff
+            # reads the files of all distributions.
+            cmd.get_epilog = lambda: ''  # type: ignore[method-assign]
         get_parser, run = cmd.get_parser, cmd.run
 
         def get_parser_with_cloud(prog_name: str) -> argparse.ArgumentParser:

@@ -4,7 +4,9 @@
 import contextlib
 import io
 
+import fixtures
 import testtools
+from cliff import command
 
 from hvstack import extras
 from hvstack.cli import app, commands
@@ -17,7 +19,7 @@ lacks_extra = hvstack_test_lacks:Lacks
 lacks_other = hvstack_test_other:Other
 is_broken = hvstack_test_broken:Broken
 sweep_run = hvstack.cli.sweep_run:Run
-key_list = hvstack.cli.key:List
+task_list = hvstack.cli.task:List
 """
 WORKS = """\
 from cliff.command import Command
@@ -71,7 +73,7 @@ class CommandsTest(testtools.TestCase):
         self.assertEqual(
             {
                 *('works well', 'lacks extra', 'lacks other', 'is broken'),
-                *('sweep run', 'key list'),
+                *('sweep run', 'task list'),
             },
             set(names),
         )
@@ -96,7 +98,7 @@ class CommandsTest(testtools.TestCase):
                 stdout,
             )
             self.assertEqual(
-                'List the trusted and the revoked keys', summaries['key list']
+                'List the Rally tasks of the package', summaries['task list']
             )
 
     def test_missing_extra(self) -> None:
@@ -121,6 +123,15 @@ class CommandsTest(testtools.TestCase):
             self.assertIn(reason, stderr)
             self.assertNotIn('pip install', stderr)
             self.assertEqual(1, len(stderr.splitlines()), stderr)
+
+    def test_a_command_does_not_search_its_distribution(self) -> None:
+        # It would read the files of all distributions.
+        self.useFixture(
+            fixtures.MonkeyPatch('cliff.command._dists_by_mods', None)
+        )
+        status, _, stderr = self.run_command('task', 'list')
+        self.assertEqual(0, status, stderr)
+        self.assertIsNone(command._dists_by_mods)
 
     def test_version_is_that_of_the_package(self) -> None:
         _, stdout, _ = self.run_command('--version')
