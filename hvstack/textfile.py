@@ -47,8 +47,12 @@ def read(path: Path, max_bytes: int = MAX_BYTES) -> str:
         # Between the two looks the file may have been replaced.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, 'rb') as stream:
-            _check(path, os.fstat(handle), max_bytes)
-            content = stream.read(max_bytes + 1)
+            status = os.fstat(handle)
+            _check(path, status, max_bytes)
+            # The size saves a buffer of max_bytes; files of procfs have none.
+            content = stream.read(status.st_size + 1)
+            if len(content) > status.st_size:
+                content += stream.read(max_bytes + 1 - len(content))
     except FileNotFoundError as exc:
         raise MissingFileError(
             f'Cannot read {path}: the file does not exist. Use another file.'

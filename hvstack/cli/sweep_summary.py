@@ -3,6 +3,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hvstack import errors
 from hvstack.model.configuration import parse
@@ -11,10 +12,12 @@ from hvstack.results import run_id, skipped
 from hvstack.results.decision import SearchDecision
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore
-from hvstack.sweep import executor, sweep_store
-from hvstack.sweep.executor import SweepStatus
+from hvstack.sweep import sweep_store
 from hvstack.sweep.search_space import Skipped
 from hvstack.sweep.strategies import OneAtATime
+
+if TYPE_CHECKING:
+    from hvstack.sweep.executor import SweepStatus
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,9 @@ def of(
     try:
         for sweep in stored_sweeps:
             if sweeps == {sweep.id} and sweep.spec is not None:
+                # Most reports are of tasks, without a strategy.
+                from hvstack.sweep import executor
+
                 status = executor.load_status(sweep, store)
                 return SweepSummary(
                     tuple(way(status)),
@@ -97,7 +103,7 @@ def of(
         return SweepSummary(unreadable=(*unreadable, str(exc)))
 
 
-def way(status: SweepStatus) -> list[str]:
+def way(status: 'SweepStatus') -> list[str]:
     """Return the improvement of each step of a one-at-a-time strategy."""
     if not isinstance(status.strategy, OneAtATime):
         return []

@@ -4,6 +4,7 @@
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property, lru_cache
 from typing import TypedDict
 
 from hvstack import errors
@@ -80,7 +81,7 @@ class Configuration:
             'pinned' if self.disk_pinning else 'unpinned',
         )
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The full name, such as ``i4-c1-m1-local-dedicated-pinned``."""
         return '-'.join(self._parts())
@@ -100,7 +101,7 @@ class Configuration:
             self.storage != STORAGES[0],
         )
 
-    @property
+    @cached_property
     def label(self) -> str:
         """The instances and what else is not the default: ``i2-c2``."""
         parts = self._parts()
@@ -122,6 +123,7 @@ def format_ratio(value: float) -> str:
     return f'{value:.3f}'.rstrip('0').rstrip('.')
 
 
+@lru_cache(maxsize=1024)
 def parse(text: str) -> Configuration:
     """Return the configuration with a full name or label.
 

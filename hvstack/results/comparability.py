@@ -79,6 +79,9 @@ HOST_FACTS = ('cpu_model', 'smt', 'governor', 'thp')
 #: Facts that a configuration may change.
 ALL_SWEPT = frozenset({'storage', 'data_disks'})
 
+#: Configuration whose values no parameter changes.
+_DEFAULT = Configuration()
+
 #: Maximum length of a value in a line that describes a difference.
 MAX_VALUE_LENGTH = 200
 
@@ -191,10 +194,10 @@ def list_swept_facts(run: RunRecord) -> frozenset[str]:
     """Return the names of the facts that a configuration changes."""
     if run.kind == 'baseline':
         return frozenset()
-    default, configuration = Configuration(), parse(run.configuration)
-    if configuration.storage != default.storage:
+    configuration = parse(run.configuration)
+    if configuration.storage != _DEFAULT.storage:
         return ALL_SWEPT
-    if configuration.disk_pinning != default.disk_pinning:
+    if configuration.disk_pinning != _DEFAULT.disk_pinning:
         return frozenset({'data_disks'})
     return frozenset()
 

@@ -19,9 +19,12 @@ def compute_share(
     record: RunRecord, name: str, series: tuple[str, str]
 ) -> float:
     """Return the part of the bytes of a run that a phase moved."""
+    sums = get_summary(record).phases
     by_phase = {
         phase: math.fsum(
-            get_sums(record, phase).get(key, 0.0) for key in series
+            [sums[phase].get(key, 0.0) for key in series]
+            if phase in sums
+            else ()
         )
         for phase in number_phase_names(record.phases)
     }

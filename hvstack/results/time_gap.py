@@ -233,10 +233,17 @@ def _sum_seconds(
     :param name: name of a phase; None sums all phases.
     :param cause: cause of the seconds; None sums all causes.
     """
+    if name is not None:
+        account = accounts.get(name, {})
+        if cause is not None:
+            return account.get(cause, 0.0)
+        return math.fsum(account.values())
+    if cause is not None:
+        return math.fsum(
+            [account.get(cause, 0.0) for account in accounts.values()]
+        )
     return math.fsum(
         seconds
-        for phase, account in accounts.items()
-        if name in (None, phase)
-        for account_cause, seconds in account.items()
-        if cause in (None, account_cause)
+        for account in accounts.values()
+        for seconds in account.values()
     )

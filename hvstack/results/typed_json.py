@@ -65,22 +65,29 @@ def inlined() -> dict[str, bool]:
     return {_INLINE: True}
 
 
-@dataclasses.dataclass(frozen=True)
-class _FieldPlan:
+class _FieldPlan(typing.NamedTuple):
     """How a field is read.
 
     :param name: name of the attribute.
     :param key: key in JSON; empty for the object itself.
     :param read: function that checks and converts the value.
+    :param scalars: types of values that are used as they are.
     :param schema: JSON Schema of the value.
-    :param required: whether the key must exist.
+    :param build_default: function that returns the value of a missing key;
+        None if the key must exist.
     """
 
     name: str
     key: str
     read: _Reader
+    scalars: frozenset[type]
     schema: JsonObject
-    required: bool
+    build_default: Callable[[], object] | None
+
+    @property
+    def required(self) -> bool:
+        """Whether the key must exist."""
+        return self.build_default is None
 
 
 def read(cls: type[_Instance], data: Json) -> _Instance:
@@ -92,18 +99,24 @@ def read(cls: type[_Instance], data: Json) -> _Instance:
     """
     if not isinstance(data, dict):
         raise _type_error(data, 'object')
-    values = {}
-    for plan in _plan(cls):
-        value = data.get(plan.key) if plan.key else data
-        if value is None:
-            if plan.required:
-                raise FieldTypeError(plan.key, 'is missing')
-            continue
-        try:
-            values[plan.name] = plan.read(value)
-        except FieldTypeError as exc:
-            raise exc.below(plan.key) from None
-    return cls(**values)
+    # Reports read thousands of objects: a frozen dataclass would set each
+    # attribute with a call.
+    instance = object.__new__(cls)
+    values = instance.__dict__
+    for name, key, read_value, scalars, _, build_default in _plan(cls):
+        value = data.get(key) if key else data
+        if type(value) in scalars:
+            values[name] = value
+        elif value is not None:
+            try:
+                values[name] = read_value(value)
+            except FieldTypeError as exc:
+                raise exc.below(key) from None
+        elif build_default is not None:
+            values[name] = build_default()
+        else:
+            raise FieldTypeError(key, 'is missing')
+    return instance
 
 
 def build_properties(cls: type['DataclassInstance']) -> JsonObject:
@@ -145,6 +158,8 @@ def build_schema(cls: type['DataclassInstance']) -> JsonObject:
 
 @cache
 def _plan(cls: type['DataclassInstance']) -> tuple[_FieldPlan, ...]:
+    # read() does not call __init__().
+    assert not hasattr(cls, '__post_init__')
     hints = typing.get_type_hints(cls)
     plans = []
     for field in dataclasses.fields(cls):
@@ -160,12 +175,32 @@ def _plan(cls: type['DataclassInstance']) -> tuple[_FieldPlan, ...]:
                 field.name,
                 '' if is_inline else field.metadata.get(_KEY, field.name),
                 reader,
+                _list_scalars(hint),
                 schema,
-                field.default is dataclasses.MISSING
-                and field.default_factory is dataclasses.MISSING,
+                _find_default(field),
             )
         )
     return tuple(plans)
+
+
+def _list_scalars(hint: object) -> frozenset[type]:
+    """Return the types of values of a scalar or an optional scalar."""
+    is_optional = typing.get_origin(hint) is types.UnionType
+    for item in typing.get_args(hint) if is_optional else (hint,):
+        if isinstance(item, type) and item in _SCALARS:
+            return _SCALARS[item][0]
+    return frozenset()
+
+
+def _find_default(
+    field: 'dataclasses.Field[object]',
+) -> Callable[[], object] | None:
+    """Return a function that returns the default of a field; None without."""
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory
+    if field.default is not dataclasses.MISSING:
+        return lambda: field.default
+    return None
 
 
 def _read_whole(value: Json) -> object:
