@@ -3,6 +3,7 @@
 
 import argparse
 import contextlib
+import gc
 import logging
 import os
 import re
@@ -21,6 +22,9 @@ from hvstack.cli import command_list, commands, options
 from hvstack.cli.streams import PrintableStream
 
 LOG = logging.getLogger(__name__)
+
+#: New objects after which the garbage collector runs.
+_NEW_OBJECTS = 200_000
 
 
 class HVStack(App):
@@ -182,6 +186,9 @@ def handle_signals() -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run hvstack and return its exit status."""
+    # Neither modules nor run records are garbage. With Python's default of
+    # 700 new objects, the collector inspects them again and again.
+    gc.set_threshold(_NEW_OBJECTS)
     handle_signals()
     args = list(sys.argv[1:] if argv is None else argv)
     return int(HVStack().run(args))
