@@ -139,20 +139,7 @@ class Plan(Command):
 
             conn = connection.connect(parsed_args.os_cloud)
         area, _ = chosen_space(parsed_args, conn, notes.append)
-        run, setup = parsed_args.run_seconds, parsed_args.setup_seconds
-        for name, value in (('run', run), ('setup', setup)):
-            if value is not None and not 0 <= value < 1e7:
-                raise errors.InputError(
-                    f'Cannot use --{name}-seconds {value:g}. Use 0 to 1e7.'
-                )
-        if run is None or setup is None:
-            median_times = run_times.compute_median_times(
-                iter_records(sweep_store.open_store(parsed_args.records)),
-                parsed_args.size,
-                run_times.MAX_TIMED_RUNS,
-            )
-            run = median_times[0] if run is None else run
-            setup = median_times[1] if setup is None else setup
+        run, setup = _find_times(parsed_args)
         bare_metal = not compute_backends.is_emulated(parsed_args.backend)
         seconds = None if run is None else run + (setup or 0)
         strategy = _create_strategy(parsed_args, area, seconds)
@@ -210,6 +197,34 @@ class Plan(Command):
             self.app.stdout.write(json.dumps(plan, indent=1) + '\n')
         else:
             self.app.stdout.write('\n'.join(_lines(plan, clusters)) + '\n')
+
+
+def _find_times(
+    parsed_args: argparse.Namespace,
+) -> tuple[float | None, float | None]:
+    """Return the given seconds of a run and of a change of the cluster.
+
+    Without them, they are those of recorded runs, or None.
+
+    :raises hvstack.errors.InputError: a given time is not possible.
+    """
+    run, setup = parsed_args.run_seconds, parsed_args.setup_seconds
+    for name, value in (('run', run), ('setup', setup)):
+        if value is not None and not 0 <= value < 1e7:
+            raise errors.InputError(
+                f'Cannot use --{name}-seconds {value:g}. Use 0 to 1e7.'
+            )
+    if run is not None and setup is not None:
+        return run, setup
+    median_run, median_setup = run_times.compute_median_times(
+        iter_records(sweep_store.open_store(parsed_args.records)),
+        parsed_args.size,
+        run_times.MAX_TIMED_RUNS,
+    )
+    return (
+        median_run if run is None else run,
+        median_setup if setup is None else setup,
+    )
 
 
 def _create_strategy(

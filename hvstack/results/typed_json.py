@@ -24,6 +24,9 @@ JsonObject = plain_data.JsonObject
 
 _Instance = TypeVar('_Instance', bound='DataclassInstance')
 _Reader = Callable[[Json], object]
+_Default = Callable[[], object]
+#: Type of a field, such as ``tuple[str, ...]`` or ``str | None``.
+_Hint = type | types.GenericAlias | types.UnionType
 _KEY, _INLINE = 'key', 'inline'
 #: Types of scalars: those of Python in JSON, and the name in a JSON Schema.
 _SCALARS: Mapping[type, tuple[frozenset[type], str]] = {
@@ -82,7 +85,7 @@ class _FieldPlan(typing.NamedTuple):
     read: _Reader
     scalars: frozenset[type]
     schema: JsonObject
-    build_default: Callable[[], object] | None
+    build_default: _Default | None
 
     @property
     def required(self) -> bool:
@@ -183,7 +186,7 @@ def _plan(cls: type['DataclassInstance']) -> tuple[_FieldPlan, ...]:
     return tuple(plans)
 
 
-def _list_scalars(hint: object) -> frozenset[type]:
+def _list_scalars(hint: _Hint) -> frozenset[type]:
     """Return the types of values of a scalar or an optional scalar."""
     is_optional = typing.get_origin(hint) is types.UnionType
     for item in typing.get_args(hint) if is_optional else (hint,):
@@ -193,8 +196,8 @@ def _list_scalars(hint: object) -> frozenset[type]:
 
 
 def _find_default(
-    field: 'dataclasses.Field[object]',
-) -> Callable[[], object] | None:
+    field: 'dataclasses.Field[Json]',
+) -> _Default | None:
     """Return a function that returns the default of a field; None without."""
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory
@@ -207,7 +210,7 @@ def _read_whole(value: Json) -> object:
     return value
 
 
-def _compile(hint: object) -> tuple[_Reader, JsonObject]:
+def _compile(hint: _Hint) -> tuple[_Reader, JsonObject]:
     """Return the reader of a type, and its JSON Schema."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is types.UnionType:
@@ -235,7 +238,7 @@ def _compile_scalar(hint: type) -> tuple[_Reader, JsonObject]:
     return read_scalar, {'type': name}
 
 
-def _compile_list(hint: object) -> tuple[_Reader, JsonObject]:
+def _compile_list(hint: _Hint) -> tuple[_Reader, JsonObject]:
     read_item, schema = _compile(hint)
 
     def read_list(value: Json) -> object:
@@ -252,7 +255,7 @@ def _compile_list(hint: object) -> tuple[_Reader, JsonObject]:
     return read_list, {'type': 'array', 'items': schema}
 
 
-def _compile_mapping(hint: object) -> tuple[_Reader, JsonObject]:
+def _compile_mapping(hint: _Hint) -> tuple[_Reader, JsonObject]:
     read_item, schema = _compile(hint)
     allowed: frozenset[type] = frozenset()
     if isinstance(hint, type) and hint in _SCALARS:

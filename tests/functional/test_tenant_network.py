@@ -57,7 +57,7 @@ class TenantNetworkTest(HostsTest):
         self.answers(first, address=floating_ip)
         ping = f'ping -c 1 -w 30 {self.address(second)} >/dev/null && echo ok'
         self.wait(first, ping, 'ok', floating_ip)
-        # Each start of the switch creates the interface of tunnels anew.
+        # Each start of the switch creates a new interface of tunnels.
         for name in HOSTS:
             host.supervisorctl(name, 'restart', 'ovs')
         self.answers(first, address=floating_ip)

@@ -12,8 +12,8 @@ socket(7) on them. It repeats this, because each new port has a new socket.
 
 Tunnels: the userspace datapath encapsulates a packet only if the route to the
 other host leads through the interface of a bridge of its own ("Userspace
-Tunneling" in the documentation of Open vSwitch). ovs-vswitchd creates this
-interface anew whenever it starts. This program gives it its address.
+Tunneling" in the documentation of Open vSwitch). ovs-vswitchd creates a new
+interface whenever it starts. This program gives it its address.
 
 Each lab host runs this file with the Python of the services: it must not
 import anything else of hvstack.

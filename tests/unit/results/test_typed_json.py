@@ -19,7 +19,7 @@ class Inner:
 class Outer:
     name: str
     count: int | None = None
-    words: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
     sizes: Mapping[str, float] = field(default_factory=dict)
     inner: Inner = field(default_factory=Inner)
 
@@ -36,7 +36,7 @@ class ReadTest(testtools.TestCase):
             self.read(
                 name='x',
                 count=1,
-                words=['a', 'b'],
+                texts=['a', 'b'],
                 sizes={'c': 1.5},
                 inner=inner,
             ),
@@ -53,7 +53,7 @@ class ReadTest(testtools.TestCase):
             ('name', 1),
             ('count', True),
             ('count', 1.5),
-            ('words', 'ab'),
+            ('texts', 'ab'),
             ('sizes', {'c': '1'}),
             ('inner', {'size': 'large'}),
             ('inner', 1),
