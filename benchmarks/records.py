@@ -3,14 +3,17 @@
 """Seconds and memory of a report from each store of 100,000 run records.
 
 The records are generated: sweeps of many operators, each on a system of its
-own. All stores get the same records, and must give the same report:
+own. All stores get the same records, and must give the same report. At the
+end, two processes write to each database at once, and a third is killed:
 .venv/bin/python benchmarks/records.py [--postgresql URL] [--count N]
 """
 
 import argparse
 import hashlib
+import multiprocessing
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +21,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from hvstack import paths
@@ -33,6 +37,8 @@ COUNT, OPERATORS, PASSES = 100_000, 20, 10
 TARGETS = (BARE_METAL, 'i1', 'i2', 'i4', 'i4-dedicated')
 TIME = '%Y-%m-%dT%H:%M:%SZ'
 SIZE_BYTES = 10**12
+#: A record of the future is refused.
+START = datetime(2020, 1, 1, tzinfo=UTC)
 #: A host.
 CPUS, MEMORY_MIB = 64, 262144
 PHASES = (
@@ -47,6 +53,9 @@ COUNTERS, PROPERTIES = 50, 60
 #: Goals of a report from a database: seconds of CPU time, and growth of the
 #: memory with the records of other sweeps in MiB.
 GOAL_SECONDS, GOAL_MIB = 10.0, 50.0
+#: Number of runs of each of the two writers, and the seconds after which the
+#: third one is killed.
+WRITER_RUNS, KILL_SECONDS = 100, 2.0
 HVSTACK = Path(sys.executable).with_name('hvstack')
 
 
@@ -152,8 +161,7 @@ def build_record(
 
 def generate(count: int) -> Iterator[list[RunRecord]]:
     """Return the records of one sweep after the other."""
-    # A record of the future is refused.
-    start = datetime(2020, 1, 1, tzinfo=UTC)
+    start = START
     for number in range(count // (len(TARGETS) * PASSES)):
         operator = number % OPERATORS
         records = []
@@ -230,12 +238,88 @@ def measure(
     return missed, memory
 
 
+def write_runs(
+    location: str, sweep: str, count: int, sender: Connection
+) -> None:
+    """Store runs as a sweep does it, and send the ID and seconds of each."""
+    store = stores.open_store(location)
+    start = START
+    for index in range(count):
+        record = build_record(sweep, 0, BARE_METAL, index, start)
+        start += timedelta(seconds=1500)
+        begin = time.monotonic()
+        store.append(record)
+        sender.send((record.id, time.monotonic() - begin))
+
+
+def measure_writers(
+    name: str, location: str, sweeps: list[str], count: int, seconds: float
+) -> bool:
+    """Let processes write at once; True if a stored run is not there.
+
+    :param name: name of the store.
+    :param location: URL of the database.
+    :param sweeps: names of the sweeps, one for each process.
+    :param count: number of runs of a sweep.
+    :param seconds: time after which the processes are killed; 0 waits until
+        they end.
+    """
+    context = multiprocessing.get_context('fork')
+    receiver, sender = context.Pipe(duplex=False)
+    writers = [
+        context.Process(
+            target=write_runs, args=(location, sweep, count, sender)
+        )
+        for sweep in sweeps
+    ]
+    begin = time.monotonic()
+    for writer in writers:
+        writer.start()
+    sender.close()
+    stored: list[tuple[str, float]] = []
+    while True:
+        try:
+            stored.append(receiver.recv())
+        except EOFError:
+            break
+        if seconds and time.monotonic() - begin > seconds:
+            for writer in writers:
+                writer.kill()
+    for writer in writers:
+        writer.join()
+    took = time.monotonic() - begin
+    store = stores.open_store(location)
+    ids = [
+        record.id for sweep in sweeps for record in store.load_records(sweep)
+    ]
+    store.append(build_record(f'{sweeps[0]}-next', 0, BARE_METAL, 0, START))
+    states = {writer.exitcode for writer in writers}
+    missing = {record_id for record_id, _ in stored}.difference(ids)
+    # A process can be killed between the end of a transaction and its message.
+    extra = len(ids) - len(stored)
+    print(
+        f'{name}: {len(writers)} writers{" (killed)" * bool(seconds)}: '
+        f'{len(ids)} runs stored in {took:.1f} s, longest wait '
+        f'{max(item for _, item in stored):.2f} s, {len(missing)} missing, '
+        f'{extra} more',
+        flush=True,
+    )
+    expected = -signal.SIGKILL if seconds else 0
+    return bool(missing or extra > bool(seconds) or states != {expected})
+
+
 def main() -> int:
     """Generate, measure and print; status 1 if a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--count', type=int, default=COUNT)
     parser.add_argument('--postgresql', metavar='URL')
     parser.add_argument('--directory', type=Path)
+    parser.add_argument(
+        '--databases-only',
+        action='store_true',
+        help='Leave out the directory of records, whose files are synced '
+        'one by one.',
+    )
     parser.add_argument('--measure', dest='is_measured', action='store_true')
     parser.add_argument('--child', nargs=argparse.REMAINDER)
     args = parser.parse_args()
@@ -256,6 +340,8 @@ def main() -> int:
         'directory': str(stores.RECORDS_DIR),
         'SQLite': f'sqlite:///{paths.STATE}/records.sqlite',
     }
+    if args.databases_only:
+        del locations['directory']
     if args.postgresql:
         locations['PostgreSQL'] = args.postgresql
     targets = {
@@ -274,10 +360,19 @@ def main() -> int:
         title = f'{args.count} records, {title}'
         has_missed, after = measure(title, locations, last)
         is_missed |= has_missed
-    for store in set(locations) - {'directory'}:
+    databases = [store for store in locations if store != 'directory']
+    for store in databases:
         growth = after[store] - before[store]
         print(f'{store}: memory grew by {growth:.0f} MiB')
         is_missed |= growth > GOAL_MIB
+    for store in databases:
+        for sweeps, count, seconds in (
+            (['writer-1', 'writer-2'], WRITER_RUNS, 0.0),
+            (['writer-3'], 1000 * WRITER_RUNS, KILL_SECONDS),
+        ):
+            is_missed |= measure_writers(
+                store, locations[store], sweeps, count, seconds
+            )
     print(f'goals: {GOAL_SECONDS} s of CPU time, and growth of {GOAL_MIB} MiB')
     return int(is_missed)
 
