@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samples as sysstat wrote them, and as the shell loop writes them."""
 
+import gc
 import json
 import shutil
 import time
@@ -142,6 +143,41 @@ class CountersTest(testtools.TestCase):
         before = {'segments': 5, 'retransmitted_segments': 1}
         after = {'segments': 9, 'retransmitted_segments': 0, 'other': 1}
         self.assertEqual({'segments': 4}, sampler._subtract(after, before))
+
+
+class SampledNode:
+    """A node that prints samples, and counts what Python never collects.
+
+    :param counts: receives the number of objects that are no garbage.
+    """
+
+    role, host = 'worker', 'h'
+
+    def __init__(self, name: str, counts: list[int]) -> None:
+        self.name = self.address = name
+        self.counts = counts
+
+    def run(self, *_args: Any, **_kwargs: Any) -> processutils.Result:
+        self.counts.append(gc.get_freeze_count())
+        return processutils.Result(0, LOOP, '')
+
+
+class ManyNodesTest(testtools.TestCase):
+    def test_garbage_is_not_searched_in_the_samples(self) -> None:
+        """A search in those of 640 nodes for each node is quadratic."""
+        counts: list[int] = []
+        nodes: Any = [SampledNode(f'w{n}', counts) for n in range(100)]
+        names = [node.name for node in nodes]
+        collector = sampler.Sampler(
+            nodes,
+            *('cgroup', 5.0),
+            offsets=dict.fromkeys(names, 0.0),
+            counters={name: {} for name in names},
+        )
+        samples = collector.collect(1000.0, {})
+        self.assertEqual(100, len(samples.nodes))
+        self.assertLess(0, counts[-1])
+        self.assertEqual(0, gc.get_freeze_count())
 
 
 class SamplerTest(testtools.TestCase):

@@ -82,7 +82,32 @@ class CutTest(testtools.TestCase):
         self.assertEqual([], part.nodes[0].rates['cpu'])
 
 
+class CountingNode(NodeTelemetry):
+    """A node that counts how often the disks are added up."""
+
+    count = 0
+
+    def values(self, name: str) -> telemetry.Values | None:
+        CountingNode.count += 1
+        return super().values(name)
+
+
 class Sums(testtools.TestCase):
+    def test_series_are_computed_once_for_all_phases(self) -> None:
+        counts, sums = [], []
+        for phase_count in (1, 7):
+            whole = replace(
+                make_telemetry(CountingNode(**vars(node()))),
+                phases=[(f'p{n}', n, n + 10.0) for n in range(phase_count)],
+            )
+            CountingNode.count = 0
+            sums.append(telemetry.summarize(whole)['phases'])
+            counts.append(CountingNode.count)
+        self.assertEqual(sums[0]['p0'], sums[1]['p0'])
+        # Packets of the network are looked up for each phase.
+        of_packets = 6 * (len(telemetry.PHASE_SUMS) + len(telemetry.BOUNDED))
+        self.assertLess(counts[1] - counts[0], of_packets)
+
     def test_by_phase(self) -> None:
         two = make_telemetry(node(), node('w1'), node('c', 9, 'controller'))
         phase = telemetry.summarize(two)['phases']['HSGen']
