@@ -64,7 +64,7 @@ def build(
                 f'one of {", ".join(store.OUTPUTS)}.'
             )
     if recipe.hadoop:
-        _choose(tarball, maven)
+        choose_release(tarball, maven)
     elif tarball:
         raise errors.InputError(
             f"Cannot use --hadoop-tarball: image '{name}' does not contain "
@@ -112,7 +112,14 @@ def check_room(name: str) -> None:
         )
 
 
-def _choose(tarball: Path | None, maven: bool) -> None:
+def choose_release(tarball: Path | None, maven: bool) -> None:
+    """Remember the source of Hadoop for this build and later builds.
+
+    :param tarball: Hadoop release; None keeps the current source.
+    :param maven: use the jars of Maven Central again.
+    :raises hvstack.errors.InputError: both sources are named, or the release
+        cannot be read.
+    """
     if tarball and maven:
         raise errors.InputError(
             'Cannot use both --hadoop-tarball and --maven: each names the '

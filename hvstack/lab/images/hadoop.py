@@ -38,11 +38,10 @@ def maven_jars() -> Path:
     :raises hvstack.errors.MissingPrerequisiteError: a jar is not the one whose
         SHA-256 hvstack has.
     """
-    digest = hashlib.sha256(recipes.POM.read_bytes()).hexdigest()[:12]
-    target = paths.CACHE / 'maven' / digest
-    if target.is_dir():
+    target = _maven_dir()
+    if has_maven_jars():
         return target
-    partial = target.with_name(f'.{digest}')
+    partial = target.with_name(f'.{target.name}')
     # Maven keeps a failed download in mind and, unless it is told to update,
     # repeats its message for a day in place of trying again.
     argv = [
@@ -59,6 +58,17 @@ def maven_jars() -> Path:
     check_jars(partial)
     partial.replace(target)
     return target
+
+
+def has_maven_jars() -> bool:
+    """Return whether the jars that the pom names were fetched before."""
+    return _maven_dir().is_dir()
+
+
+def _maven_dir() -> Path:
+    """Return the cache directory of the jars that the pom names."""
+    digest = hashlib.sha256(recipes.POM.read_bytes()).hexdigest()[:12]
+    return paths.CACHE / 'maven' / digest
 
 
 def check_jars(directory: Path) -> None:

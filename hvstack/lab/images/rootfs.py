@@ -121,7 +121,9 @@ def overlay(root: Path, name: str) -> None:
         target.unlink(missing_ok=True)
         target.write_bytes(content)
         target.chmod(0o755 if content.startswith(b'#!') else 0o644)
-        os.chown(target, 0, 0)
+        # Without root rights, an archive gets the owner when it is packed.
+        if os.geteuid() == 0:
+            os.chown(target, 0, 0)
 
 
 def finish(root: Path, recipe: recipes.Recipe, identity: object) -> None:
