@@ -22,7 +22,9 @@ lint:
 	$(bin)/ruff check .
 	$(bin)/ruff format --check .
 	$(bin)/mypy
-	[ ! -x $(bin)/shellcheck ] || $(bin)/shellcheck hvstack/share/shell/*.sh
+	[ ! -x $(bin)/shellcheck ] || $(bin)/shellcheck hvstack/share/shell/*.sh \
+		hvstack/share/diskimage-builder/elements/*/*.d/* \
+		hvstack/share/diskimage-builder/elements/*/static/usr/lib/hvstack/*
 
 sample:
 	@$(bootstrap)

@@ -218,6 +218,9 @@ class Suite:
         # shellcheck does not exist for some processors.
         if (BIN / 'shellcheck').exists():
             programs = sorted((TOP / 'hvstack/share/shell').glob('*.sh'))
+            elements = TOP / 'hvstack/share/diskimage-builder/elements'
+            programs += sorted(elements.glob('*/*.d/*'))
+            programs += sorted(elements.glob('*/static/usr/lib/hvstack/*'))
             self.check('lint', str(BIN / 'shellcheck'), *(map(str, programs)))
 
     def lab(self, long: bool) -> None:

@@ -14,6 +14,8 @@ ROOT = Path(str(resources.files(__name__)))
 
 #: Flavor catalogues, by host profile.
 CATALOGUES = ROOT / 'flavors'
+#: Elements of diskimage-builder.
+ELEMENTS = ROOT / 'diskimage-builder' / 'elements'
 #: Extra specs that Nova knows.
 EXTRA_SPECS = ROOT / 'extra-specs.yaml'
 #: Tuning profiles and OS profiles of Hadoop's nodes.

@@ -44,6 +44,7 @@ TEXTS = (
     *('hvstack/report/*.j2', 'hvstack/lab/images/files/**/*'),
     *('hvstack/lab/**/*.sh', 'heat-templates/**/*', 'rally-tasks/**/*'),
     *('doc/source/**/*.rst', 'tools/*', 'hvstack/share/cephadm/*'),
+    'hvstack/share/diskimage-builder/**/*',
 )
 #: Words that add nothing to the name of a function.
 FILLER = {

@@ -16,6 +16,7 @@ LINKS = {
     'studies': 'studies',
     'etc/ceph-ansible': 'ceph-ansible',
     'etc/cephadm': 'cephadm',
+    'etc/diskimage-builder': 'diskimage-builder',
     'etc/extra-specs.yaml': 'extra-specs.yaml',
     'etc/hadoop': 'hadoop',
     'etc/hvstack/hosts': 'hosts',
@@ -32,6 +33,7 @@ class Share(testtools.TestCase):
     def test_directories_hold_files(self) -> None:
         for path in (
             share.CATALOGUES,
+            share.ELEMENTS,
             share.HADOOP,
             share.HEAT_TEMPLATES,
             share.HOST_PROFILES,
