@@ -7,6 +7,7 @@ from cliff.command import Command
 from cliff.lister import Lister
 from openstack.connection import Connection
 
+from hvstack import errors, share
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cli.tables import Table
@@ -36,18 +37,7 @@ class Build(Command):
             'kvm) or rootfs (a tar file). Can be repeated '
             '(default: lxc).',
         )
-        parser.add_argument(
-            '--hadoop-tarball',
-            type=arguments.path,
-            metavar='PATH',
-            help='Hadoop release file to use instead of the jars of '
-            'Maven Central, now and in later builds.',
-        )
-        parser.add_argument(
-            '--maven',
-            action='store_true',
-            help='Use the jars of Maven Central again.',
-        )
+        _add_release(parser)
         parser.add_argument(
             '--force',
             action='store_true',
@@ -73,6 +63,60 @@ class Build(Command):
         return 0
 
 
+def _add_release(parser: argparse.ArgumentParser) -> None:
+    """Add the options for the source of Hadoop."""
+    parser.add_argument(
+        '--hadoop-tarball',
+        type=arguments.path,
+        metavar='PATH',
+        help='Hadoop release file to use instead of the jars of '
+        'Maven Central, now and in later builds.',
+    )
+    parser.add_argument(
+        '--maven',
+        action='store_true',
+        help='Use the jars of Maven Central again.',
+    )
+
+
+class Export(Command):
+    """Write Hadoop and the programs of the image for another base image.
+
+    The element hvstack-hadoop of diskimage-builder adds the archive to a base
+    image. Root rights are required only if Maven is not installed.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'archive',
+            type=arguments.path,
+            metavar='FILE',
+            help='Path of the tar archive. Its SHA-256 is written to '
+            'FILE.sha256.',
+        )
+        _add_release(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Write the archive, and print its SHA-256."""
+        digest = images.export(
+            parsed_args.archive,
+            Progress(),
+            tarball=parsed_args.hadoop_tarball,
+            maven=parsed_args.maven,
+        )
+        self.app.stdout.write(f'{digest}\n')
+
+
+class Elements(Command):
+    """Print the path of the elements of diskimage-builder."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        """Print the path, for the variable ELEMENTS_PATH."""
+        self.app.stdout.write(f'{share.ELEMENTS}\n')
+
+
 class Upload(Command):
     """Upload the guest image of Hadoop to Glance; build it if necessary."""
 
@@ -93,14 +137,85 @@ class Upload(Command):
             help='Projects that may use a new image, as in Glance. Only an '
             'administrator may create a public image (default: public).',
         )
+        disk = parser.add_argument_group('another image')
+        disk.add_argument(
+            '--disk',
+            type=arguments.path,
+            metavar='PATH',
+            help='Upload this qcow2 disk, such as one that was built with the '
+            'element hvstack-hadoop, instead of the image of hvstack.',
+        )
+        disk.add_argument(
+            '--name',
+            help='Name of the image of --disk in Glance.',
+        )
+        disk.add_argument(
+            '--firmware',
+            choices=glance.FIRMWARE,
+            default='bios',
+            help='Firmware that starts the disk (default: bios).',
+        )
+        disk.add_argument(
+            '--os-distro',
+            help='Distribution in the disk, as libosinfo spells it '
+            f'(default: {glance.METADATA["os_distro"]}).',
+        )
+        disk.add_argument(
+            '--os-version',
+            help='Version of the distribution (default: '
+            f'{glance.METADATA["os_version"]}).',
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Build and upload what is missing; print the image's id."""
+        disk_settings = [
+            parsed_args.name,
+            parsed_args.os_distro,
+            parsed_args.os_version,
+            parsed_args.firmware != 'bios',
+        ]
+        if parsed_args.disk is None and any(disk_settings):
+            raise errors.InputError(
+                'Cannot use --name, --firmware, --os-distro and --os-version: '
+                'they describe another disk than that of hvstack. Set --disk '
+                'to its path, or omit these options.'
+            )
         conn = connection.connect(parsed_args.os_cloud)
-        output = parsed_args.output or _output(conn)
-        image_id = _upload(conn, output, Progress(), parsed_args.visibility)
+        if parsed_args.disk is not None:
+            image_id = _upload_disk(conn, parsed_args)
+        else:
+            output = parsed_args.output or _output(conn)
+            image_id = _upload(
+                conn, output, Progress(), parsed_args.visibility
+            )
         self.app.stdout.write(f'{image_id}\n')
+
+
+def _upload_disk(conn: Connection, args: argparse.Namespace) -> str:
+    """Upload the disk that an operator built, and return the image's ID."""
+    if not args.name:
+        raise errors.InputError(
+            'Cannot upload --disk: the image has no name. Set --name, for '
+            'example to hvstack-debian, and the option image in hvstack.conf '
+            'to the same name.'
+        )
+    if args.output == 'lxc':
+        raise errors.InputError(
+            'Cannot upload --disk as output lxc: it is the disk of a virtual '
+            'machine. Omit --output.'
+        )
+    properties = glance.describe_disk(
+        args.firmware, os_distro=args.os_distro, os_version=args.os_version
+    )
+    return images.upload(
+        conn,
+        glance.read_disk(args.disk, properties),
+        'qemu',
+        title=args.name,
+        visibility=args.visibility,
+        properties=properties,
+    )
 
 
 def ensure(progress: Progress) -> None:

@@ -30,6 +30,7 @@ from hvstack.cloud.connection import (
 )
 from hvstack.cloud.diagnosis import (
     FAULT,
+    NOTE,
     UNCHECKED,
     CloudNeeds,
     Diagnosis,
@@ -365,6 +366,14 @@ def _image(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
         f'{state}, {image.disk_format}',
         'upload it again',
     )
+    if servers.IMAGE_DIGEST not in (image.properties or {}):
+        yield Diagnosis(
+            'content of the image',
+            NOTE,
+            f'hvstack did not upload {image.name}: its content is not checked',
+            'run /usr/lib/hvstack/check-image in a server of this image, or '
+            "upload it with 'hvstack image upload --disk'",
+        )
     largest = max(flavor.disk for flavor, _ in request.nodes)
     if (image.min_disk or 0) > largest:
         yield Diagnosis(

@@ -11,6 +11,9 @@ from hvstack import errors
 from hvstack.cloud.connection import is_administrator, refused
 from hvstack.results.observations import ObservedFlavor
 
+#: Property of an image that hvstack uploaded: the digest of its build.
+IMAGE_DIGEST = 'hvstack_digest'
+
 
 def image(conn: Connection, name: str) -> Resource:
     """Return the image that servers are to start from.

@@ -5,7 +5,10 @@ An image is hvstack's if the project owns it and if it carries its own ID in
 a property. A snapshot of a server inherits the property, with the wrong ID.
 """
 
+import hashlib
+import json
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +17,11 @@ import openstack.exceptions
 from openstack.connection import Connection
 
 from hvstack import errors
+from hvstack.cloud import servers
 from hvstack.lab.images import store
 
 #: Properties that tell which build an image in Glance is.
-DIGEST = 'hvstack_digest'
+DIGEST = servers.IMAGE_DIGEST
 OUTPUT = 'hvstack_output'
 #: Property with the ID of the image, by which hvstack knows its own.
 IDENTITY = 'hvstack_image_id'
@@ -29,10 +33,70 @@ METADATA = {
     'os_distro': 'debian',
     'os_version': '12',
 }
+#: Firmware that starts a disk, with the properties by which Nova chooses it.
+#: UEFI requires the machine type q35 (Nova's guide "UEFI").
+FIRMWARE: dict[str, dict[str, str]] = {
+    'bios': {},
+    'uefi': {'hw_firmware_type': 'uefi', 'hw_machine_type': 'q35'},
+}
+#: First bytes of a qcow2 disk.
+QCOW2 = b'QFI\xfb'
 #: Who may use an image, as Glance calls it.
 VISIBILITIES = ('public', 'community', 'shared', 'private')
 
 _GIB = 1024**3
+
+
+def read_disk(path: Path, properties: Mapping[str, str]) -> store.Image:
+    """Return an image that consists of a disk which hvstack did not build.
+
+    Its digest covers the disk and the properties: a change of either is
+    another image.
+
+    :param path: path of a qcow2 disk.
+    :param properties: properties of the image.
+    :raises hvstack.errors.InputError: the file cannot be read, or is not a
+        qcow2 disk.
+    """
+    try:
+        with path.open('rb') as stream:
+            is_qcow2 = stream.read(len(QCOW2)) == QCOW2
+            stream.seek(0)
+            total = hashlib.file_digest(stream, 'sha256')
+    except OSError as exc:
+        raise errors.InputError(
+            f'Cannot read --disk {path}: {exc.strerror}. Set --disk to a '
+            'qcow2 disk.'
+        ) from exc
+    if not is_qcow2:
+        raise errors.InputError(
+            f'Cannot upload --disk {path}: it is not a qcow2 disk. Convert it '
+            "with 'qemu-img convert -O qcow2'."
+        )
+    total.update(json.dumps(dict(properties), sort_keys=True).encode())
+    return store.Image('disk', total.hexdigest()[:12], {'qemu': path}, {})
+
+
+def describe_disk(
+    firmware: str,
+    *,
+    os_distro: str | None = None,
+    os_version: str | None = None,
+) -> dict[str, str]:
+    """Return the properties of an image that hvstack did not build.
+
+    :param firmware: a key of :data:`FIRMWARE`.
+    :param os_distro: distribution, as libosinfo spells it; None means that
+        of hvstack's image.
+    :param os_version: version of the distribution; None means that of
+        hvstack's image.
+    """
+    return {
+        **METADATA,
+        **({'os_distro': os_distro} if os_distro else {}),
+        **({'os_version': os_version} if os_version else {}),
+        **FIRMWARE[firmware],
+    }
 
 
 def upload(
@@ -42,6 +106,7 @@ def upload(
     *,
     title: str | None = None,
     visibility: str = 'public',
+    properties: Mapping[str, str] = METADATA,
 ) -> str:
     """Have a guest image in Glance, and return its id.
 
@@ -55,6 +120,8 @@ def upload(
     :param title: name in Glance; ``hvstack-`` and the image's name unless
         given. A cloud with both kinds of hosts needs two names.
     :param visibility: one of :data:`VISIBILITIES`, for a new image.
+    :param properties: properties of a new image, in addition to those that
+        depend on the build and the output.
     :raises hvstack.errors.InputError: the image was built without it, or
         hvstack did not upload an image of the name, which would be ambiguous.
     :raises hvstack.errors.CloudError: Glance refused.
@@ -67,7 +134,9 @@ def upload(
         )
     name = title or f'hvstack-{image.name}'
     try:
-        return _upload(conn, image, output, name, visibility)
+        return _upload(
+            conn, image, output, name, visibility, metadata=properties
+        )
     except openstack.exceptions.ForbiddenException as exc:
         raise errors.CloudError(
             f"Cannot upload the image '{name}': Glance does not allow this "
@@ -91,6 +160,8 @@ def _upload(
     output: str,
     name: str,
     visibility: str,
+    *,
+    metadata: Mapping[str, str],
 ) -> str:
     build_properties = {DIGEST: image.digest, OUTPUT: output}
     uploaded_id = ''
@@ -112,7 +183,7 @@ def _upload(
         image_id = str(uuid.uuid4())
         properties: dict[str, Any] = {
             **build_properties,
-            **METADATA,
+            **metadata,
             IDENTITY: image_id,
         }
         if output == 'lxc':

@@ -44,18 +44,27 @@ class UploadTest(testtools.TestCase):
         return name
 
     def upload(
-        self, _: Any, image: str, output: str, *, visibility: str
+        self,
+        _: Any,
+        image: Any,
+        output: str,
+        *,
+        visibility: str,
+        title: str = '',
+        properties: dict[str, str] | None = None,
     ) -> str:
         self.uploaded.append(output)
         self.visibility = visibility
-        return f'id-of-{image}'
+        self.title, self.properties = title, properties or {}
+        return f'id-of-{getattr(image, "name", image)}'
 
-    def call(self, *args: str) -> str:
+    def call(self, *args: str, status: int = 0) -> str:
+        """Return the standard output, or the errors if they are expected."""
         out, err = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(err):
-            status = main(['image', 'upload', *args])
-        self.assertEqual(0, status, err.getvalue())
-        return out.getvalue()
+            actual = main(['image', 'upload', *args])
+        self.assertEqual(status, actual, err.getvalue())
+        return err.getvalue() if status else out.getvalue()
 
     def test_machines_for_a_cloud_of_ones_own(self) -> None:
         self.assertEqual('id-of-hadoop\n', self.call('--os-cloud', 'mine'))
@@ -73,3 +82,74 @@ class UploadTest(testtools.TestCase):
         self.assertEqual('public', self.visibility)
         self.call('--os-cloud', 'mine', '--visibility', 'private')
         self.assertEqual('private', self.visibility)
+
+    def test_disk_of_the_operator(self) -> None:
+        disk = Path(self.useFixture(fixtures.TempDir()).path) / 'disk.qcow2'
+        disk.write_bytes(b'QFI\xfb' + bytes(60))
+        args = ['--os-cloud', 'mine', '--disk', str(disk)]
+        self.assertIn('Set --name', self.call(*args, status=2))
+        args += ['--name', 'hvstack-ubuntu']
+        self.assertEqual('id-of-disk\n', self.call(*args))
+        self.assertNotIn('hw_firmware_type', self.properties)
+        self.assertEqual('debian', self.properties['os_distro'])
+        self.call(
+            *(*args, '--firmware', 'uefi', '--os-distro', 'ubuntu'),
+            *('--os-version', '24.04'),
+        )
+        self.assertEqual('hvstack-ubuntu', self.title)
+        self.assertEqual(
+            {
+                'architecture': 'x86_64',
+                'os_distro': 'ubuntu',
+                'os_version': '24.04',
+                'hw_firmware_type': 'uefi',
+                'hw_machine_type': 'q35',
+            },
+            self.properties,
+        )
+        self.assertEqual([], self.built)
+        self.assertIn('lxc', self.call(*args, '--output', 'lxc', status=2))
+
+    def test_file_that_is_not_a_disk(self) -> None:
+        disk = Path(self.useFixture(fixtures.TempDir()).path) / 'disk.raw'
+        args = ('--os-cloud', 'mine', '--disk', str(disk), '--name', 'x')
+        self.assertIn('No such file', self.call(*args, status=2))
+        disk.write_bytes(bytes(64))
+        self.assertIn('qemu-img convert', self.call(*args, status=2))
+        self.assertEqual([], self.uploaded)
+
+    def test_options_of_a_disk_require_it(self) -> None:
+        for args in (('--firmware', 'uefi'), ('--name', 'x')):
+            message = self.call('--os-cloud', 'mine', *args, status=2)
+            self.assertIn('Set --disk', message)
+        self.assertEqual([], self.uploaded)
+
+
+class ElementsTest(testtools.TestCase):
+    def test_path_contains_the_element(self) -> None:
+        out = io.StringIO()
+        with redirect_stdout(out):
+            status = main(['image', 'elements'])
+        self.assertEqual(0, status)
+        directory = Path(out.getvalue().strip())
+        self.assertTrue((directory / 'hvstack-hadoop/element-deps').is_file())
+
+
+class ExportTest(testtools.TestCase):
+    def test_prints_the_digest(self) -> None:
+        calls: list[Any] = []
+
+        def export(target: Path, _: Any, **options: Any) -> str:
+            calls.append((target, options))
+            return 'a' * 64
+
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.lab.images.export', export)
+        )
+        out = io.StringIO()
+        with redirect_stdout(out):
+            status = main(['image', 'export', '/srv/files.tar', '--maven'])
+        self.assertEqual((0, 'a' * 64 + '\n'), (status, out.getvalue()))
+        self.assertEqual(
+            [(Path('/srv/files.tar'), {'tarball': None, 'maven': True})], calls
+        )

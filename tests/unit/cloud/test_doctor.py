@@ -282,6 +282,28 @@ class DoctorTest(testtools.TestCase):
             if state == FAULT:
                 self.assertIn('network-new.yaml', finding.remedy)
 
+    def test_image_that_hvstack_did_not_upload(self) -> None:
+        self.cloud = self.useFixture(
+            fake.FakeCloud(
+                services={'image': fake.GLANCE, 'network': fake.NEUTRON}
+            )
+        )
+        self.cloud.http.get(
+            re.compile(f'({fake.NOVA}|{fake.PLACEMENT}|{fake.HEAT})/.'),
+            status_code=404,
+        )
+        self.cloud.resources()
+        url = f'{fake.GLANCE}/images/hvstack-hadoop'
+        image = {'id': 'i1', 'name': 'hvstack-hadoop', 'status': 'active'}
+        self.cloud.http.get(url, json=image)
+        finding = self.examine()['content of the image']
+        self.assertEqual((NOTE, False), (finding.state, finding.bad))
+        self.assertIn('check-image', finding.remedy)
+        self.cloud.http.get(url, json={**image, 'hvstack_digest': 'a'})
+        findings = self.examine()
+        self.assertEqual(OK, findings['image'].state)
+        self.assertNotIn('content of the image', findings)
+
     def test_remedies_need_no_plugin_of_the_openstack_client(self) -> None:
         self.inventories['VCPU']['allocation_ratio'] = 4.0
         self.cloud.http.get(
