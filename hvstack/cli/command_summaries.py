@@ -83,6 +83,10 @@ SUMMARIES: Mapping[str, str] = {
     ),
     'host show': 'Show a host profile with all computed values.',
     'image build': 'Build guest images that are missing or out of date.',
+    'image elements': 'Print the path of the elements of diskimage-builder.',
+    'image export': (
+        'Write Hadoop and the programs of the image for another base image.'
+    ),
     'image list': 'List the guest images that were built.',
     'image upload': (
         'Upload the guest image of Hadoop to Glance; build it if necessary.'
