@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -37,16 +38,26 @@ BOOT_SECONDS, STEP_SECONDS = 1500, 900
 class TreeTest(testtools.TestCase):
     """Runs programs in the tree, with nothing booted."""
 
+    root: ClassVar[Path]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        if not TREE or os.geteuid() != 0:
+            return
+        cls.root = Path(tempfile.mkdtemp(dir=Path(TREE).parent))
+        cls.addClassCleanup(shutil.rmtree, cls.root)
+        processutils.run(
+            ['tar', '-x', '-p', '--numeric-owner', '-f', TREE, '-C', cls.root]
+        )
+        # diskimage-builder leaves these out of the file.
+        for name in ('proc', 'sys'):
+            (cls.root / name).mkdir(exist_ok=True)
+
     def setUp(self) -> None:
         super().setUp()
         if not TREE or os.geteuid() != 0:
             self.skipTest('needs HVSTACK_ELEMENT_TREE and root')
-        self.root = Path(
-            self.useFixture(fixtures.TempDir(str(Path(TREE).parent))).path
-        )
-        processutils.run(
-            ['tar', '-x', '-p', '--numeric-owner', '-f', TREE, '-C', self.root]
-        )
 
     def run_in_tree(self, command: str) -> processutils.Result:
         """Run a shell command in the tree."""
