@@ -73,11 +73,45 @@ def record(
         missing = [guest for guest in guests if guest.address not in lines]
         for guest, key in _on_consoles(missing, console, timeout):
             lines[guest.address] = [_line(guest, key)]
+    _write(path, guests, lines)
+    return path
+
+
+def renew(cluster: str, outputs: StackOutputs) -> bool:
+    """Record the keys that Heat has now instead of those it had before.
+
+    Heat replaces a server that Nova could not finish. If the guest had sent
+    its key before, Heat has this key until the next guest sends its own. Lines
+    that a user wrote stay.
+
+    :param cluster: name of the stack.
+    :param outputs: outputs of the stack, as for :func:`record`.
+    :returns: whether a key has changed.
+    :raises hvstack.errors.InputError: the file cannot be read.
+    """
+    path = file_of(cluster)
+    guests = list(_guests(outputs))
+    lines = _recorded(path, guests)
+    changed = {
+        guest.address: [_line(guest, guest.key)]
+        for guest in guests
+        if guest.key
+        for line in lines.get(guest.address, ())
+        if guest.server_id in line.split()[3:4] and guest.key not in line
+    }
+    if changed:
+        _write(path, guests, lines | changed)
+    return bool(changed)
+
+
+def _write(
+    path: Path, guests: list[_Guest], lines: dict[str, list[str]]
+) -> None:
+    """Write the lines of all nodes by address."""
     paths.make_directory(DIRECTORY)
     DIRECTORY.chmod(0o700)
     text = [line for guest in guests for line in lines.get(guest.address, ())]
     paths.write_whole(path, '\n'.join([_FIRST_LINE, *text, '']), 0o600)
-    return path
 
 
 def file_of(cluster: str) -> Path:

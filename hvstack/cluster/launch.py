@@ -3,7 +3,7 @@
 
 from openstack.connection import Connection
 
-from hvstack import share
+from hvstack import errors, processutils, share
 from hvstack.cloud import (
     allocation_ratios,
     cluster_flavors,
@@ -36,6 +36,8 @@ from hvstack.progress import Progress
 _NODE_STACK_SECONDS, _NODE_READY_SECONDS = 6, 1
 #: Until then nodes have told Heat what is wrong (readiness_timeout).
 _SIGNAL_SECONDS = 900
+#: Seconds in which a server that Heat replaced boots and sends its host key.
+_NEW_KEY_SECONDS = 120
 
 
 def publish(
@@ -112,17 +114,41 @@ def launch(
         console_timeout=ready_timeout,
     )
     try:
-        wait_until_ready(
-            cluster,
-            topology_refresh.of_nodes(topology_refresh.nodes(tenant, outputs)),
-            ready_timeout,
-            progress,
-            controllers_first=heat_environment.controllers_first(plan),
-        )
+        while True:
+            try:
+                wait_until_ready(
+                    cluster,
+                    topology_refresh.of_nodes(
+                        topology_refresh.nodes(tenant, outputs)
+                    ),
+                    ready_timeout,
+                    progress,
+                    controllers_first=heat_environment.controllers_first(plan),
+                )
+                return cluster, outputs
+            except errors.HostKeyError:
+                if not _renew_host_keys(tenant, name):
+                    raise
     except BaseException:
         cluster.close()
         raise
-    return cluster, outputs
+
+
+def _renew_host_keys(tenant: Connection, name: str) -> bool:
+    """Return whether Heat gets another host key of a node of a new stack.
+
+    :param name: name of the stack.
+    """
+    try:
+        processutils.wait_for(
+            lambda: host_keys.renew(name, stacks.outputs(tenant, name)),
+            'another ssh host key',
+            timeout=_NEW_KEY_SECONDS,
+            interval=2,
+        )
+    except errors.DeadlineExceededError:
+        return False
+    return True
 
 
 def _create_stack(

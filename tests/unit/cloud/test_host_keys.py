@@ -105,6 +105,35 @@ class HostKeysTest(testtools.TestCase):
             self.record(node(1, 'a'), node(2, 'b')),
         )
 
+    def renew(self, *nodes: dict[str, str]) -> tuple[bool, list[str]]:
+        """Renew the keys; return whether one changed, and the lines."""
+        outputs = {'controller': nodes[0], 'workers': list(nodes[1:])}
+        is_changed = host_keys.renew('c', outputs)
+        self.assertEqual(0o600, self.path.stat().st_mode & 0o777)
+        return is_changed, self.path.read_text().splitlines()[1:]
+
+    def test_another_key_of_a_replaced_server(self) -> None:
+        """Heat has the key of the first guest until the second sends it."""
+        before = self.record(node(1, 'a'), node(2, 'b'))
+        self.assertEqual(
+            (False, before), self.renew(node(1, 'a'), node(2, 'b'))
+        )
+        self.assertEqual((False, before), self.renew(node(1, 'a'), node(2)))
+        after = [before[0], f'10.0.0.2 {key("n")} s2 w2']
+        self.assertEqual((True, after), self.renew(node(1, 'a'), node(2, 'n')))
+        self.assertEqual(
+            (False, after), self.renew(node(1, 'a'), node(2, 'n'))
+        )
+
+    def test_a_line_of_the_user_is_not_renewed(self) -> None:
+        self.record(node(1, 'a'), node(2))
+        line = f'10.0.0.2 {key("u")}'
+        with self.path.open('a') as stream:
+            stream.write(f'\n{line}\n')
+        is_changed, lines = self.renew(node(1, 'a'), node(2, 'b'))
+        self.assertFalse(is_changed)
+        self.assertIn(line, lines)
+
     def test_what_is_no_key(self) -> None:
         """A guest chooses what it sends; a line of its own is refused."""
         for text in (

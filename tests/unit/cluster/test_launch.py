@@ -12,10 +12,13 @@ import testtools
 import yaml
 
 from hvstack import errors, host_profiles
+from hvstack.cloud import host_keys
+from hvstack.cloud.stack_outputs import StackOutputs
 from hvstack.cloud.volumes import Volumes, VolumeType
 from hvstack.cluster import (
     baseline_hosts,
     heat_environment,
+    launch,
     node_counts,
     observation,
     planner,
@@ -40,6 +43,7 @@ from hvstack.model.host import (
     HostProfile,
     NumaCell,
 )
+from hvstack.results.typed_json import Json
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_volumes import kind
 from tests.unit.lab.written import LabProfiles
@@ -572,6 +576,49 @@ class Seen(testtools.TestCase):
             {'during': {'VCPU': 1.0}}, observed['allocation_ratio']
         )
         self.assertTrue(observed['hvstack'])
+
+
+class ReplacedServerTest(testtools.TestCase):
+    """Heat has replaced a server whose guest had sent its host key."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        directory = Path(self.useFixture(fixtures.TempDir()).path) / 'known'
+        for name, value in (
+            ('hvstack.cloud.host_keys.DIRECTORY', directory),
+            ('hvstack.cluster.launch._NEW_KEY_SECONDS', 0.0),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(name, value))
+
+    def serve(self, letter: str) -> StackOutputs:
+        """Have Heat show a controller with a key, and return the outputs."""
+        controller: Json = {
+            'name': 'c',
+            'address': '10.0.0.1',
+            'server_id': 's1',
+            'host_key': f'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{43 * letter}',
+        }
+        output = {'output_key': 'controller', 'output_value': controller}
+        stack = {
+            'id': 's1',
+            'stack_name': 'mine',
+            'stack_status': 'CREATE_COMPLETE',
+            'outputs': [output],
+        }
+        for name in ('mine', 's1'):
+            self.cloud.http.get(
+                f'{fake.HEAT}/stacks/{name}', json={'stack': stack}
+            )
+        return {'controller': controller}
+
+    def test_the_key_of_the_other_guest(self) -> None:
+        path = host_keys.record('mine', self.serve('a'))
+        connection = self.cloud.connect()
+        self.assertFalse(launch._renew_host_keys(connection, 'mine'))
+        self.serve('b')
+        self.assertTrue(launch._renew_host_keys(connection, 'mine'))
+        self.assertIn(43 * 'b', path.read_text())
 
 
 class OnCeph(testtools.TestCase):
