@@ -92,16 +92,19 @@ def renew(cluster: str, outputs: StackOutputs) -> bool:
     path = file_of(cluster)
     guests = list(_guests(outputs))
     lines = _recorded(path, guests)
-    changed = {
-        guest.address: [_line(guest, guest.key)]
+    renewed = {
+        guest.address: [
+            _line(guest, guest.key)
+            if guest.key and guest.server_id in line.split()[3:4]
+            else line
+            for line in lines.get(guest.address, ())
+        ]
         for guest in guests
-        if guest.key
-        for line in lines.get(guest.address, ())
-        if guest.server_id in line.split()[3:4] and guest.key not in line
     }
-    if changed:
-        _write(path, guests, lines | changed)
-    return bool(changed)
+    is_changed = any(lines.get(name, []) != renewed[name] for name in renewed)
+    if is_changed:
+        _write(path, guests, renewed)
+    return is_changed
 
 
 def _write(

@@ -134,6 +134,16 @@ class HostKeysTest(testtools.TestCase):
         self.assertFalse(is_changed)
         self.assertIn(line, lines)
 
+    def test_a_line_of_the_user_beside_a_renewed_one(self) -> None:
+        self.record(node(1, 'a'))
+        line = f'10.0.0.1 {key("u")}'
+        with self.path.open('a') as stream:
+            stream.write(f'{line}\n')
+        self.assertEqual(
+            (True, [f'10.0.0.1 {key("n")} s1 w1', line]),
+            self.renew(node(1, 'n')),
+        )
+
     def test_what_is_no_key(self) -> None:
         """A guest chooses what it sends; a line of its own is refused."""
         for text in (
