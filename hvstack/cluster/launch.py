@@ -77,16 +77,13 @@ def launch(
     local_volumes.check_hosts(admin, plan)
     plan = plan.with_key(name, flavor_ids)
     keypairs.create(tenant, name)
-    longer = timeout_factor(plan.hosts.backend)
     nodes = validation.needs(plan).instances
-    ready_timeout = longer * (
-        options.ready_timeout + _NODE_READY_SECONDS * nodes
-    )
     outputs = _create_stack(
         tenant,
         plan,
         name,
-        longer * (options.stack_timeout + _NODE_STACK_SECONDS * nodes),
+        timeout_factor(plan.hosts.backend)
+        * (options.stack_timeout + _NODE_STACK_SECONDS * nodes),
         progress,
     )
     allocation_ratios.check(
@@ -95,24 +92,10 @@ def launch(
         plan.ratios,
         shared=plan.is_shared,
     )
-    observed = observation.observe_cloud(
-        admin, plan, outputs
-    ) | local_volumes.observe(admin, plan, outputs)
-    cluster = StackCluster.from_outputs(
-        outputs,
-        access,
-        name=name,
-        processors=plan.sizing.processors,
-        facts=ClusterFacts(
-            plan.hosts.environment | observation.storage(plan, observed),
-            observed,
-            plan.flavors.worker.ram,
-            LOCAL_DROP_CACHES if plan.hosts.shared_kernel else None,
-        ),
-        tuning=plan.spec.tuning,
-        console=host_keys.console_of(tenant),
-        console_timeout=ready_timeout,
+    cluster = open_cluster(
+        admin, tenant, plan, outputs, access, name=name, options=options
     )
+    ready_timeout = _compute_ready_timeout(plan, options)
     try:
         while True:
             try:
@@ -132,6 +115,56 @@ def launch(
     except BaseException:
         cluster.close()
         raise
+
+
+def open_cluster(
+    admin: Connection,
+    tenant: Connection,
+    plan: ClusterPlan,
+    outputs: StackOutputs,
+    access: SSHAccess,
+    *,
+    name: str,
+    options: CloudOptions,
+) -> StackCluster:
+    """Return the cluster of a complete stack, with the facts of its cloud.
+
+    :param admin: connection of an administrator.
+    :param tenant: connection of the project of the stack.
+    :param plan: plan of the cluster.
+    :param outputs: outputs of the stack.
+    :param access: private key of the key pair of the stack.
+    :param name: name of the stack.
+    :param options: group ``cloud`` of :mod:`hvstack.conf`.
+    :raises hvstack.errors.HVStackError: an output is missing, or a service
+        does not answer.
+    """
+    observed = observation.observe_cloud(
+        admin, plan, outputs
+    ) | local_volumes.observe(admin, plan, outputs)
+    return StackCluster.from_outputs(
+        outputs,
+        access,
+        name=name,
+        processors=plan.sizing.processors,
+        facts=ClusterFacts(
+            plan.hosts.environment | observation.storage(plan, observed),
+            observed,
+            plan.flavors.worker.ram,
+            LOCAL_DROP_CACHES if plan.hosts.shared_kernel else None,
+        ),
+        tuning=plan.spec.tuning,
+        console=host_keys.console_of(tenant),
+        console_timeout=_compute_ready_timeout(plan, options),
+    )
+
+
+def _compute_ready_timeout(plan: ClusterPlan, options: CloudOptions) -> float:
+    """Return the seconds until Hadoop of a complete stack must be ready."""
+    nodes = validation.needs(plan).instances
+    return timeout_factor(plan.hosts.backend) * (
+        options.ready_timeout + _NODE_READY_SECONDS * nodes
+    )
 
 
 def _renew_host_keys(tenant: Connection, name: str) -> bool:
