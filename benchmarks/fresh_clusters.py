@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs on new clusters of a lab, for nested.py.
+"""Runs on new clusters of a lab, for nested.py and pool.py.
 
 An experiment has a directory: its name is the name of the experiment,
 ``plan.json`` has its design, and ``records`` the run records, which ``hvstack
