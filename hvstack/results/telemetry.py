@@ -317,9 +317,10 @@ def _compute_bounds(
 def summarize(telemetry: Telemetry) -> JsonObject:
     """Return the summary for a record: sums by phase and by node.
 
-    ``cpu``, ``steal`` and ``throttled`` are CPU seconds, the others bytes;
-    network bytes are without headers, sums are of the workers. ``rx_least``
-    and ``rx_most`` (and of ``write``) are as :func:`compute_bounds` has them.
+    ``cpu``, ``steal`` and ``throttled`` are CPU seconds, ``busy`` are seconds
+    of the busiest disk, the others bytes; network bytes are without headers,
+    sums are of the workers. ``rx_least`` and ``rx_most`` (and of ``write``)
+    are as :func:`compute_bounds` has them.
     """
     by_node = {
         node.name: {
@@ -376,9 +377,11 @@ def _summarize_phases(telemetry: Telemetry) -> dict[str, dict[str, float]]:
     bounds: list[dict[str, list[tuple[float, float] | None]]] = [
         {name: [] for name in BOUNDED} for _ in phases
     ]
+    busy: list[list[float | None]] = [[] for _ in phases]
     for node in telemetry.workers:
         series = {name: node.values(name) for name in PHASE_SUMS}
         for index, (_, begin, end) in enumerate(phases):
+            busy[index].append(_compute_busy_seconds(node, begin, end))
             for name, values in series.items():
                 amounts[index][name].append(
                     _compute_amount(node, name, values, begin, end)
@@ -395,11 +398,28 @@ def _summarize_phases(telemetry: Telemetry) -> dict[str, dict[str, float]]:
                     name: _sum_known(values)
                     for name, values in amounts[index].items()
                 },
+                'busy': _sum_known(busy[index]),
                 **_sum_bounds(bounds[index]),
             }
         )
         for index, (phase, begin, end) in enumerate(phases)
     }
+
+
+def _compute_busy_seconds(
+    node: NodeTelemetry, begin: float, end: float
+) -> float | None:
+    """Return the seconds in which the busiest disk of a node was busy.
+
+    :returns: None without a disk, or if most of the time is unknown.
+    """
+    shares = [
+        node.mean(disk['busy'], begin, end) for disk in node.disks.values()
+    ]
+    known_shares = [share for share in shares if share is not None]
+    if not shares or len(known_shares) < len(shares):
+        return None
+    return max(known_shares) * (end - begin)
 
 
 def _sum_bounds(

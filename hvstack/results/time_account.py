@@ -260,28 +260,27 @@ def _compute_waits(
 ) -> Account:
     """Return the seconds of a phase that counters of waits show.
 
-    Counters of the whole run are split by the bytes of the phases. Throttled
-    seconds count as far as they exceed those of the same CPU time on bare
-    metal: under the same cap, CPU time explains the others. CPU and throttled
-    seconds together are those of the CPUs that a host wants to use.
+    The counters of the network are those of the whole run, and are split by
+    the bytes of the phases. Throttled seconds count as far as they exceed
+    those of the same CPU time on bare metal: under the same cap, CPU time
+    explains the others. CPU and throttled seconds together are those of the
+    CPUs that a host wants to use.
 
     :param parallel: number of tasks that can compute at once.
     """
     sums = time_counters.get_sums(record, name)
     workers = time_counters.list_workers(record)
-    busy = [time_counters.get_busy_seconds(node) or 0.0 for node in workers]
     ratio = reference.throttled_ratios.get(name, 0.0)
     throttled = time_counters.get_throttled_seconds(record, name)
     excess = max(0.0, throttled - ratio * sums.get('cpu', 0.0))
     stopped = MIN_RETRANSMISSION_SECONDS * sum(
         node.network.get('retransmission_timeouts', 0) for node in workers
     )
-    disk_share = time_counters.compute_share(record, name, ('read', 'write'))
     network_share = time_counters.compute_share(record, name, ('rx', 'tx'))
     return {
         Cause.THROTTLING: excess / (1 + ratio) / parallel,
         Cause.STEAL: sums.get('steal', 0.0) / parallel,
-        Cause.DISK: disk_share * math.fsum(busy) / max(1, len(busy)),
+        Cause.DISK: time_counters.compute_busy_seconds(record, name),
         Cause.NETWORK: network_share * stopped / parallel,
     }
 

@@ -104,6 +104,22 @@ def get_busy_seconds(node: NodeSummary) -> float | None:
     )
 
 
+def compute_busy_seconds(record: RunRecord, name: str) -> float:
+    """Return the seconds in which the disks of a worker were busy in a phase.
+
+    It is the mean over the workers, each with its busiest disk. Records of
+    older releases have the seconds of the whole run alone, which are split by
+    the bytes of the phases.
+    """
+    workers = list_workers(record)
+    count = max(1, len(workers))
+    busy = get_sums(record, name).get('busy')
+    if busy is not None:
+        return busy / count
+    total = math.fsum(get_busy_seconds(node) or 0.0 for node in workers)
+    return compute_share(record, name, ('read', 'write')) * total / count
+
+
 def get_summary(record: RunRecord) -> TelemetrySummary:
     """Return the telemetry of a run; an empty summary without telemetry."""
     return record.observations.telemetry or TelemetrySummary()

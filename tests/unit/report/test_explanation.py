@@ -2,7 +2,8 @@
 """Test the causes that a report names."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import testtools
 
@@ -13,14 +14,20 @@ from hvstack.results.record_data import RunRecord
 from hvstack.results.time_account import Cause
 from tests.unit.report.test_page import Page
 from tests.unit.results import factory
-from tests.unit.results.timed_runs import Model, timed_sweep
+from tests.unit.results.timed_runs import CAP, Model, timed_sweep
 
 #: Sweeps of a test with noise.
 SWEEPS = 20
+#: Fact that differs if the hosts of guests have other caps.
+ALLOWED = ('caps',)
 
 
-def explain(records: Sequence[RunRecord]) -> Explanation:
-    built = explanation.build_explanation(sweep_report.build_report(records))
+def explain(
+    records: Sequence[RunRecord], allow: Collection[str] = ()
+) -> Explanation:
+    built = explanation.build_explanation(
+        sweep_report.build_report(records, allow=allow)
+    )
     assert built is not None
     return built
 
@@ -89,6 +96,71 @@ class NamedCauses(testtools.TestCase):
 
     def test_without_noise_equal_sides_have_no_cause(self) -> None:
         self.assertEqual([], named(timed_sweep(Model(noise=0.0))))
+
+
+class SlowedGuests(testtools.TestCase):
+    """Causes as tests/long provokes them, with three clusters of each side.
+
+    The data is small: jobs start for as long as they compute.
+    """
+
+    baseline = Model(cpu=0.25)
+
+    def check(self, cause: Cause, records: list[RunRecord]) -> Explanation:
+        """Check all pairs together, and each of them alone."""
+        for pair in range(0, len(records), 2):
+            gap = explain(records[pair : pair + 2], ALLOWED).gap
+            largest = max(gap.causes, key=lambda item: item.whole.seconds)
+            self.assertEqual(cause, largest.cause)
+        built = explain(records, ALLOWED)
+        self.assertEqual(cause, built.named_causes[0].cause, built.sentence)
+        return built
+
+    def sweep(self, model: Model, **arguments: Any) -> list[RunRecord]:
+        return timed_sweep(
+            model, passes=3, baseline=self.baseline, **arguments
+        )
+
+    def test_half_of_the_cap(self) -> None:
+        caps = {f'hv-host{n}': {'cpu': CAP / 2} for n in (1, 2, 3)}
+        records = self.sweep(Model(cpu=0.25, speed=0.5), caps=caps)
+        self.check(Cause.THROTTLING, records)
+
+    def test_quota_of_the_guests(self) -> None:
+        """The caps of the hosts are those of bare metal."""
+        records = [
+            factory.edit(
+                run,
+                'seen/flavor/worker/extra_specs',
+                {'quota:cpu_quota': '30000'},
+            )
+            if run.kind == 'configuration'
+            else run
+            for run in self.sweep(Model(cpu=0.25, speed=0.5))
+        ]
+        self.check(Cause.THROTTLING, records)
+
+    def test_slow_reads_of_programs(self) -> None:
+        """Only HSGen reads them; the bytes of HSSort are no waiting."""
+        built = self.check(Cause.DISK, self.sweep(Model(cpu=0.25, reads=25)))
+        disk = built.named_causes[0].phases
+        self.assertGreater(disk['HSGen'].seconds, 20)
+        self.assertLess(abs(disk['HSSort'].seconds), 0.5)
+
+    def test_all_tasks_on_one_worker(self) -> None:
+        self.check(Cause.UNEVEN, self.sweep(Model(cpu=0.25, uneven=0.5)))
+
+    def test_nothing_is_provoked(self) -> None:
+        unnamed = [
+            seed
+            for seed in range(SWEEPS)
+            if not named(
+                timed_sweep(
+                    self.baseline, seed, passes=3, baseline=self.baseline
+                )
+            )
+        ]
+        self.assertGreaterEqual(len(unnamed), SWEEPS - 1)
 
 
 class Sentence(testtools.TestCase):

@@ -116,6 +116,21 @@ class Sums(testtools.TestCase):
         self.assertEqual(100, phase['write'])
         self.assertNotIn('steal', phase)
 
+    def test_busiest_disk_by_phase(self) -> None:
+        """Disks that are busy at the same time do not add up."""
+        first, second = node(), node('w1')
+        first.disks['7:1'] = {**DISK, 'busy': [0.75, 0.0]}
+        phase = telemetry.summarize(make_telemetry(first, second))['phases']
+        self.assertEqual(7.5 + 5, phase['HSGen']['busy'])
+
+    def test_busy_seconds_that_are_not_known(self) -> None:
+        without, unknown = node(), node()
+        without.disks.clear()
+        unknown.disks['7:1'] = {**DISK, 'busy': [None, 0.0]}
+        for worker in (without, unknown):
+            summary = telemetry.summarize(make_telemetry(worker, node('w1')))
+            self.assertNotIn('busy', summary['phases']['HSGen'])
+
     def test_by_node(self) -> None:
         worker = telemetry.summarize(make_telemetry(node()))['nodes']['w0']
         self.assertEqual(15, worker['cpu'])

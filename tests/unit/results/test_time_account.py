@@ -136,6 +136,18 @@ class Uneven(testtools.TestCase):
     def test_fewer_tasks_than_workers(self) -> None:
         self.assertEqual(0, self.uneven('map', [6, 6], 2, 4))
 
+    def test_worker_that_gets_no_tasks(self) -> None:
+        """The other worker runs all tasks one after another."""
+        plain = account(record())
+        run = record(Model(noise=0, uneven=0.5))
+        (node,) = run.phases[0].job.nodes.values()
+        self.assertEqual(8, node['maps'])
+        wall = node['map_wall_seconds']
+        causes = account(run)
+        self.assertAlmostEqual(wall / 2, causes[Cause.UNEVEN])
+        for cause in (Cause.TASKS, Cause.JVMS, Cause.STARTS):
+            self.assertAlmostEqual(plain[cause], causes[cause], msg=cause)
+
     def test_reduces_wait_for_maps_before_their_stage(self) -> None:
         self.assertAlmostEqual(1, self.uneven('reduce', [6, 4], 8, 2))
 
@@ -178,3 +190,19 @@ class Counters(testtools.TestCase):
         run = factory.edit(record(), 'seen/telemetry/nodes/w0/disks', disks)
         node = time_counters.get_summary(run).nodes['w0']
         self.assertEqual(7, time_counters.get_busy_seconds(node))
+
+    def test_busy_seconds_of_a_phase(self) -> None:
+        """The mean of the workers, which the bytes do not change."""
+        run = factory.edit(record(), f'{HSGEN}/busy', 30.0)
+        run = factory.edit(run, f'{HSGEN}/read', 1.0)
+        self.assertEqual(15, time_counters.compute_busy_seconds(run, 'HSGen'))
+
+    def test_busy_seconds_of_older_records(self) -> None:
+        """The bytes of the phases split those of the run."""
+        run = record(Model(noise=0, disk=4))
+        for name in ('HSGen', 'HSSort', 'HSValidate'):
+            run = factory.edit(run, f'seen/telemetry/phases/{name}/busy', ...)
+        self.assertEqual(4, time_counters.compute_busy_seconds(run, 'HSGen'))
+        run = factory.edit(run, f'{HSGEN}/read', 2 * 4e7)
+        run = factory.edit(run, f'{HSGEN}/write', 2 * 4e7)
+        self.assertEqual(6, time_counters.compute_busy_seconds(run, 'HSGen'))

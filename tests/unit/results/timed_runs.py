@@ -29,9 +29,11 @@ class Model:
     :param speed: part of the cap that the tasks get; the remainder is
         throttled.
     :param disk: seconds per job in which tasks wait for a disk.
+    :param reads: further seconds of HSGen in which tasks wait for a disk that
+        moves few bytes.
     :param waiting: seconds per job in which tasks wait without a counter.
     :param uneven: tasks of the first worker beyond those of an even split, as
-        a part of its tasks.
+        a part of its tasks; with a half, the other worker has none.
     :param timeouts: retransmission timeouts of each worker.
     :param noise: standard deviation of the pace of each quantity of a run.
     """
@@ -41,6 +43,7 @@ class Model:
     agents: float = 0.05
     speed: float = 1.0
     disk: float = 1.0
+    reads: float = 0.0
     waiting: float = 2.0
     uneven: float = 0.0
     timeouts: int = 0
@@ -81,6 +84,9 @@ def timed_run(
         nodes = tasks + vary(tasks * model.jvms)
         agents = vary(tasks * model.agents)
         disk, waiting = vary(model.disk), vary(model.waiting)
+        moved = disk * 1e7
+        if name == 'HSGen':
+            disk += vary(model.reads)
         busy += disk
         computing = (nodes + agents) / CORES
         running = computing / model.speed + disk + waiting
@@ -99,8 +105,9 @@ def timed_run(
             'cpu': nodes,
             'throttled': THROTTLED * nodes
             + (1 + THROTTLED) * CORES * (computing / model.speed - computing),
-            'read': disk * 1e7,
-            'write': disk * 1e7,
+            'busy': 2 * disk,
+            'read': moved,
+            'write': moved,
             'rx': running * 1e6,
             'tx': running * 1e6,
         }
@@ -146,12 +153,13 @@ def _add_job(
     phase['reduce_merge_seconds'] = 0.0
     phase['nodes'] = {
         f'w{n}': {
-            'maps': 4,
+            'maps': round(8 * wall / sum(walls)) if 0 in walls else 4,
             'map_seconds': 2 * wall,
             'map_wall_seconds': wall,
             'map_bytes': 1e8,
         }
         for n, wall in enumerate(walls)
+        if wall
     }
 
 
