@@ -22,6 +22,7 @@ from hvstack.cli.sweep_summary import way
 from hvstack.cli.tables import Details
 from hvstack.progress import Progress
 from hvstack.report import sweep_report, sweep_rows
+from hvstack.report.formats import describe_interval
 from hvstack.results import (
     baselines,
     comparability,
@@ -151,12 +152,10 @@ def say_step(
 def _percent(row: sweep_rows.Row) -> str:
     if row.percent is None or row.status != 'ok':
         return row.verdict
-    low, high = row.percent.low, row.percent.high
-    if low is None or high is None:
-        interval = 'no interval'
-    else:
-        interval = f'95 % interval {low:.1f} to {high:.1f}'
-    return f'{row.percent.percent:.1f} % of bare metal ({interval})'
+    return (
+        f'{row.percent.percent:.1f} % of bare metal '
+        f'({describe_interval(row.percent)})'
+    )
 
 
 def compared_with(

@@ -12,13 +12,13 @@ from hvstack import errors
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
 from hvstack.rally_plugins import slas
+from hvstack.report.formats import format_interval
 from hvstack.report.sweep_report import SweepReport, build_report
 from hvstack.report.sweep_rows import Row
 from hvstack.report.text import format_percent
 from hvstack.results import telemetry
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import StoredSweeps
-from hvstack.results.stats import Percent
 from hvstack.sweep import sweep_store
 
 
@@ -188,12 +188,6 @@ def _format_row(row: Row) -> list[str]:
         row.label,
         str(len(row.valid)),
         format_percent(row),
-        _format_interval(row.percent),
+        format_interval(row.percent, missing=''),
         row.verdict,
     ]
-
-
-def _format_interval(percent: Percent | None) -> str:
-    if percent is None or percent.low is None:
-        return ''
-    return f'{percent.low:.1f} to {percent.high:.1f}'

@@ -21,6 +21,7 @@ from hvstack.model.configuration import parse
 from hvstack.model.host import HostCaps, HostProfile
 from hvstack.model.target import BARE_METAL
 from hvstack.report import sweep_report, sweep_rows
+from hvstack.report.formats import describe_interval
 from hvstack.report.sweep_rows import Row
 from hvstack.results.decision import SearchDecision
 from hvstack.results.evidence import (
@@ -399,9 +400,10 @@ def _check_percent(case: _Case) -> str | None:
         return 'its percentage has no interval. Measure it more often'
     if percent.low < case.min_percent:
         return (
-            f'{percent.percent:.1f} % of bare metal ({percent.low:.1f} to '
-            f'{percent.high:.1f}) may be less than the {case.min_percent:g} '
-            'that are needed. Measure it more often, or use another one'
+            f'{percent.percent:.1f} % of bare metal '
+            f'({describe_interval(percent)}) may be less than the '
+            f'{case.min_percent:g} that are needed. Measure it more often, or '
+            'use another one'
         )
     return None
 

@@ -62,16 +62,17 @@ def escape_text(text: str) -> str:
 
 
 def build_error_bars(percents: Iterable[Percent | None]) -> JsonObject:
-    """Return error bars for Plotly; None for a row without an interval."""
+    """Return error bars for Plotly; None for an unreported interval."""
     up: list[float | None] = []
     down: list[float | None] = []
     for percent in percents:
-        if percent is None or percent.low is None or percent.high is None:
+        bounds = percent.reported_bounds if percent else None
+        if percent is None or bounds is None:
             up.append(None)
             down.append(None)
         else:
-            up.append(percent.high - percent.percent)
-            down.append(percent.percent - percent.low)
+            up.append(bounds[1] - percent.percent)
+            down.append(percent.percent - bounds[0])
     return {
         'type': 'data',
         'symmetric': False,

@@ -22,12 +22,11 @@ from hvstack.report.chart_base import (
     vsphere6_row,
 )
 from hvstack.report.comparison import Comparison
+from hvstack.report.formats import format_interval
 from hvstack.report.sweep_report import SweepReport
 from hvstack.report.sweep_rows import Row
 from hvstack.report.text import (
-    format_bounds,
     format_delta_cells,
-    format_interval,
     format_number,
     format_percent,
 )
@@ -142,7 +141,7 @@ def _build_percent_chart(report: SweepReport) -> Chart:
                 row.title,
                 str(len(row.valid)),
                 format_percent(row),
-                format_interval(row),
+                format_interval(row.percent),
                 row.verdict,
                 format_number(paper_percents.get(row.label)),
             )
@@ -281,7 +280,7 @@ def _build_gains_chart(report: SweepReport) -> Chart:
             (
                 description,
                 format_number(percent.percent),
-                format_bounds(percent),
+                format_interval(percent),
             )
             for description, percent in measured_gains
         ],

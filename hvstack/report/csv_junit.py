@@ -68,6 +68,7 @@ def format_csv(
 
 def _format_cells(row: Row) -> list[str | int]:
     percent = row.percent
+    low, high = (percent and percent.reported_bounds) or (None, None)
     return [
         _escape_cell(row.configuration),
         _escape_cell(row.label),
@@ -77,8 +78,8 @@ def _format_cells(row: Row) -> list[str | int]:
         *(
             (
                 _format_number(percent.percent),
-                _format_number(percent.low),
-                _format_number(percent.high),
+                _format_number(low),
+                _format_number(high),
                 _format_number(percent.performance_ratio),
             )
             if percent

@@ -109,6 +109,16 @@ class Explanation:
         )
 
     @property
+    def _has_interval(self) -> bool:
+        """Whether the reports have intervals of the rate and the seconds."""
+        percent = self.row.percent
+        return (
+            percent is not None
+            and percent.reported_bounds is not None
+            and self.gap.whole.half_width is not None
+        )
+
+    @property
     def named_causes(self) -> list[CauseDifference]:
         """Causes that the sentence names, the largest first."""
         if not self.is_told_apart:
@@ -136,7 +146,7 @@ class Explanation:
     def sentence(self) -> str:
         """The causes in one sentence."""
         title = self.row.title
-        if self.gap.whole.half_width is None:
+        if not self._has_interval:
             return (
                 'No cause of the difference is named: there are too few '
                 'clusters for an interval.'
@@ -261,7 +271,7 @@ class Explanation:
     def _format_difference(
         self, difference: SecondsDifference
     ) -> tuple[str, str, str]:
-        bounds = difference.bounds
+        bounds = difference.bounds if self._has_interval else None
         share = self._share(difference.seconds)
         return (
             _format_seconds(difference),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formats of sizes and of plain data in a report."""
+"""Formats of sizes, intervals and plain data in a report."""
 
+from hvstack.results.stats import TOO_FEW_RUNS, Percent
 from hvstack.results.typed_json import Json
 
 
@@ -10,6 +11,22 @@ def format_size(size: int) -> str:
         if size >= factor:
             return f'{size / factor:g} {unit}'
     return f'{size} bytes'
+
+
+def format_interval(percent: Percent | None, missing: str = '-') -> str:
+    """Return the interval of a percentage as a table cell.
+
+    :param missing: text for an interval that is not reported.
+    """
+    bounds = percent.reported_bounds if percent else None
+    return f'{bounds[0]:.1f} to {bounds[1]:.1f}' if bounds else missing
+
+
+def describe_interval(percent: Percent) -> str:
+    """Return the interval of a percentage as a part of a sentence."""
+    if percent.reported_bounds is None:
+        return TOO_FEW_RUNS
+    return f'95 % interval {format_interval(percent)}'
 
 
 def format_plain(value: Json) -> str:

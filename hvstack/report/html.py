@@ -29,16 +29,11 @@ from hvstack.report import (
 )
 from hvstack.report.chart_base import Chart
 from hvstack.report.comparison import Comparison
-from hvstack.report.formats import format_plain, format_size
+from hvstack.report.formats import format_interval, format_plain, format_size
 from hvstack.report.sweep_report import SweepReport
 from hvstack.report.sweep_rows import PHASES
 from hvstack.report.telemetry_charts import PlottedRun
-from hvstack.report.text import (
-    PAGE_ONLY,
-    format_interval,
-    format_number,
-    format_percent,
-)
+from hvstack.report.text import PAGE_ONLY, format_number, format_percent
 from hvstack.results import telemetry_files
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore, TextStore

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from hvstack.results.stats import CorrectedRates, Percent
+from hvstack.results.stats import TOO_FEW_RUNS, CorrectedRates, Percent
 
 
 class ValueStep(Protocol):
@@ -72,15 +72,15 @@ def format_gains(gains: Sequence[Gain]) -> list[str]:
     """Return one line of text for each gain."""
     texts = []
     for gain in gains:
-        low, high = gain.percent.low, gain.percent.high
+        bounds = gain.percent.reported_bounds
         interval = (
-            'no interval'
-            if low is None or high is None
-            else f'{_format_gain(low)} to {_format_gain(high)}'
+            f'95 % interval {" to ".join(map(_format_gain, bounds))}'
+            if bounds
+            else TOO_FEW_RUNS
         )
         texts.append(
             f'{gain.parameter} {gain.value}'.ljust(24)
-            + f'{gain.text:>7}  (95 % interval {interval})'
+            + f'{gain.text:>7}  ({interval})'
         )
     return texts
 

@@ -8,7 +8,12 @@ from hvstack import errors
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
 from hvstack.report import disk_facts, run_conditions, variance_notes
-from hvstack.report.formats import format_count, format_plain, format_size
+from hvstack.report.formats import (
+    describe_interval,
+    format_count,
+    format_plain,
+    format_size,
+)
 from hvstack.report.growth import Growth, compute_growth
 from hvstack.report.provenance import (
     HEADER_FACTS,
@@ -140,9 +145,8 @@ class SweepReport:
                 'nothing can be said about differences.'
             )
         text += (
-            f' (95 % interval {percent.low:.1f} to {percent.high:.1f}, '
-            f'{percent.clusters} against {percent.baseline_clusters} '
-            'clusters)'
+            f' ({describe_interval(percent)}, {percent.clusters} against '
+            f'{percent.baseline_clusters} clusters)'
         )
         tied = self.choice.tied if self.choice else ()
         alike = [row.label for row in self.ranked if row.configuration in tied]

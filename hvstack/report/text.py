@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from hvstack.report import compute_hosts
 from hvstack.report.comparison import Comparison, ConfigurationDelta
 from hvstack.report.explanation import Explanation, build_explanation
-from hvstack.report.formats import format_plain, format_size
+from hvstack.report.formats import format_interval, format_plain, format_size
 from hvstack.report.growth import Growth
 from hvstack.report.sweep_report import SweepReport
 from hvstack.report.sweep_rows import EMULATED, PHASES, Row
-from hvstack.results.stats import Percent
 
 _WIDTH = 100
 #: Unusable files that the short form names; the details name all.
@@ -178,23 +177,11 @@ def format_number(value: float | None, digits: int = 1) -> str:
     return '-' if value is None else f'{value:.{digits}f}'
 
 
-def format_interval(row: Row) -> str:
-    """Return a row's interval, or a dash."""
-    return format_bounds(row.percent)
-
-
 def format_percent(row: Row | None) -> str:
     """Return a row's percent of bare metal, what it has instead, or a dash."""
     if row is not None and row.status == EMULATED:
         return EMULATED
     return format_number(row.percent.percent if row and row.percent else None)
-
-
-def format_bounds(percent: Percent | None) -> str:
-    """Return the interval of a percentage, or a dash."""
-    if percent is None or percent.low is None or percent.high is None:
-        return '-'
-    return f'{percent.low:.1f} to {percent.high:.1f}'
 
 
 def format_delta_cells(delta: ConfigurationDelta) -> tuple[str, ...]:
@@ -205,7 +192,7 @@ def format_delta_cells(delta: ConfigurationDelta) -> tuple[str, ...]:
         str(len(before.valid) if before else 0),
         str(len(after.valid) if after else 0),
         format_number(delta.percent.percent if delta.percent else None),
-        format_bounds(delta.percent),
+        format_interval(delta.percent),
         format_percent(before),
         format_percent(after),
         delta.verdict,
@@ -239,7 +226,7 @@ def _format_cells(row: Row) -> tuple[str, ...]:
         format_number(row.total_seconds),
         '-' if rate is None else f'{rate:.4g}',
         format_percent(row),
-        format_interval(row),
+        format_interval(percent),
         format_number(percent.performance_ratio if percent else None),
         row.verdict,
     )

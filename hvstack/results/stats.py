@@ -36,6 +36,8 @@ DRIFT_RUNS = 4
 #: An interval that is within this distance from 100, in points, shows that
 #: the rates do not differ; a wider one does not show it.
 EQUIVALENCE_POINTS = 3.0
+#: Replaces an interval that does not exist, or that is too wide to report.
+TOO_FEW_RUNS = 'too few runs for an interval'
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,22 @@ class Percent:
         if self.low is None or self.high is None:
             return None
         return (self.high - self.low) / 2
+
+    @property
+    def reported_bounds(self) -> tuple[float, float] | None:
+        """Bounds of the interval in reports for people; None without any.
+
+        An interval that contains 100, and whose half is more than the
+        percentage itself, says nothing about the rates: such as 0 to 379104.5
+        with a single degree of freedom. An interval that excludes 100 is the
+        reason of a verdict, and is always reported.
+        """
+        if self.low is None or self.high is None:
+            return None
+        is_too_wide = self.high - self.low > 2 * self.percent
+        if is_too_wide and contains_100(self):
+            return None
+        return self.low, self.high
 
 
 @dataclass(frozen=True)
@@ -374,16 +392,15 @@ def classify(percent: Percent | None) -> str:
     :param percent: rates in percent of other rates; None without any.
     :returns: ``no difference`` only if the whole interval is within
         :data:`EQUIVALENCE_POINTS` of 100; otherwise an interval that contains
-        100 is ``not told apart``.
+        100 is ``not told apart``, or :data:`TOO_FEW_RUNS` if it is not
+        reported.
     """
-    if percent is None or percent.low is None or percent.high is None:
-        return 'too few runs for an interval'
+    if percent is None or percent.reported_bounds is None:
+        return TOO_FEW_RUNS
     if not contains_100(percent):
         return 'slower' if percent.percent < 100 else 'faster'
-    if (
-        percent.low >= 100 - EQUIVALENCE_POINTS
-        and percent.high <= 100 + EQUIVALENCE_POINTS
-    ):
+    low, high = percent.reported_bounds
+    if low >= 100 - EQUIVALENCE_POINTS and high <= 100 + EQUIVALENCE_POINTS:
         return 'no difference'
     return 'not told apart'
 

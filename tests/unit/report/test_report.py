@@ -8,7 +8,13 @@ from xml.etree import ElementTree
 import testtools
 
 from hvstack import errors, report
-from hvstack.report import csv_junit, sweep_report, sweep_rows
+from hvstack.report import (
+    chart_base,
+    csv_junit,
+    formats,
+    sweep_report,
+    sweep_rows,
+)
 from hvstack.report.growth import Growth, compute_growth
 from hvstack.report.provenance import DERIVED_NOTE
 from hvstack.results import run_id
@@ -263,6 +269,62 @@ class Refusals(testtools.TestCase):
         records = [run('bare-metal', 0, 100), run('i1', 0, 100)]
         rows = report.build_results(records)['rows']
         self.assertEqual('too few runs for an interval', rows[1]['verdict'])
+
+
+class WideInterval(testtools.TestCase):
+    """Two clusters on each side leave a single degree of freedom."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.records = [
+            run(name, index, seconds)
+            for name, *times in (('bare-metal', 100, 200), ('i1', 210, 110))
+            for index, seconds in enumerate(times)
+        ]
+        self.row = report.build_results(self.records)['rows'][1]
+
+    def test_the_data_has_the_bounds(self) -> None:
+        percent = self.row['percent_of_bare_metal']
+        self.assertEqual(1, percent['degrees_of_freedom'])
+        self.assertGreater(percent['high'], 10**4)
+        self.assertLess(percent['low'], 1)
+
+    def test_text_and_page_have_none(self) -> None:
+        high = f'{self.row["percent_of_bare_metal"]["high"]:.1f}'
+        page = report.build_page(self.records)
+        for text in (
+            report.format_table(self.records),
+            report.format_details(self.records),
+            # The packed records and the script of Plotly are no text.
+            page[: page.index('<script')],
+        ):
+            self.assertNotIn(high, text)
+            self.assertNotIn('points)', text)
+            self.assertIn(
+                'i1 is best: 93.0 % of bare metal (too few runs for an '
+                'interval, 2 against 2 clusters)',
+                ' '.join(text.split()),
+            )
+
+    def test_other_cells(self) -> None:
+        built = sweep_report.build_report(self.records)
+        for row in built.rows:
+            assert row.percent
+            self.assertEqual('-', formats.format_interval(row.percent))
+        bars = chart_base.build_error_bars(row.percent for row in built.rows)
+        self.assertEqual([None, None], bars['array'])
+        line = csv_junit.format_csv(built).splitlines()[2]
+        percent = self.row['percent_of_bare_metal']['percent']
+        self.assertIn(f',{percent:.6g},,,', line)
+
+    def test_no_cause_is_named_and_has_bounds(self) -> None:
+        data = report.build_results(self.records)['explanation']
+        self.assertIn('too few clusters for an interval', data['sentence'])
+        text = report.format_details(self.records)
+        (line,) = [
+            line for line in text.splitlines() if line.startswith('whole gap')
+        ]
+        self.assertEqual('-', line.split()[3])
 
 
 class Emulated(testtools.TestCase):

@@ -11,6 +11,7 @@ from hvstack import errors
 from hvstack.results.percentages import fit_rates
 from hvstack.results.quantiles import compute_t_quantile
 from hvstack.results.stats import (
+    TOO_FEW_RUNS,
     Percent,
     choose_winner,
     classify,
@@ -169,6 +170,23 @@ class Percents(testtools.TestCase):
         wide = Percent(90.0, 79.0, 102.5, 2, 2, 0.1, 2, 100)
         self.assertIn('11.8 points', describe(wide))
         self.assertNotIn('no difference', describe(None))
+
+    def test_an_interval_without_a_statement_is_not_reported(self) -> None:
+        for percent, low, high, kind in (
+            (90.0, 0.0, 379104.5, TOO_FEW_RUNS),
+            (100.0, 41.0, 241.1, TOO_FEW_RUNS),
+            (30.0, 8.0, 112.0, TOO_FEW_RUNS),
+            # As wide as the percentage on both sides.
+            (100.0, 41.0, 241.0, 'not told apart'),
+            # The interval shows that the rates differ.
+            (30.0, 9.0, 99.0, 'slower'),
+            (1000.0, 101.0, 9900.0, 'faster'),
+        ):
+            row = Percent(percent, low, high, 2, 2, 0.1, 1, 100)
+            bounds = None if kind == TOO_FEW_RUNS else (low, high)
+            self.assertEqual(bounds, row.reported_bounds, (low, high))
+            self.assertEqual(kind, classify(row), (low, high))
+            self.assertTrue(describe(row).startswith(kind))
 
     def test_a_row_without_runs_is_left_out(self) -> None:
         self.assertEqual({}, compute_percents({'a': []}, [1, 2]))

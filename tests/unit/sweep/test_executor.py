@@ -597,7 +597,9 @@ class CourseTest(testtools.TestCase):
         self.assertEqual(0, status, err)
         lines = [line.partition('] ')[2] for line in err.splitlines()]
         # One cluster on bare metal and two passes leave nothing to estimate.
-        first = lines.index('i1: 100.0 % of bare metal (no interval)')
+        first = lines.index(
+            'i1: 100.0 % of bare metal (too few runs for an interval)'
+        )
         (gain,) = [line for line in lines if 'instances 2' in line]
         self.assertIn('step before: instances 2 +10 % (95 % ', gain)
         (better,) = [line for line in lines if line.startswith('i2: ')]

@@ -381,7 +381,7 @@ class StrategyTest(testtools.TestCase):
                 way, percentages.fit_rates({'a': [1.0], 'b': [0.998]}, [])
             )
         )
-        self.assertIn('+0 %  (95 % interval no interval)', line)
+        self.assertIn('+0 %  (too few runs for an interval)', line)
 
     def test_killed_anywhere_the_runs_are_the_same(self) -> None:
         """Played asks again after each run, so each run ends a process."""
