@@ -39,6 +39,7 @@ from hvstack.cluster.sampler import Sampler
 from hvstack.hadoop import fsck, job_history
 from hvstack.hadoop.site_files import CONF
 from hvstack.model.target import BARE_METAL, parse_target
+from hvstack.report.sweep_report import build_report
 from hvstack.results import (
     observations,
     record,
@@ -265,7 +266,7 @@ def prepare_page(scale: Scale, directory: Path) -> Action:
     def build_page() -> int:
         records, invalid_records = store.read_sweep(SWEEP)
         assert not invalid_records, invalid_records[0].reason
-        page = report.build_page(records, store=store)
+        page = report.build_page(build_report(records), store)
         return (directory / 'page.html').write_text(page)
 
     return build_page

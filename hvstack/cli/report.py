@@ -46,37 +46,24 @@ def render(
         variance.
     """
     store = store or sweep_store.open_store()
-    if form == 'json':
-        summary = sweep_summary.of(records, store)
-        data = report.build_results(
-            *(records, unusable, allow, history_records, summary.decision)
-        )
-        data |= asdict(summary)
-        return json.dumps(data, indent=1) + '\n'
     summary = sweep_summary.of(records, store)
+    # JSON and details list the unreadable files of the summary themselves.
+    if form != 'json' and not (form == 'table' and details):
+        unusable = list(dict.fromkeys([*unusable, *summary.unreadable]))
+    built = sweep_report.build_report(
+        *(records, unusable, allow, history_records, summary.decision)
+    )
+    if form == 'json':
+        data = report.build_results(built) | asdict(summary)
+        return json.dumps(data, indent=1) + '\n'
     if form == 'table' and details:
-        return report.format_details(
-            *(records, unusable, allow, summary.lines(), history_records),
-            decision=summary.decision,
-        )
-    unusable = list(dict.fromkeys([*unusable, *summary.unreadable]))
+        return report.format_details(built, summary.lines())
     if form == 'table':
-        return report.format_table(
-            *(records, unusable, allow, len(summary.skipped)),
-            history_records=history_records,
-            decision=summary.decision,
-        )
+        return report.format_table(built, len(summary.skipped))
     skipped = [(skip.name, skip.reason) for skip in summary.skipped]
     if form in EXCHANGE:
-        built = sweep_report.build_report(
-            *(records, unusable, allow, history_records, summary.decision)
-        )
         return EXCHANGE[form](built, skipped)
-    return report.build_page(
-        *(records, unusable, allow, store, skipped),
-        history_records=history_records,
-        decision=summary.decision,
-    )
+    return report.build_page(built, store, skipped)
 
 
 class Report(Command):

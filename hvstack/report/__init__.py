@@ -1,138 +1,63 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports of a sweep or of two sweeps: plain data, text and HTML."""
+"""Reports of a sweep or of two sweeps: plain data, text and HTML.
+
+:func:`hvstack.report.sweep_report.build_report` builds the report of a sweep
+from its run records, and the functions of this module format it.
+"""
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from hvstack.report import (
     comparison,
     compute_hosts,
     explanation,
     results_document,
-    sweep_report,
     text,
 )
-from hvstack.results.decision import SearchDecision
-from hvstack.results.record_data import RunRecord
+from hvstack.report.sweep_report import SweepReport
+from hvstack.report.text import format_details, format_table
 from hvstack.results.run_store import RunStore
 from hvstack.results.typed_json import JsonObject
 
+__all__ = [
+    'build_page',
+    'build_results',
+    'format_comparison',
+    'format_details',
+    'format_table',
+]
 
-def build_results(
-    records: Sequence[RunRecord],
-    invalid_records: Sequence[str] = (),
-    allow: Collection[str] = (),
-    history_records: Iterable[Sequence[RunRecord]] = (),
-    decision: SearchDecision | None = None,
-) -> JsonObject:
-    """Return the report as plain data, for ``results.json``.
 
-    :param invalid_records: reasons why further records could not be used.
-    :param allow: facts that may differ between runs.
-    :param history_records: records of earlier sweeps by sweep, for the
-        variance.
-    :param decision: answer of the search of the sweep; None without a search.
-    :raises hvstack.errors.InputError: no records are given.
-    :raises hvstack.errors.NotComparableError: runs on bare metal disagree.
-    """
-    built = sweep_report.build_report(
-        records, invalid_records, allow, history_records, decision
-    )
+def build_results(report: SweepReport) -> JsonObject:
+    """Return a report as plain data, for ``results.json``."""
     return {
-        **results_document.to_mapping(built),
-        'explanation': explanation.to_mapping(built),
-        'compute_hosts': compute_hosts.to_mapping(built),
+        **results_document.to_mapping(report),
+        'explanation': explanation.to_mapping(report),
+        'compute_hosts': compute_hosts.to_mapping(report),
     }
 
 
-def format_table(
-    records: Sequence[RunRecord],
-    invalid_records: Sequence[str] = (),
-    allow: Collection[str] = (),
-    skipped: int = 0,
-    history_records: Iterable[Sequence[RunRecord]] = (),
-    decision: SearchDecision | None = None,
-) -> str:
-    """Return the short form of the report for a terminal.
-
-    :param invalid_records: reasons why further records could not be used.
-    :param allow: facts that may differ between runs.
-    :param skipped: number of configurations that are not possible.
-    :param history_records: records of earlier sweeps by sweep, for the
-        variance.
-    :param decision: answer of the search of the sweep; None without a search.
-    :raises hvstack.errors.InputError: no records are given.
-    :raises hvstack.errors.NotComparableError: runs on bare metal disagree.
-    """
-    return text.format_table(
-        sweep_report.build_report(
-            records, invalid_records, allow, history_records, decision
-        ),
-        skipped,
-    )
-
-
-def format_details(
-    records: Sequence[RunRecord],
-    invalid_records: Sequence[str] = (),
-    allow: Collection[str] = (),
-    remarks: Sequence[str] = (),
-    history_records: Iterable[Sequence[RunRecord]] = (),
-    decision: SearchDecision | None = None,
-) -> str:
-    """Return the detailed form of the report for a terminal.
-
-    :param invalid_records: reasons why further records could not be used.
-    :param allow: facts that may differ between runs.
-    :param remarks: lines about the course of the sweep.
-    :param history_records: records of earlier sweeps by sweep, for the
-        variance.
-    :param decision: answer of the search of the sweep; None without a search.
-    :raises hvstack.errors.InputError: no records are given.
-    :raises hvstack.errors.NotComparableError: runs on bare metal disagree.
-    """
-    return text.format_details(
-        sweep_report.build_report(
-            records, invalid_records, allow, history_records, decision
-        ),
-        remarks,
-    )
-
-
 def build_page(
-    records: Sequence[RunRecord],
-    invalid_records: Sequence[str] = (),
-    allow: Collection[str] = (),
+    report: SweepReport,
     store: RunStore | None = None,
     skipped: Sequence[tuple[str, str]] = (),
-    history_records: Iterable[Sequence[RunRecord]] = (),
-    decision: SearchDecision | None = None,
 ) -> str:
-    """Return the report as a self-contained HTML page.
+    """Return a report as a self-contained HTML page.
 
-    :param invalid_records: reasons why further records could not be used.
-    :param allow: facts that may differ between runs.
     :param store: store of the records and their telemetry.
     :param skipped: name and reason of each configuration that is not
         possible.
-    :param history_records: records of earlier sweeps by sweep, for the
-        variance.
-    :param decision: answer of the search of the sweep; None without a search.
-    :raises hvstack.errors.InputError: no records are given.
-    :raises hvstack.errors.NotComparableError: runs on bare metal disagree.
     """
     # Only a page needs Jinja2.
     from hvstack.report import html
 
-    built = sweep_report.build_report(
-        records, invalid_records, allow, history_records, decision
-    )
-    return html.build_page(built, store, skipped)
+    return html.build_page(report, store, skipped)
 
 
 def format_comparison(
-    before: sweep_report.SweepReport,
-    after: sweep_report.SweepReport,
+    before: SweepReport,
+    after: SweepReport,
     changed: Collection[str] = (),
     form: str = 'table',
 ) -> str:

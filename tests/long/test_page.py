@@ -9,9 +9,10 @@ from pathlib import Path
 import fixtures
 import testtools
 
-from hvstack import processutils, report
+from hvstack import processutils
 from hvstack.lab import packages
-from hvstack.report import sweep_report
+from hvstack.report import build_page, format_comparison
+from hvstack.report.sweep_report import build_report
 from hvstack.results import telemetry_files
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.record_data import RunRecord
@@ -104,7 +105,7 @@ class BrowserTest(testtools.TestCase):
 
     def test_page(self) -> None:
         records = [counted(run_record) for run_record in sweep()]
-        elements = self.assert_drawn(report.build_page(records), 6)
+        elements = self.assert_drawn(build_page(build_report(records)), 6)
         points = re.findall(r'<path class="point', elements)
         self.assertGreater(len(points), 20)
 
@@ -119,7 +120,10 @@ class BrowserTest(testtools.TestCase):
                 )
                 records[index] = factory.tell(run_record, telemetry=summary)
         self.assert_drawn(
-            report.build_page(records, store=FileRunStore(self.directory)), 10
+            build_page(
+                build_report(records), store=FileRunStore(self.directory)
+            ),
+            10,
         )
 
     def test_script_in_a_name(self) -> None:
@@ -127,13 +131,11 @@ class BrowserTest(testtools.TestCase):
             counted(run(name, 0, 100, cpu_model=EVIL))
             for name in ('bare-metal', 'i1')
         ]
-        elements = self.assert_drawn(report.build_page(records), 4)
+        elements = self.assert_drawn(build_page(build_report(records)), 4)
         self.assertNotIn(EVIL, elements)
         self.assertIn('&lt;script&gt;alert(1)', elements)
 
     def test_two_sweeps(self) -> None:
-        first = sweep_report.build_report([run('i1', 0, 90, sweep='a')])
-        second = sweep_report.build_report([run('i1', 0, 100, sweep='b')])
-        self.assert_drawn(
-            report.format_comparison(first, second, form='html'), 1
-        )
+        first = build_report([run('i1', 0, 90, sweep='a')])
+        second = build_report([run('i1', 0, 100, sweep='b')])
+        self.assert_drawn(format_comparison(first, second, form='html'), 1)

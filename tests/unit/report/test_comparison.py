@@ -6,9 +6,9 @@ import math
 
 import testtools
 
-from hvstack import report
-from hvstack.report import comparison, sweep_report
+from hvstack.report import comparison, format_comparison
 from hvstack.report.comparison import Comparison
+from hvstack.report.sweep_report import build_report
 from hvstack.results.record_data import RunRecord
 from tests.unit.report.test_page import Page
 from tests.unit.results.factory import run
@@ -30,8 +30,8 @@ def both(
     before: list[RunRecord], after: list[RunRecord], *changed: str
 ) -> Comparison:
     return comparison.build_comparison(
-        sweep_report.build_report(before),
-        sweep_report.build_report(after),
+        build_report(before),
+        build_report(after),
         changed,
     )
 
@@ -87,13 +87,13 @@ class Compare(testtools.TestCase):
 
     def test_forms(self) -> None:
         reports = (
-            sweep_report.build_report(runs('a', 120)),
-            sweep_report.build_report(runs('b', 100)),
+            build_report(runs('a', 120)),
+            build_report(runs('b', 100)),
         )
-        text = report.format_comparison(*reports)
+        text = format_comparison(*reports)
         self.assertIn('b against a: 1 no difference, 1 faster of 2', text)
-        data = json.loads(report.format_comparison(*reports, form='json'))
+        data = json.loads(format_comparison(*reports, form='json'))
         self.assertEqual('faster', data['rows'][1]['verdict'])
-        page = Page(report.format_comparison(*reports, form='html'))
+        page = Page(format_comparison(*reports, form='html'))
         self.assertEqual({'after'}, set(page.charts))
         self.assertIn('1 faster', page.text)

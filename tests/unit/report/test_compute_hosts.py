@@ -5,8 +5,14 @@ from typing import Any
 
 import testtools
 
-from hvstack import report
-from hvstack.report import findings, sweep_report
+from hvstack.report import (
+    build_page,
+    build_results,
+    findings,
+    format_details,
+    format_table,
+)
+from hvstack.report.sweep_report import build_report
 from hvstack.results.record_data import RunRecord
 from tests.unit.report.test_page import Page
 from tests.unit.report.test_report import sweep
@@ -61,7 +67,7 @@ class ReportTest(testtools.TestCase):
         self.records = records
 
     def list_rows(self) -> list[dict[str, Any]]:
-        rows: Any = report.build_results(self.records)['compute_hosts']
+        rows: Any = build_results(build_report(self.records))['compute_hosts']
         return list(rows['rows'])
 
     def test_mean_of_the_runs_of_all_hosts(self) -> None:
@@ -102,14 +108,14 @@ class ReportTest(testtools.TestCase):
 
     def test_reasons_are_in_json_once(self) -> None:
         self.records[5] = measured(self.records[5])
-        data: Any = report.build_results(self.records)['compute_hosts']
+        data: Any = build_results(build_report(self.records))['compute_hosts']
         self.assertEqual(
             [{'configurations': 'i2', 'reason': REASON}], data['not_measured']
         )
         self.assertEqual(['read from /proc of the hosts'], data['methods'])
 
     def test_details(self) -> None:
-        text = report.format_details(self.records)
+        text = format_details(build_report(self.records))
         lines = text.splitlines()
         index = lines.index('Cores of the compute hosts:')
         self.assertIn('host CPU per guest CPU', lines[index + 1])
@@ -121,23 +127,25 @@ class ReportTest(testtools.TestCase):
         self.assertIn('read from /proc of the hosts', ' '.join(text.split()))
         # The sums of each host would fill screens.
         self.assertNotIn('i1: compute_hosts', text)
-        self.assertNotIn('Cores of', report.format_table(self.records))
+        self.assertNotIn('Cores of', format_table(build_report(self.records)))
 
     def test_records_of_older_releases(self) -> None:
         self.records = sweep()
         self.assertEqual([], self.list_rows())
         self.assertNotIn(
-            'Cores of the compute hosts', report.format_details(self.records)
+            'Cores of the compute hosts',
+            format_details(build_report(self.records)),
         )
         self.assertNotIn(
-            'compute-hosts', Page(report.build_page(self.records)).charts
+            'compute-hosts',
+            Page(build_page(build_report(self.records))).charts,
         )
 
     def test_page(self) -> None:
         self.records[1] = measured(
             self.records[1], 'h1', 'h2', factor=2, method='cgroup'
         )
-        page = Page(report.build_page(self.records))
+        page = Page(build_page(build_report(self.records)))
         chart = page.charts['compute-hosts']
         self.assertEqual(
             ['guests', 'agents', 'other', 'steal'],
@@ -149,7 +157,7 @@ class ReportTest(testtools.TestCase):
         self.assertIn(f'i2: {REASON}', page.text)
 
     def test_runs_without_samples_are_not_checked(self) -> None:
-        built = sweep_report.build_report(self.records)
+        built = build_report(self.records)
         self.assertIn(
             (
                 'CPU time of the compute hosts',

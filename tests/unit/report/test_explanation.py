@@ -7,9 +7,15 @@ from typing import Any
 
 import testtools
 
-from hvstack import report
-from hvstack.report import explanation, sweep_report
+from hvstack.report import (
+    build_page,
+    build_results,
+    explanation,
+    format_details,
+    format_table,
+)
 from hvstack.report.explanation import CAUSE_TEXTS, Explanation
+from hvstack.report.sweep_report import build_report
 from hvstack.results.record_data import RunRecord
 from hvstack.results.time_account import Cause
 from tests.unit.report.test_page import Page
@@ -25,9 +31,7 @@ ALLOWED = ('caps',)
 def explain(
     records: Sequence[RunRecord], allow: Collection[str] = ()
 ) -> Explanation:
-    built = explanation.build_explanation(
-        sweep_report.build_report(records, allow=allow)
-    )
+    built = explanation.build_explanation(build_report(records, allow=allow))
     assert built is not None
     return built
 
@@ -211,13 +215,13 @@ class Sentence(testtools.TestCase):
 
     def test_refused_comparison_has_none(self) -> None:
         records = timed_sweep(Model(disk=15), cpu_model='Opteron')
-        built = sweep_report.build_report(records)
+        built = build_report(records)
         self.assertIsNone(explanation.build_explanation(built))
-        self.assertIsNone(report.build_results(records)['explanation'])
+        self.assertIsNone(build_results(build_report(records))['explanation'])
         for text in (
-            report.format_table(records),
-            report.format_details(records),
-            report.build_page(records),
+            format_table(build_report(records)),
+            format_details(build_report(records)),
+            build_page(build_report(records)),
         ):
             self.assertNotIn('of the gap', text)
             self.assertNotIn('no cause is', text)
@@ -241,11 +245,11 @@ class Forms(testtools.TestCase):
         self.explanation = explain(self.records)
 
     def test_short_answer_ends_with_the_sentence(self) -> None:
-        text = ' '.join(report.format_table(self.records).split())
+        text = ' '.join(format_table(build_report(self.records)).split())
         self.assertTrue(text.endswith(self.explanation.sentence), text)
 
     def test_details(self) -> None:
-        text = report.format_details(self.records)
+        text = format_details(build_report(self.records))
         self.assertIn(self.explanation.sentence, ' '.join(text.split()))
         line = next(
             line for line in text.splitlines() if line.startswith('busy disks')
@@ -259,7 +263,7 @@ class Forms(testtools.TestCase):
         self.assertIn(CAUSE_TEXTS[Cause.DISK].remedy[:40], text)
 
     def test_json(self) -> None:
-        data = report.build_results(self.records)['explanation']
+        data = build_results(build_report(self.records))['explanation']
         json.dumps(data, allow_nan=False)
         self.assertEqual(self.explanation.sentence, data['sentence'])
         causes = {item['name']: item for item in data['causes']}
@@ -281,7 +285,7 @@ class Forms(testtools.TestCase):
         self.assertEqual(['steal'], data['not_recorded'])
 
     def test_page(self) -> None:
-        page = Page(report.build_page(self.records))
+        page = Page(build_page(build_report(self.records)))
         self.assertIn('explanation', page.attributes['id'])
         self.assertLess(
             page.text.index(self.explanation.sentence),
@@ -298,7 +302,7 @@ class Forms(testtools.TestCase):
         built = explain(records)
         self.assertEqual([], built.named_causes)
         self.assertIn(Cause.DISK, built.gap.unobserved)
-        self.assertIn('busy disks', report.format_details(records))
+        self.assertIn('busy disks', format_details(build_report(records)))
         self.assertIn('100 % of the gap', built.sentence)
 
     def test_counters_that_one_run_lacks(self) -> None:

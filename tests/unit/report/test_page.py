@@ -13,10 +13,10 @@ from typing import Any
 import fixtures
 import testtools
 
-from hvstack import report
-from hvstack.report import hadoop_properties, html, sweep_report
+from hvstack.report import build_page, hadoop_properties, html
 from hvstack.report.chart_base import Chart
 from hvstack.report.provenance import DERIVED_NOTE
+from hvstack.report.sweep_report import build_report
 from hvstack.results import record
 from hvstack.results.record_data import RunRecord
 from tests.unit.report.test_report import OOM, sweep
@@ -87,10 +87,10 @@ class PageTest(testtools.TestCase):
     """What a page holds."""
 
     def page(self, *records: RunRecord) -> Page:
-        return Page(report.build_page(list(records)))
+        return Page(build_page(build_report(list(records))))
 
     def test_offline_and_alone(self) -> None:
-        text = report.build_page(sweep())
+        text = build_page(build_report(sweep()))
         page = Page(text)
         outside = [
             link for link in page.links if not link.startswith(('#', 'data:'))
@@ -122,7 +122,7 @@ class PageTest(testtools.TestCase):
         )
         for name in page.charts:
             self.assertIn(f'chart-{name}', page.attributes['id'])
-        text = report.build_page(records)
+        text = build_page(build_report(records))
         for name in page.charts:
             section = re.search(
                 f'<section id="{name}">.*?</section>', text, re.S
@@ -145,7 +145,7 @@ class PageTest(testtools.TestCase):
                 'unread': ['datanode: no answer'],
             }
             records[index] = factory.tell(record_, parameters=parameters)
-        page_report = sweep_report.build_report(records)
+        page_report = build_report(records)
         properties = {
             (property_value.name, property_value.value): (
                 property_value.daemons,
@@ -172,9 +172,7 @@ class PageTest(testtools.TestCase):
         self.assertIn('i1: datanode: no answer', text)
 
     def test_parameters_of_some_runs(self) -> None:
-        unread = hadoop_properties.list_unread(
-            sweep_report.build_report(sweep())
-        )
+        unread = hadoop_properties.list_unread(build_report(sweep()))
         self.assertIn('i1: its runs tell no parameters', unread)
 
     def test_papers_are_told_apart(self) -> None:
@@ -218,7 +216,7 @@ class PageTest(testtools.TestCase):
             run('i1', 0, 110, cpu_model=EVIL, observations={EVIL: EVIL}),
             run('i2', 0, 40, reason=OOM),
         ]
-        page_report = sweep_report.build_report(records)
+        page_report = build_report(records)
         # A record cannot have such a sweep.
         page_report.sweep = EVIL
         text = html.build_page(page_report)
@@ -238,7 +236,7 @@ class PageTest(testtools.TestCase):
         for record_ in sweep():
             factory.save(record_, directory / 'in')
         before = record.load_all(directory / 'in')
-        page = Page(report.build_page(before))
+        page = Page(build_page(build_report(before)))
         packed = next(
             link.partition('base64,')[2]
             for link in page.links
@@ -253,7 +251,8 @@ class PageTest(testtools.TestCase):
     def test_same_records_make_the_same_page(self) -> None:
         records = sweep()
         self.assertEqual(
-            report.build_page(records), report.build_page(records)
+            build_page(build_report(records)),
+            build_page(build_report(records)),
         )
 
 
@@ -261,13 +260,13 @@ class NotDrawn(testtools.TestCase):
     """A page says what it could not draw, and why."""
 
     def test_no_telemetry(self) -> None:
-        text = Page(report.build_page(sweep())).text
+        text = Page(build_page(build_report(sweep()))).text
         self.assertIn('the records hold no telemetry', text)
         self.assertIn('bare metal: run 2 holds no single tasks', text)
         self.assertIn('bare metal: no valid run has counters', text)
 
     def test_a_parameter_with_one_value(self) -> None:
-        page = Page(report.build_page(sweep()))
+        page = Page(build_page(build_report(sweep())))
         self.assertNotIn('storage', page.charts)
         self.assertIn('only local has runs with a percentage', page.text)
 
@@ -275,17 +274,19 @@ class NotDrawn(testtools.TestCase):
         records = [
             record_ for record_ in sweep() if record_.kind == 'configuration'
         ]
-        page = Page(report.build_page(records))
+        page = Page(build_page(build_report(records)))
         self.assertEqual({}, page.charts)
         self.assertIn('i1: no baseline', page.text)
 
     def test_one_run(self) -> None:
-        page = Page(report.build_page([run('i1', 0, 100)]))
+        page = Page(build_page(build_report([run('i1', 0, 100)])))
         self.assertEqual({}, page.charts)
 
     def test_one_run_each(self) -> None:
         page = Page(
-            report.build_page([run('bare-metal', 0, 9), run('i1', 0, 9)])
+            build_page(
+                build_report([run('bare-metal', 0, 9), run('i1', 0, 9)])
+            )
         )
         self.assertIn('too few runs for an interval', page.text)
         bars = page.charts['percent']['data'][0]['error_x']
@@ -293,18 +294,22 @@ class NotDrawn(testtools.TestCase):
 
     def test_all_invalid(self) -> None:
         page = Page(
-            report.build_page([run('i1', 0, 9, reason='no space left')])
+            build_page(build_report([run('i1', 0, 9, reason='no space left')]))
         )
         self.assertEqual({}, page.charts)
         self.assertIn('no space left', page.text)
 
     def test_left_out(self) -> None:
         page = Page(
-            report.build_page(sweep(), ["x.json: 'digest' does not fit"])
+            build_page(
+                build_report(sweep(), ["x.json: 'digest' does not fit"])
+            )
         )
         self.assertIn("Left out: x.json: 'digest' does not fit", page.text)
 
     def test_a_phase_without_its_parts_is_not_guessed(self) -> None:
         records = [counted(run('bare-metal', 0, 9)), run('i1', 0, 9)]
-        bar = Page(report.build_page(records)).charts['phases']['data'][0]
+        bar = Page(build_page(build_report(records))).charts['phases']['data'][
+            0
+        ]
         self.assertIsNone(bar['x'][bar['y'][0].index('map-shuffle')])

@@ -7,16 +7,20 @@ from xml.etree import ElementTree
 
 import testtools
 
-from hvstack import errors, report
+from hvstack import errors
 from hvstack.report import (
+    build_page,
+    build_results,
     chart_base,
     csv_junit,
+    format_details,
+    format_table,
     formats,
-    sweep_report,
     sweep_rows,
 )
 from hvstack.report.growth import Growth, compute_growth
 from hvstack.report.provenance import DERIVED_NOTE
+from hvstack.report.sweep_report import build_report
 from hvstack.results import run_id
 from hvstack.results.record_data import RunRecord
 from tests.unit.results import factory
@@ -58,7 +62,7 @@ class Json(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.data = report.build_results(sweep())
+        self.data = build_results(build_report(sweep()))
         self.rows = {row['label']: row for row in self.data['rows']}
 
     def test_is_json(self) -> None:
@@ -150,7 +154,7 @@ class Refusals(testtools.TestCase):
     """What cannot be compared gets no percent."""
 
     def test_no_records(self) -> None:
-        self.assertRaises(errors.InputError, report.format_table, [])
+        self.assertRaises(errors.InputError, build_report, [])
 
     def test_bare_metal_that_disagrees_with_itself(self) -> None:
         records = [
@@ -158,24 +162,26 @@ class Refusals(testtools.TestCase):
             run('bare-metal', 1, 100, kernel='7.0'),
         ]
         exc = self.assertRaises(
-            errors.NotComparableError, report.format_table, records
+            errors.NotComparableError, build_report, records
         )
         self.assertIn('kernel', str(exc))
 
     def test_another_environment(self) -> None:
         records = [*sweep(), run('i4', 0, 90, cpu_model='Opteron')]
-        rows = report.build_results(records)['rows']
+        rows = build_results(build_report(records))['rows']
         row = next(row for row in rows if row['label'] == 'i4')
         self.assertEqual('not comparable', row['status'])
         self.assertIsNone(row['percent_of_bare_metal'])
         self.assertIn('cpu_model is Opteron', row['reasons'][0])
-        self.assertIn('cpu_model is Opteron', report.format_table(records))
+        self.assertIn(
+            'cpu_model is Opteron', format_table(build_report(records))
+        )
 
     def test_runs_of_a_search(self) -> None:
         """A search repeats the configurations that had high rates."""
         name = run_id.format_search_name('quick')
         records = [*sweep(), run('i4', 0, 90, sweep=name)]
-        rows = report.build_results(records)['rows']
+        rows = build_results(build_report(records))['rows']
         row = next(row for row in rows if row['label'] == 'i4')
         self.assertEqual(
             (sweep_rows.SEARCH, None),
@@ -184,7 +190,7 @@ class Refusals(testtools.TestCase):
 
     def test_a_failed_run_on_bare_metal_has_its_reason(self) -> None:
         failed = run('bare-metal', 7, 9, reason='no space')
-        row = report.build_results([*sweep(), failed])['rows'][0]
+        row = build_results(build_report([*sweep(), failed]))['rows'][0]
         self.assertEqual(
             ('ok', 1, ['no space']),
             (row['status'], row['failed_runs'], row['reasons']),
@@ -192,7 +198,7 @@ class Refusals(testtools.TestCase):
 
     def test_two_releases_of_nova_among_configurations(self) -> None:
         records = [*sweep(), run('i4', 0, 90, nova='33.0.0')]
-        rows = report.build_results(records)['rows']
+        rows = build_results(build_report(records))['rows']
         self.assertEqual(
             [('not comparable', 'i4')],
             [
@@ -208,32 +214,32 @@ class Refusals(testtools.TestCase):
             for index, seconds in enumerate((10, 500))
         ]
         self.assertEqual(
-            report.build_results(sweep())['pooled'],
-            report.build_results([*sweep(), *odd])['pooled'],
+            build_results(build_report(sweep()))['pooled'],
+            build_results(build_report([*sweep(), *odd]))['pooled'],
         )
 
     def test_no_baseline_yet(self) -> None:
         records = [
             record for record in sweep() if record.kind == 'configuration'
         ]
-        rows = report.build_results(records)['rows']
+        rows = build_results(build_report(records))['rows']
         self.assertEqual('no baseline', rows[0]['status'])
         self.assertIsNone(rows[0]['percent_of_bare_metal'])
 
     def test_only_baseline(self) -> None:
-        data = report.build_results([run('bare-metal', 0, 100)])
+        data = build_results(build_report([run('bare-metal', 0, 100)]))
         self.assertEqual('ok', data['rows'][0]['status'])
         self.assertIsNone(data['rows'][0]['percent_of_bare_metal']['low'])
 
     def test_storage_is_swept(self) -> None:
         records = [*sweep(), run('i2-ceph', 0, 90, storage='ceph')]
-        rows = report.build_results(records)['rows']
+        rows = build_results(build_report(records))['rows']
         self.assertEqual('failed', rows.pop()['status'])
         self.assertEqual({'ok'}, {row['status'] for row in rows})
 
     def test_a_figure_names_the_way_to_its_volumes(self) -> None:
         pinned = [run('i2-pinned', n, 90 + n, storage='ceph') for n in (0, 1)]
-        data = report.build_results([*sweep(), *pinned])
+        data = build_results(build_report([*sweep(), *pinned]))
         label = 'i2-pinned'
         (row,) = (
             candidate
@@ -245,7 +251,8 @@ class Refusals(testtools.TestCase):
         )
         self.assertIn('i2-pinned (ceph) is best', data['headline'])
         self.assertIn(
-            'i2-pinned (ceph)  ', report.format_table([*sweep(), *pinned])
+            'i2-pinned (ceph)  ',
+            format_table(build_report([*sweep(), *pinned])),
         )
         # One of two ways is no figure; which one an older run had, who knows.
         for options, status in (
@@ -253,7 +260,9 @@ class Refusals(testtools.TestCase):
             ({}, 'ok'),
         ):
             other = run('i2-pinned', 2, 91, **options)
-            rows = report.build_results([*sweep(), *pinned, other])['rows']
+            rows = build_results(build_report([*sweep(), *pinned, other]))[
+                'rows'
+            ]
             (row,) = (
                 candidate for candidate in rows if candidate['label'] == label
             )
@@ -261,13 +270,15 @@ class Refusals(testtools.TestCase):
 
     def test_a_failed_run_beside_good_ones(self) -> None:
         records = [*sweep(), run('i1', 2, 9, reason='a worker went away')]
-        rows = report.build_results(records)['rows']
+        rows = build_results(build_report(records))['rows']
         self.assertEqual(('ok', 2, 1), (*_counts(rows[1]),))
-        self.assertIn('a worker went away', report.format_details(records))
+        self.assertIn(
+            'a worker went away', format_details(build_report(records))
+        )
 
     def test_too_few_runs(self) -> None:
         records = [run('bare-metal', 0, 100), run('i1', 0, 100)]
-        rows = report.build_results(records)['rows']
+        rows = build_results(build_report(records))['rows']
         self.assertEqual('too few runs for an interval', rows[1]['verdict'])
 
 
@@ -281,7 +292,7 @@ class WideInterval(testtools.TestCase):
             for name, *times in (('bare-metal', 100, 200), ('i1', 210, 110))
             for index, seconds in enumerate(times)
         ]
-        self.row = report.build_results(self.records)['rows'][1]
+        self.row = build_results(build_report(self.records))['rows'][1]
 
     def test_the_data_has_the_bounds(self) -> None:
         percent = self.row['percent_of_bare_metal']
@@ -291,10 +302,10 @@ class WideInterval(testtools.TestCase):
 
     def test_text_and_page_have_none(self) -> None:
         high = f'{self.row["percent_of_bare_metal"]["high"]:.1f}'
-        page = report.build_page(self.records)
+        page = build_page(build_report(self.records))
         for text in (
-            report.format_table(self.records),
-            report.format_details(self.records),
+            format_table(build_report(self.records)),
+            format_details(build_report(self.records)),
             # The packed records and the script of Plotly are no text.
             page[: page.index('<script')],
         ):
@@ -307,7 +318,7 @@ class WideInterval(testtools.TestCase):
             )
 
     def test_other_cells(self) -> None:
-        built = sweep_report.build_report(self.records)
+        built = build_report(self.records)
         for row in built.rows:
             assert row.percent
             self.assertEqual('-', formats.format_interval(row.percent))
@@ -318,9 +329,9 @@ class WideInterval(testtools.TestCase):
         self.assertIn(f',{percent:.6g},,,', line)
 
     def test_no_cause_is_named_and_has_bounds(self) -> None:
-        data = report.build_results(self.records)['explanation']
+        data = build_results(build_report(self.records))['explanation']
         self.assertIn('too few clusters for an interval', data['sentence'])
-        text = report.format_details(self.records)
+        text = format_details(build_report(self.records))
         (line,) = [
             line for line in text.splitlines() if line.startswith('whole gap')
         ]
@@ -341,7 +352,7 @@ class Emulated(testtools.TestCase):
             for n in (0, 1)
         ]
         self.records = [*sweep()[:4], *qemu]
-        self.answer = sweep_report.build_report(self.records)
+        self.answer = build_report(self.records)
 
     def test_row(self) -> None:
         _, valid_row, row = self.answer.rows
@@ -350,35 +361,31 @@ class Emulated(testtools.TestCase):
             (valid_row.status, row.status, row.percent),
         )
         # Nor do its runs make others odd, win, or widen intervals.
-        self.assertEqual(
-            sweep_report.build_report(sweep()[:4]).pooled, self.answer.pooled
-        )
+        self.assertEqual(build_report(sweep()[:4]).pooled, self.answer.pooled)
         for index in (1, 2):
             self.records[index] = factory.edit(
                 self.records[index], 'environment/backend', 'kvm'
             )
-        _, valid_row, _ = sweep_report.build_report(self.records).rows
+        _, valid_row, _ = build_report(self.records).rows
         self.assertEqual('ok', valid_row.status)
         alone = [*self.records[:1], *self.records[-2:]]
-        self.assertIn(
-            'emulated CPUs', sweep_report.build_report(alone).headline
-        )
-        self.assertIsNone(sweep_report.build_report(alone).choice)
+        self.assertIn('emulated CPUs', build_report(alone).headline)
+        self.assertIsNone(build_report(alone).choice)
         # A sweep of them alone measures no bare metal.
         self.assertIn(
             'emulated CPUs',
-            sweep_report.build_report(self.records[-2:]).headline,
+            build_report(self.records[-2:]).headline,
         )
 
     def test_each_form(self) -> None:
-        data = report.build_results(self.records)
+        data = build_results(build_report(self.records))
         self.assertEqual(
             'emulated, not compared',
             data['rows'][2]['percent_of_bare_metal'],
         )
         (line,) = [
             line
-            for line in report.format_table(self.records).splitlines()
+            for line in format_table(build_report(self.records)).splitlines()
             if line.startswith('i2 ')
         ]
         self.assertEqual(2, line.count('emulated, not compared'))
@@ -395,7 +402,7 @@ class Emulated(testtools.TestCase):
             [('system-out', 'emulated, not compared')],
             [(child.tag, child.text) for child in case],
         )
-        page = report.build_page(self.records)
+        page = build_page(build_report(self.records))
         self.assertIn('<td>emulated, not compared</td>', page)
 
 
@@ -430,38 +437,44 @@ class Allowed(testtools.TestCase):
             else record
             for record in sweep()
         ]
-        rows = report.build_results(records)['rows']
+        rows = build_results(build_report(records))['rows']
         row = next(row for row in rows if row['label'] == 'i2')
         self.assertEqual('not comparable', row['status'])
         self.assertIn('replication is 3 here and 2 there', row['reasons'])
 
     def test_a_difference_that_is_allowed_is_said(self) -> None:
         records = self.sweep(100, 101, 102, 100, 102, 101, caps=0.7)
-        data = report.build_results(records)
+        data = build_results(build_report(records))
         self.assertEqual('not comparable', data['rows'][1]['status'])
-        data = report.build_results(records, allow=['caps'])
+        data = build_results(build_report(records, allow=['caps']))
         self.assertEqual('ok', data['rows'][1]['status'])
         self.assertEqual(
             [f'caps is {capped(0.7)} here and {capped(1.0)} there'],
             data['allowed'],
         )
-        text = ' '.join(report.format_table(records, allow=['caps']).split())
+        text = ' '.join(
+            format_table(build_report(records, allow=['caps'])).split()
+        )
         self.assertIn(f'Allowed to differ: caps is {capped(0.7)} here', text)
-        page = report.build_page(records, allow=['caps'])
+        page = build_page(build_report(records, allow=['caps']))
         self.assertIn(f'caps is {capped(0.7)}', unescape(page))
 
     def test_tie_and_winner(self) -> None:
-        text = report.format_table(self.sweep(100, 101, 100, 99, 100, 102))
+        text = format_table(
+            build_report(self.sweep(100, 101, 100, 99, 100, 102))
+        )
         self.assertIn('the cheapest, i1, is taken', ' '.join(text.split()))
         records = self.sweep(100, 151, 101, 99, 150, 100)
-        self.assertIn('Winner: i2.', report.format_details(records))
-        choice = report.build_results(records)['choice']
+        self.assertIn('Winner: i2.', format_details(build_report(records)))
+        choice = build_results(build_report(records))['choice']
         self.assertEqual('i2-c1-m1-local-shared-unpinned', choice['winner'])
 
     def test_drift(self) -> None:
         self.assertIn(
             'it takes 4 valid runs',
-            ' '.join(report.format_details(self.sweep(100, 101, 102)).split()),
+            ' '.join(
+                format_details(build_report(self.sweep(100, 101, 102))).split()
+            ),
         )
         slower = [100 * 1.1**hour for hour in range(12)]
         for hour in (3, 5, 8):
@@ -472,7 +485,7 @@ class Allowed(testtools.TestCase):
             caps=capped(1.0),
         )
         records = [*self.sweep(*slower), last]
-        data = report.build_results(records)
+        data = build_results(build_report(records))
         self.assertTrue(data['drift']['applied'])
         self.assertAlmostEqual(
             -100 / 11, data['drift']['percent_an_hour'], delta=0.3
@@ -483,7 +496,7 @@ class Allowed(testtools.TestCase):
             # 13 clusters, 3 rows and 5 passes.
             self.assertEqual(6, percent['degrees_of_freedom'])
         self.assertEqual(6, data['pooled']['degrees_of_freedom'])
-        text = ' '.join(report.format_details(records).split())
+        text = ' '.join(format_details(build_report(records)).split())
         self.assertIn('removed from the rates', text)
 
     def test_drift_of_another_day(self) -> None:
@@ -496,20 +509,20 @@ class Allowed(testtools.TestCase):
             for hour in range(5)
         ]
         runs = [run('i1', index, 121) for index in range(2)]
-        data = report.build_results([*base, *runs])
+        data = build_results(build_report([*base, *runs]))
         percent = data['rows'][1]['percent_of_bare_metal']
         self.assertAlmostEqual(100, percent['percent'])
         self.assertFalse(data['drift']['applied'])
-        text = ' '.join(report.format_details([*base, *runs]).split())
+        text = ' '.join(format_details(build_report([*base, *runs])).split())
         self.assertIn('not corrected: rows have no pass in common', text)
         self.assertIn('Passes are not taken out', text)
 
     def test_what_failed_for_good_does_not_win(self) -> None:
         records = self.sweep(100, 151, 101, 99, 150, 100)
         tries = [run('i2', 2, 9, reason='its cluster died') for _ in '12']
-        data = report.build_results([*records, tries[0]])
+        data = build_results(build_report([*records, tries[0]]))
         self.assertIn('i2 is best', data['headline'])
-        data = report.build_results([*records, *tries])
+        data = build_results(build_report([*records, *tries]))
         self.assertIn('i1 is best', data['headline'])
         self.assertEqual(
             'i1-c1-m1-local-shared-unpinned', data['choice']['best']
@@ -520,14 +533,14 @@ class Allowed(testtools.TestCase):
         )
         # A third try that was good makes up for the others.
         good = run('i2', 2, 100, caps=capped(1.0))
-        data = report.build_results([*records, *tries, good])
+        data = build_results(build_report([*records, *tries, good]))
         self.assertIn('i2 is best', data['headline'])
         remaining = [
             record for record in records if record.configuration[:2] != 'i1'
         ]
         self.assertIn(
             'a run failed for good',
-            report.build_results([*remaining, *tries])['headline'],
+            build_report([*remaining, *tries]).headline,
         )
 
     def test_worker_hosts_on_both_sides(self) -> None:
@@ -535,7 +548,7 @@ class Allowed(testtools.TestCase):
             run('bare-metal', 0, 100, worker_hosts=31),
             run('i1', 0, 100, worker_hosts=31.5),
         ]
-        text = ' '.join(report.format_table(records).split())
+        text = ' '.join(format_table(build_report(records)).split())
         self.assertIn('worker hosts: 31.5; bare metal 31', text)
 
 
@@ -547,7 +560,7 @@ class Words(testtools.TestCase):
     """What must stand beside every figure."""
 
     def test_details(self) -> None:
-        text = report.format_details(sweep())
+        text = format_details(build_report(sweep()))
         flat = ' '.join(text.split())
         for fragment in (
             DERIVED_NOTE,
@@ -564,8 +577,8 @@ class Words(testtools.TestCase):
 
     def test_short_form_ends_with_the_answer(self) -> None:
         records = sweep()
-        lines = report.format_table(
-            records, ['x.json: edited'], (), 3
+        lines = format_table(
+            build_report(records, ['x.json: edited']), skipped=3
         ).splitlines()
         start = lines.index('') + 1
         self.assertEqual(
@@ -590,8 +603,8 @@ class Words(testtools.TestCase):
         self.assertNotIn('guest_vcpus', head)
 
     def test_details_end_with_the_answer(self) -> None:
-        lines = report.format_details(
-            sweep(), remarks=['skipped: i4']
+        lines = format_details(
+            build_report(sweep()), ['skipped: i4']
         ).splitlines()
         self.assertIn('skipped: i4', lines)
         self.assertIn('i1 is best', ' '.join(lines[-2:]))
@@ -602,19 +615,16 @@ class Words(testtools.TestCase):
             run('i1', 0, 100, observations={'without_effect': [setting]}),
             run('bare-metal', 0, 100),
         ]
-        notes = sweep_report.build_report(records).notes
+        notes = build_report(records).notes
         self.assertIn(f'Settings without effect: {setting}.', notes)
         self.assertFalse(
-            any(
-                'effect' in note
-                for note in sweep_report.build_report(records[1:]).notes
-            )
+            any('effect' in note for note in build_report(records[1:]).notes)
         )
 
     def test_lab_tuning(self) -> None:
         for tuning, count in (('lab', 1), ('hvstack', 0)):
             records = [run('i1', 0, 100, tuning=tuning)]
-            notes = sweep_report.build_report(records).notes
+            notes = build_report(records).notes
             self.assertEqual(
                 count, sum("Tuning profile 'lab'" in note for note in notes)
             )
@@ -625,33 +635,35 @@ class Words(testtools.TestCase):
             run('bare-metal', 0, 9),
             run('bare-metal', 1, 9, observations={'workers': 4, **observed}),
         ]
-        flat = ' '.join(report.format_details(records).split())
+        flat = ' '.join(format_details(build_report(records)).split())
         self.assertIn(
             'Before 1 of 2 runs not all was as it should be; the last time '
             'caches were not dropped (no rights).',
             flat,
         )
-        self.assertNotIn('Before', report.format_details(records[:1]))
+        self.assertNotIn('Before', format_details(build_report(records[:1])))
 
     def test_table_leaves_hundreds_of_parameters_to_the_page(self) -> None:
         properties = {
             'dfs.replication': {'value': '2', 'source': 'hdfs-site.xml'}
         }
-        text = report.format_details(
-            [
-                run(
-                    'bare-metal',
-                    0,
-                    9,
-                    observations={'workers': 4, 'parameters': properties},
-                )
-            ]
+        text = format_details(
+            build_report(
+                [
+                    run(
+                        'bare-metal',
+                        0,
+                        9,
+                        observations={'workers': 4, 'parameters': properties},
+                    )
+                ]
+            )
         )
         self.assertIn('bare metal: workers: 4', text)
         self.assertNotIn('hdfs-site.xml', text)
 
     def test_table_columns_line_up(self) -> None:
-        lines = report.format_table(sweep()).splitlines()
+        lines = format_table(build_report(sweep())).splitlines()
         start = next(
             n for n, line in enumerate(lines) if line.startswith('config')
         )
@@ -672,7 +684,7 @@ class Words(testtools.TestCase):
             run('i1', 0, 3600, size=10**12),
         ]
         records = [factory.edit(rec, 'derived', False) for rec in records]
-        data = report.build_results(records)
+        data = build_results(build_report(records))
         self.assertEqual('HSph@SF1', data['rate_name'])
         self.assertFalse(any(DERIVED_NOTE in note for note in data['notes']))
 
@@ -680,14 +692,14 @@ class Words(testtools.TestCase):
         self.assertEqual(
             'i1 is best: 99.6 % of bare metal (95 % interval 90.7 to 109.3, '
             '2 against 3 clusters). It cannot be told apart from bare metal.',
-            report.build_results(sweep())['headline'],
+            build_report(sweep()).headline,
         )
 
     def test_headline_names_ties(self) -> None:
         records = [*sweep(), run('i4', 0, 126), run('i4', 1, 127)]
         self.assertIn(
             'apart from bare metal, i4.',
-            report.build_results(records)['headline'],
+            build_report(records).headline,
         )
 
     def test_headline_without_a_baseline(self) -> None:
@@ -696,14 +708,14 @@ class Words(testtools.TestCase):
         ]
         self.assertIn(
             'no valid run on bare metal',
-            report.build_results(records)['headline'],
+            build_report(records).headline,
         )
 
     def test_missing_and_left_out(self) -> None:
         records = [record for record in sweep() if record.index != 1]
         records.append(run('i1', 2, 125))
         text = ' '.join(
-            report.format_details(records, ['x.json: edited']).split()
+            format_details(build_report(records, ['x.json: edited'])).split()
         )
         self.assertIn('Left out: x.json: edited.', text)
         self.assertIn('Missing: i1-c1-m1-local-shared-unpinned: run 1', text)

@@ -15,13 +15,8 @@ from unittest import mock
 import fixtures
 import testtools
 
-from hvstack import report
-from hvstack.report import (
-    html,
-    node_chart,
-    sweep_report,
-    telemetry_charts,
-)
+from hvstack.report import build_page, html, node_chart, telemetry_charts
+from hvstack.report.sweep_report import build_report
 from hvstack.results import record, record_data, telemetry_files
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.record_data import RunRecord
@@ -102,8 +97,9 @@ class PageTest(testtools.TestCase):
 
     def page(self, records: list[RunRecord] | None = None) -> Page:
         return Page(
-            report.build_page(
-                records or self.records, store=FileRunStore(self.directory)
+            build_page(
+                build_report(records or self.records),
+                store=FileRunStore(self.directory),
             )
         )
 
@@ -117,8 +113,8 @@ class PageTest(testtools.TestCase):
         first = page.charts['cpu']['data'][0]
         self.assertEqual([2.0, 1.0], first['y'][:2])
         self.assertEqual([2.5, 7.5], first['x'][:2])
-        text = report.build_page(
-            self.records, store=FileRunStore(self.directory)
+        text = build_page(
+            build_report(self.records), store=FileRunStore(self.directory)
         )
         for name in ('cpu', 'disk', 'network', 'nodes'):
             section = re.search(
@@ -220,7 +216,7 @@ class PageTest(testtools.TestCase):
             )
             self.saved(run_telemetry)
             runs, _ = telemetry_charts.select_runs(
-                sweep_report.build_report(self.records),
+                build_report(self.records),
                 FileRunStore(self.directory),
             )
             self.assertEqual(3, len(runs))
@@ -253,7 +249,7 @@ class PageTest(testtools.TestCase):
                     self.records[1],
                 )
             ]
-            built = sweep_report.build_report(records)
+            built = build_report(records)
             chart = node_chart.build_chart(built)
             points = chart.traces[0]
             self.assertEqual(row_count, len(chart.rows))
