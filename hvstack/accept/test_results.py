@@ -30,7 +30,7 @@ _TEST = re.compile(rf'{re.escape(PACKAGE)}\.(?P<scope>\w+)\.(?P<rest>[\w.]+)')
 #: The last line of a traceback, and that of an error of hvstack.
 _ERROR = re.compile(r'[A-Za-z_][\w.]*: ')
 _HVSTACK_ERROR = re.compile(r'^hvstack\.errors\.\w+: ')
-_TAGS = re.compile(r'\[(?P<tags>[^\]]*)\]$')
+_TAGS = re.compile(r'\[[^\]]*\]$')
 
 
 @dataclass(frozen=True)
@@ -176,12 +176,6 @@ def parse_test_id(test_id: str) -> tuple[str, str]:
     if test_id.startswith(('setUpClass', 'tearDownClass')):
         test = f'all of {test}'
     return scope, test
-
-
-def test_tags(test_id: str) -> set[str]:
-    """Return the tags of a test, such as ``smoke``."""
-    match = _TAGS.search(test_id)
-    return set(match['tags'].split(',')) if match else set()
 
 
 def _to_result(test_dict: 'TestDict') -> AcceptanceTestResult | None:

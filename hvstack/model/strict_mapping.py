@@ -241,12 +241,12 @@ class Fields:
             ) from None
         return value
 
-    def identifier(self, field: str, default: str | None = None) -> str:
+    def identifier(self, field: str) -> str:
         """Return a text of letters, digits, dots, dashes and underscores.
 
         :raises hvstack.errors.InputError: missing, or other characters.
         """
-        value = self.text(field, default)
+        value = self.text(field)
         if not _IDENTIFIER.fullmatch(value):
             raise self.error(
                 field,

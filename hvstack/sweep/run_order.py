@@ -38,11 +38,6 @@ class Step:
         return self.target.name
 
     @property
-    def is_baseline(self) -> bool:
-        """Whether the run is on bare metal."""
-        return isinstance(self.target, BareMetal)
-
-    @property
     def label(self) -> str:
         """Short name of the target as human-readable text."""
         return self.target.label

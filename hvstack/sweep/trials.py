@@ -28,7 +28,7 @@ from hvstack.results import (
 )
 from hvstack.results.percentages import MAX_TRIES
 from hvstack.results.record_data import RunRecord
-from hvstack.results.run_store import RunStore, iter_records
+from hvstack.results.run_store import iter_records
 from hvstack.results.stats import Percent
 from hvstack.sweep import rallytask, sweep_store
 from hvstack.sweep.run_order import Step, build_workload
@@ -291,20 +291,15 @@ def _list_pending(trials: Trials, trial_number: int, side: str) -> list[Step]:
     )
 
 
-def gather_trials(
-    trials: Trials,
-    allow: Collection[str] = (),
-    store: RunStore | None = None,
-) -> list[Trial]:
+def gather_trials(trials: Trials, allow: Collection[str] = ()) -> list[Trial]:
     """Return the results of all trials so far.
 
     :param trials: trials to evaluate.
     :param allow: names of facts that may differ, such as ``caps``.
-    :param store: store of the run records; None uses the default.
     :raises hvstack.errors.InputError: a record of a trial is not usable.
     :raises hvstack.errors.NotComparableError: other facts differ.
     """
-    store = store or sweep_store.open_store()
+    store = sweep_store.open_store()
     sweeps = [
         trials.format_sweep_name(trial_number, side)
         for trial_number in range(1, trials.trials + 1)
