@@ -120,3 +120,37 @@ def catalogue(text: str) -> Path:
     :raises argparse.ArgumentTypeError: the text is empty.
     """
     return host_profiles.catalogue_path(str(path(text)))
+
+
+def add_catalogue(parser: argparse.ArgumentParser) -> None:
+    """Add the argument that names a catalogue."""
+    parser.add_argument(
+        'catalogue',
+        type=catalogue,
+        metavar='FILE',
+        help='Catalogue in YAML, or the name of a catalogue of the '
+        'package such as vsphere6.',
+    )
+
+
+def add_allow(parser: argparse.ArgumentParser) -> None:
+    """Add the option for facts that may differ between runs."""
+    parser.add_argument(
+        '--allow',
+        action='append',
+        default=[],
+        metavar='NAME',
+        help='Fact that may differ between runs, such as caps. The '
+        'difference is reported with the results. Can be repeated.',
+    )
+
+
+def add_kit(parser: argparse.ArgumentParser) -> None:
+    """Add the option that names the directory of the TPC kit."""
+    parser.add_argument(
+        '--kit',
+        type=path,
+        metavar='PATH',
+        help='Directory of the TPCx-HS kit of TPC, which executes '
+        'pairs of runs (default: the substitute workload).',
+    )

@@ -167,13 +167,7 @@ class Run(Lister):
             help='Number of tasks of HSSort.',
         )
         hadoop_options.add(parser)
-        parser.add_argument(
-            '--kit',
-            type=arguments.path,
-            metavar='PATH',
-            help='Directory of the TPCx-HS kit of TPC, which executes '
-            'pairs of runs (default: the substitute workload).',
-        )
+        arguments.add_kit(parser)
         baseline_release.add_wipe(parser)
         parser.add_argument(
             '--dry-run',

@@ -53,13 +53,7 @@ class Lint(Command):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            'catalogue',
-            type=arguments.catalogue,
-            metavar='FILE',
-            help='Catalogue in YAML, or the name of a catalogue of the '
-            'package such as vsphere6.',
-        )
+        arguments.add_catalogue(parser)
         parser.add_argument(
             '--host',
             metavar='PROFILE',

@@ -110,15 +110,7 @@ class Report(Command):
             '-f json as JSON.',
         )
         arguments.add_records(parser)
-        parser.add_argument(
-            '--allow',
-            action='append',
-            default=[],
-            metavar='NAME',
-            help='Fact that may differ between runs, such as caps. The '
-            'difference is reported with the results. Can be '
-            'repeated.',
-        )
+        arguments.add_allow(parser)
         add_baseline(parser)
         add_unsigned(parser)
         return parser

@@ -198,13 +198,7 @@ class Run(_Running):
             'answer of the search, within --budget. Not with the strategy '
             'one-at-a-time (default: a fixed number of passes)',
         )
-        parser.add_argument(
-            '--kit',
-            type=arguments.path,
-            metavar='PATH',
-            help='Directory of the TPCx-HS kit of TPC, which executes '
-            'pairs of runs (default: the substitute workload).',
-        )
+        arguments.add_kit(parser)
         add_cloud(parser)
         hadoop_options.add(parser)
         add_compared(parser, 'bare metal is not measured in between then')
@@ -298,14 +292,7 @@ def add_compared(parser: argparse.ArgumentParser, note: str) -> None:
         help='Compare with recorded runs on bare metal: the file or the '
         f'ID of a record, the ID of a sweep, or auto. {note}',
     )
-    parser.add_argument(
-        '--allow',
-        action='append',
-        default=[],
-        metavar='NAME',
-        help='Fact that may differ between runs, such as caps. The '
-        'difference is reported with the results. Can be repeated.',
-    )
+    arguments.add_allow(parser)
 
 
 def check_compared(parsed_args: argparse.Namespace) -> None:
