@@ -231,29 +231,26 @@ def _build_search_path_chart(report: SweepReport) -> Chart:
             ),
         ]
     )
-    chart.layout.update(
-        _build_columns_layout('Percent of bare metal')
-        | {'shapes': [bare_metal_line('y')]}
-    )
+    chart.layout.update(_build_columns_layout())
     return chart
 
 
 def _build_columns_layout(
-    title: str, axis: Mapping[str, Json] | None = None
+    axis: Mapping[str, Json] | None = None,
 ) -> JsonObject:
-    """Return the layout of a chart with a column for each item.
+    """Return the layout of a chart with percentages for each item.
 
-    :param title: title of the vertical axis.
     :param axis: further fields of the horizontal axis; None adds none.
     """
     return {
         'height': 440,
         'yaxis': {
-            'title': {'text': title},
+            'title': {'text': 'Percent of bare metal'},
             'zeroline': False,
             'automargin': True,
         },
         'xaxis': {'type': 'category', 'automargin': True, **(axis or {})},
+        'shapes': [bare_metal_line('y')],
     }
 
 
@@ -433,15 +430,13 @@ def _build_parameter_chart(report: SweepReport, name: str) -> Chart:
         chart.traces.extend(_list_paper_traces(texts))
     chart.layout.update(
         _build_columns_layout(
-            'Percent of bare metal',
             {
                 'title': {'text': title},
                 'categoryorder': 'array',
                 'categoryarray': texts,
-            },
+            }
         )
     )
-    chart.layout['shapes'] = [bare_metal_line('y')]
     return chart
 
 
