@@ -21,8 +21,6 @@ from hvstack import errors, progress
 from hvstack.cli import command_list, commands, options
 from hvstack.cli.streams import PrintableStream
 
-LOG = logging.getLogger(__name__)
-
 #: New objects after which the garbage collector runs.
 _NEW_OBJECTS = 200_000
 
