@@ -291,8 +291,9 @@ def create_stack(cloud: Cloud, size: Size, path: Path) -> StackOutputs:
         cloud.conn,
         NAME,
         share.HEAT_TEMPLATES / heat_environment.TEMPLATE,
-        # Servers on fake hosts have no host keys.
-        {'host_keys': False},
+        # Servers on fake hosts have no host keys. The places of 160 workers
+        # are larger than the user data of a controller may be.
+        {'host_keys': False, 'controllers_first': True},
         [path],
     )
     return stacks.wait(
