@@ -446,10 +446,12 @@ def check(
     mismatches = [
         Mismatch('node', name, 'does not answer', 'its table') for name in away
     ]
-    for node in (*daemon_http.list_controllers(cluster), *part.workers):
-        paths_by_node = parse_table(
-            node.run(f'cat {site_files.TABLE}', check=False, timeout=60).stdout
-        )
+    with_tables = (*daemon_http.list_controllers(cluster), *part.workers)
+    tables = daemon_http.run_on_nodes(
+        with_tables, f'cat {site_files.TABLE}', check=False, timeout=60
+    )
+    for node, result in zip(with_tables, tables, strict=True):
+        paths_by_node = parse_table(result.stdout)
         source = f'table on {node.name}'
         mismatches += (
             find_mismatches(source, paths_by_node, expected)

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cluster's topology: read from Nova, written, checked."""
 
+import dataclasses
+import threading
 from pathlib import Path
+from typing import Any
 
 import fixtures
 import testtools
 
-from hvstack import errors
+from hvstack import errors, processutils
 from hvstack.cluster import topology_refresh
 from hvstack.hadoop import daemons
 from hvstack.hadoop.site_files import TABLE
@@ -247,6 +250,30 @@ class RefreshTest(testtools.TestCase):
             f'{daemons.NODE} stop resourcemanager; '
             f'{daemons.NODE} start resourcemanager',
             self.cluster.manager.commands,
+        )
+
+    def test_check_reads_tables_at_the_same_time(self) -> None:
+        """Each reader waits for another, as a serial check does not."""
+        barrier = threading.Barrier(2, timeout=0.5)
+
+        @dataclasses.dataclass
+        class WaitingNode(FakeNode):
+            def run(self, command: str, **options: Any) -> processutils.Result:
+                if command.startswith('cat '):
+                    barrier.wait()
+                return super().run(command, **options)
+
+        node_topology = make_topology()
+        self.cluster = FakeCluster(names=('w0', 'w1', 'w2'))
+        self.refresh(node_topology)
+        self.cluster.workers = [
+            WaitingNode(**vars(worker)) for worker in self.cluster.workers
+        ]
+        self.cluster.gateway = WaitingNode(**vars(self.cluster.gateway))
+        self.cluster.manager = self.cluster.gateway
+        # Four nodes: two pairs.
+        self.assertEqual(
+            [], topology_refresh.check(self.cluster, node_topology)
         )
 
     def test_a_compute_cluster(self) -> None:
