@@ -7,6 +7,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -31,6 +32,8 @@ from hvstack.hadoop import sizing
 from hvstack.hadoop.daemon_http import SHARED_HDFS_ROLE
 from hvstack.results.comparability import HOST_FACTS
 from hvstack.results.typed_json import Json, JsonObject
+
+_CLOSE_THREADS = 32
 
 
 @dataclass
@@ -190,10 +193,10 @@ class StackCluster(ClusterNodes):
         }
 
     def close(self) -> None:
-        """Close ssh connections."""
-        for node in self.nodes:
-            if isinstance(node, SSHNode):
-                node.close()
+        """Close ssh connections, those of many nodes at the same time."""
+        nodes = [node for node in self.nodes if isinstance(node, SSHNode)]
+        with ThreadPoolExecutor(max_workers=_CLOSE_THREADS) as pool:
+            list(pool.map(SSHNode.close, nodes))
         if self.entry_node is not None:
             self.entry_node.close()
         if self.directory:

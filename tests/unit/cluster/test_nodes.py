@@ -2,6 +2,7 @@
 """Test how commands run on the nodes of a cluster."""
 
 import shlex
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -265,6 +266,35 @@ class StackClusterTest(testtools.TestCase):
         self.assertIn('10.0.0.1 ssh-ed25519 AAAA', path.read_text())
         cluster.close()
         self.assertTrue(path.exists())
+
+    def test_close_at_the_same_time(self) -> None:
+        """A connection of 640 nodes after another would take minutes."""
+        program = self.directory / 'ssh'
+        # Each end of a connection waits for that of another node.
+        program.write_text(
+            '#!/bin/sh\necho "$@" >>"$0.log"\n'
+            'for try in 1 2 3 4 5 6 7 8; do\n'
+            '    [ "$(wc -l <"$0.log")" -lt 2 ] || exit 0\n'
+            '    sleep 0.1\ndone\ntouch "$0.alone"\n'
+        )
+        program.chmod(0o755)
+        self.useFixture(
+            fixtures.EnvironmentVariable(
+                'PATH', f'{self.directory}:/usr/bin:/bin'
+            )
+        )
+        cluster = self.make(OUTPUTS)
+        assert cluster.directory is not None
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(cluster.directory / 'master'))
+            cluster.close()
+        lines = (self.directory / 'ssh.log').read_text().splitlines()
+        self.assertEqual(
+            {f'root@10.0.0.{index}' for index in range(1, 5)},
+            {line.split()[-1] for line in lines if '-O exit' in line},
+        )
+        self.assertFalse((self.directory / 'ssh.alone').exists())
+        self.assertFalse(cluster.directory.exists())
 
     def make(self, outputs: dict[str, object]) -> StackCluster:
         cluster = StackCluster.from_outputs(
