@@ -2,6 +2,7 @@
 """What Placement has of hosts and of servers."""
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypedDict
 
 import yaml
@@ -12,6 +13,8 @@ from hvstack.cloud.connection import refused
 
 #: Name of the provider that is hvstack's lease on a cloud, and no host.
 LEASE = 'hvstack-lease'
+#: Requests to Placement at the same time.
+_THREADS = 8
 #: Inventories of a host by resource class.
 HostInventories = Mapping[str, Mapping[str, float]]
 
@@ -103,9 +106,15 @@ def allocations(
 
     :param servers: server id by name.
     """
+    names = sorted(servers)
+    # Placement has no list of the allocations of some servers.
+    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+        answers = pool.map(
+            lambda name: get(conn, f'/allocations/{servers[name]}'), names
+        )
+        contents = [answer['allocations'] for answer in answers]
     totals: dict[str, dict[str, int]] = {}
-    for name, server in sorted(servers.items()):
-        content = get(conn, f'/allocations/{server}')['allocations']
+    for name, content in zip(names, contents, strict=True):
         total: dict[str, int] = {}
         for allocation in content.values():
             for resource_class, amount in allocation['resources'].items():
