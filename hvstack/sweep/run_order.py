@@ -10,7 +10,7 @@ square root of the number of configurations in each pass.
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hvstack import errors
@@ -112,23 +112,17 @@ def insert_baselines(
     return arranged
 
 
-def select_next(
-    done_counts: Mapping[Configuration, int], sweep: str
-) -> tuple[Configuration, int]:
-    """Return the next configuration of a sweep and its pass.
+def rank(
+    configuration: Configuration, count: int, sweep: str
+) -> tuple[int, bytes]:
+    """Return the rank of the next run of a configuration; the least is next.
 
-    :param done_counts: number of clusters so far of each configuration that
-        needs another one.
+    :param configuration: configuration that needs another run.
+    :param count: its number of runs so far.
     :param sweep: sweep ID, which determines the order in a pass.
     """
-    number = min(done_counts.values())
-
-    def order(configuration: Configuration) -> bytes:
-        text = f'{sweep}:{number}:{configuration.name}'
-        return hashlib.sha256(text.encode()).digest()
-
-    rarest = [item for item, count in done_counts.items() if count == number]
-    return min(rarest, key=order), number
+    text = f'{sweep}:{count}:{configuration.name}'
+    return count, hashlib.sha256(text.encode()).digest()
 
 
 def build_quick_workloads(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Next workloads of a sweep by its strategy and its runs so far."""
 
+import heapq
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +17,7 @@ from hvstack.sweep.run_order import (
     build_workload,
     count_between_baselines,
     insert_baselines,
-    select_next,
+    rank,
 )
 from hvstack.sweep.strategies import MeasuredRates, RunRequest, Strategy
 
@@ -175,8 +176,15 @@ def _arrange_requests(
         for request in requests
     }
     workloads = []
-    while done:
-        configuration, count = select_next(done, sweep)
+    # A heap: a search for the next run among all configurations would take
+    # quadratic time.
+    queue = [
+        (*rank(configuration, count, sweep), configuration)
+        for configuration, count in done.items()
+    ]
+    heapq.heapify(queue)
+    while queue:
+        count, _, configuration = heapq.heappop(queue)
         # The second run of a pair that was interrupted stands alone.
         end = min(
             count + runs_per_cluster - count % runs_per_cluster,
@@ -185,7 +193,8 @@ def _arrange_requests(
         workloads.append(
             build_workload(configuration, count, [size_bytes] * (end - count))
         )
-        done[configuration] = end
-        if end >= targets[configuration]:
-            del done[configuration]
+        if end < targets[configuration]:
+            heapq.heappush(
+                queue, (*rank(configuration, end, sweep), configuration)
+            )
     return workloads

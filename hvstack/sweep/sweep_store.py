@@ -454,11 +454,16 @@ def list_pending(
         hvstack.conf.
     """
     store = store or open_store()
-    runs = [run for run in store.list_runs(sweep) if run.valid]
+    # A set: a comparison of each step with each run takes quadratic time.
+    valid_runs = {
+        (run.configuration, run.index, run.size_bytes)
+        for run in store.list_runs(sweep)
+        if run.valid
+    }
     return [
         step
         for step in steps
-        if not any(_is_run_of(run, step) for run in runs)
+        if (step.configuration, step.index, step.size_bytes) not in valid_runs
     ]
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spaces, strategies, and the way a sweep goes over crashes."""
 
+import dataclasses
+import hashlib
 import io
 import json
 import math
@@ -30,6 +32,7 @@ from hvstack.results.record_data import RunRecord
 from hvstack.sweep import forecast, schedule, search_space, strategies
 from hvstack.sweep.search_space import Space
 from hvstack.sweep.strategies import MeasuredRates
+from tests.unit.call_count import count_calls
 from tests.unit.results import factory
 
 SIZE = 10**9
@@ -292,6 +295,54 @@ class StrategyTest(testtools.TestCase):
         self.assertEqual(
             ['bare'] * 13, [name for name, _ in simulation.runs[::3]]
         )
+
+    def test_the_next_run_is_of_the_fewest(self) -> None:
+        """Of configurations with equal numbers, the digest decides."""
+        names = [f'i{count}' for count in (1, 2, 4, 5, 8)]
+        counts = dict.fromkeys(map(parse, names), 0)
+        expected = []
+        while min(counts.values()) < 3:
+            count = min(counts.values())
+            rarest = [item for item in counts if counts[item] == count]
+            digests = {
+                hashlib.sha256(f's:{count}:{item.name}'.encode()).digest(): (
+                    item
+                )
+                for item in rarest
+            }
+            configuration = digests[min(digests)]
+            expected.append((configuration, count))
+            counts[configuration] += 1
+        strategy = strategies.create_strategy(
+            'full-factorial', explored('instances=1,2,4,5,8'), 3
+        )
+        workloads = schedule.plan_workloads(
+            strategy, [], SIZE, sweep='s', measure_baseline=False
+        )
+        self.assertEqual(
+            expected, [(step.target, step.index) for (step,) in workloads]
+        )
+
+    def test_the_order_takes_linear_time(self) -> None:
+        strategy = strategies.create_strategy(
+            'full-factorial', explored('instances=1,2,4,5,8'), 4
+        )
+        calls = []
+        for runs in (10, 80):
+            requests = [
+                dataclasses.replace(request, runs=runs)
+                for request in strategy.request_runs(
+                    schedule.collect_rates([], SIZE)
+                )
+            ]
+            calls.append(
+                count_calls(
+                    lambda requests=requests: schedule._arrange_requests(
+                        requests, {}, SIZE, 's', 1
+                    )
+                )
+            )
+        self.assertLess(calls[1], 10 * calls[0])
 
     def test_order_depends_on_the_sweep(self) -> None:
         strategy = strategies.create_strategy(

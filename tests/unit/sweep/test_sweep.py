@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plan, state and task file of a sweep."""
 
+import dataclasses
 import itertools
 import json
 import re
@@ -19,7 +20,9 @@ from hvstack.model.target import BARE_METAL, BareMetal, parse_target
 from hvstack.rally_plugins import contexts, output, scenario
 from hvstack.rally_plugins.workload_args import WORKLOAD_SCHEMA
 from hvstack.results.file_run_store import FileRunStore
+from hvstack.results.run_store import IndexedRun
 from hvstack.sweep import run_order, sweep_store
+from tests.unit.call_count import count_calls
 from tests.unit.results import factory
 
 SPEC = {
@@ -268,6 +271,32 @@ class StateTest(testtools.TestCase):
         valid, failed = sweep_store.find_records('quick', steps[1], store)
         self.assertIsNone(valid)
         self.assertEqual('killed', failed.reason)
+
+    def test_pending_steps_in_linear_time(self) -> None:
+        class Store(FileRunStore):
+            runs: list[IndexedRun]
+
+            def list_runs(self, sweep: str) -> list[IndexedRun]:
+                return self.runs
+
+        factory.save(factory.run('i1', 0, 60, size=1000), self.records)
+        store = Store(self.records)
+        (run,) = FileRunStore(self.records).list_runs('quick')
+        calls = []
+        for count in (50, 200):
+            steps = run_order.build_workload(parse('i1'), 1, [1000] * count)
+            store.runs = [
+                dataclasses.replace(run, index=index) for index in range(count)
+            ]
+            calls.append(
+                count_calls(
+                    lambda steps=steps: self.assertEqual(
+                        steps[-1:],
+                        sweep_store.list_pending('quick', steps, store),
+                    )
+                )
+            )
+        self.assertLess(calls[1], 6 * calls[0])
 
     def test_one_sweep_at_a_time(self) -> None:
         with sweep_store.lock_measurements():
