@@ -37,7 +37,13 @@ _INTERVAL = 2.0
 _CREATED = (*DONE, 'UPDATE_FAILED')
 _DELETING = ('DELETE_IN_PROGRESS', 'DELETE_COMPLETE')
 _DELETE_SECONDS = 300
+#: Seconds for each server, which are added to the time-outs of a small stack:
+#: Nova creates servers of a host one after another, and Heat treats each node
+#: by itself. 638 nodes (vsphere6, 20 VMs) get 80 minutes.
+NODE_SECONDS = 6
 _SAY_SECONDS = 20
+#: Maximum share of the time of a stack in which its resources are listed.
+_MAX_REPORT_SHARE = 0.05
 #: Seconds without an answer after which a stack is no longer waited for. A
 #: busy engine lets a question of Heat's API time out, after 60 s.
 _SILENCE = 180.0
@@ -50,11 +56,14 @@ class _CreatedStack:
     :param name: name of the stack.
     :param tag: tag of the stack; None in entries of old releases.
     :param id: ID of the stack; None if Heat did not return it.
+    :param workers: number of workers, whose deletion takes time; 0 in entries
+        of old releases.
     """
 
     name: str
     tag: str | None = None
     id: str | None = None
+    workers: int = 0
 
 
 def create(
@@ -82,7 +91,9 @@ def create(
             )
     # If the answer with the ID is lost, the tag shows whose stack it is.
     tag = f'hvstack-{uuid.uuid4()}'
-    entry = journal.note(KIND, {'name': name, 'tag': tag}, scope(conn))
+    workers = user_data.count_workers(parameters)
+    data: JsonObject = {'name': name, 'tag': tag, 'workers': workers}
+    entry = journal.note(KIND, data, scope(conn))
     with _limits(f"Cannot create stack '{name}'"):
         content = conn.orchestration.read_env_and_templates(
             template_file=str(template),
@@ -193,15 +204,25 @@ def wait_until(
 def _get_reporter(
     progress: Progress | None,
 ) -> Callable[[Callable[[], str]], None]:
-    """Return a function that reports a text at most every 20 seconds."""
+    """Return a function that reports a text at most every 20 seconds.
+
+    Less often if the text takes long: the resources of all nested stacks of
+    a cluster cost the engine, which creates them, time that grows with their
+    number.
+    """
     reported_at = time.monotonic()
+    pause = float(_SAY_SECONDS)
 
     def report(get_text: Callable[[], str]) -> None:
-        nonlocal reported_at
-        now = time.monotonic()
-        if progress is not None and now - reported_at > _SAY_SECONDS:
-            reported_at = now
-            progress.say(get_text())
+        nonlocal reported_at, pause
+        started_at = time.monotonic()
+        if progress is not None and started_at - reported_at > pause:
+            text = get_text()
+            reported_at = time.monotonic()
+            pause = max(
+                _SAY_SECONDS, (reported_at - started_at) / _MAX_REPORT_SHARE
+            )
+            progress.say(text)
 
     return report
 
@@ -403,8 +424,8 @@ def undo(
 
     It may take as long as to create it.
 
-    :param data: of the journal: ``name``, ``tag``, and ``id`` once Heat has
-        returned it.
+    :param data: of the journal: ``name``, ``tag``, ``workers``, and ``id``
+        once Heat has returned it.
     :raises hvstack.errors.CloudError: Heat failed twice to delete it, or a
         resource that Heat does not know cannot be deleted.
     :raises hvstack.errors.DeadlineExceededError: it took too long.
@@ -415,6 +436,7 @@ def undo(
     if stack_id is None:
         return
     timeout = max(_DELETE_SECONDS, conf.load().cloud.stack_timeout)
+    timeout += NODE_SECONDS * created.workers
     delete(conn, name, stack_id=stack_id, timeout=timeout, progress=progress)
     for orphan in orphans.delete(conn, stack_id):
         LOG.warning(

@@ -27,13 +27,19 @@ def compute_size(parameters: Mapping[str, Json]) -> int:
         for value in parameters.values()
         if isinstance(value, str)
     )
-    counts = (
-        ()
-        if parameters.get('controllers_first')
-        else (parameters.get('worker_count'), parameters.get('compute_count'))
+    workers = (
+        0 if parameters.get('controllers_first') else count_workers(parameters)
     )
-    workers = sum(count for count in counts if isinstance(count, int))
     return texts + _SCRIPT + workers * _PLACE
+
+
+def count_workers(parameters: Mapping[str, Json]) -> int:
+    """Return the number of workers, with and without data.
+
+    :param parameters: of the cluster's template.
+    """
+    counts = (parameters.get('worker_count'), parameters.get('compute_count'))
+    return sum(count for count in counts if isinstance(count, int))
 
 
 def check(parameters: Mapping[str, Json]) -> None:

@@ -30,10 +30,9 @@ from hvstack.model.compute_backends import timeout_factor
 from hvstack.model.topology import Topology
 from hvstack.progress import Progress
 
-#: Seconds for each node, which are added to the time-outs of a small cluster:
-#: Nova creates servers of a host one after another, and Heat and Hadoop treat
-#: each node by itself. 638 nodes (vsphere6, 20 VMs) get 80 minutes.
-_NODE_STACK_SECONDS, _NODE_READY_SECONDS = 6, 1
+#: Seconds for each node, which are added to the time-out of a small cluster:
+#: Hadoop treats each node by itself.
+_NODE_READY_SECONDS = 1
 #: Until then nodes have told Heat what is wrong (readiness_timeout).
 _SIGNAL_SECONDS = 900
 #: Seconds in which a server that Heat replaced boots and sends its host key.
@@ -83,7 +82,7 @@ def launch(
         plan,
         name,
         timeout_factor(plan.hosts.backend)
-        * (options.stack_timeout + _NODE_STACK_SECONDS * nodes),
+        * (options.stack_timeout + stacks.NODE_SECONDS * nodes),
         progress,
     )
     allocation_ratios.check(

@@ -307,7 +307,8 @@ def scale(
 
     :param conn: of the stack's project; no other rights are needed.
     :param reopen: makes a cluster of the outputs after the update.
-    :param timeout: seconds that draining, and the update, may take each.
+    :param timeout: seconds that draining, and the update, may take each. The
+        update also has some seconds for each worker.
     :param map_file: a file that says the nodes' hosts and racks instead of
         Nova, those of new workers too.
     :returns: the stack's outputs.
@@ -397,6 +398,10 @@ def _update(
             parameters[_REMOVED[group]] = ','.join(
                 worker.member.name for worker in removed
             )
+    timeout += stacks.NODE_SECONDS * (
+        max(change.before, change.after)
+        + max(change.compute_before, change.compute_after)
+    )
     return stack_updates.update(
         conn, stack, parameters, timeout=timeout, progress=progress
     )

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stacks: why one failed, and that nothing of it stays."""
 
+import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ import testtools
 
 from hvstack import errors
 from hvstack.cloud import journal, stacks, undo
+from hvstack.progress import Progress
+from hvstack.results.typed_json import Json
 from tests.unit.cloud import fake
 
 URL = f'{fake.HEAT}/stacks'
@@ -295,6 +299,48 @@ class StacksTest(testtools.TestCase):
         )
         self.assertIn('left: r0, r1, r2, r3, r4, r5 and 630 more.', str(error))
 
+    def list_while_unfinished(self, share: float) -> int:
+        """Return how often the resources are listed in three looks."""
+        for name, value in (('_SAY_SECONDS', 0), ('_MAX_REPORT_SHARE', share)):
+            self.useFixture(
+                fixtures.MonkeyPatch(f'hvstack.cloud.stacks.{name}', value)
+            )
+        states = ['CREATE_IN_PROGRESS'] * 3 + ['CREATE_COMPLETE']
+        self.http.get(
+            f'{URL}/s1', [{'json': stack(status)} for status in states]
+        )
+        mock = self.http.get(
+            f'{URL}/hv-x/s1/resources', json={'resources': []}
+        )
+        progress = Progress(stream=io.StringIO())
+        stacks.wait(self.conn, 's1', timeout=5, progress=progress)
+        return int(mock.call_count)
+
+    def test_progress_lists_resources_repeatedly(self) -> None:
+        self.assertEqual(3, self.list_while_unfinished(1e9))
+
+    def test_progress_leaves_the_engine_its_time(self) -> None:
+        """A list that takes long is followed by a long pause."""
+        self.assertEqual(1, self.list_while_unfinished(1e-9))
+
+    def test_undo_has_time_for_each_server(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.stacks.NODE_SECONDS', -1000)
+        )
+        self.http.get(f'{URL}/hv-x', status_code=404)
+        self.http.get(f'{URL}?name=hv-x', json={'stacks': []})
+        self.http.post(URL, json={'stack': {'id': 's1'}})
+        self.create({'worker_count': 1, 'compute_count': 1})
+        (entry,) = journal.own()
+        self.mock_stack_list('DELETE_IN_PROGRESS', 'DELETE_IN_PROGRESS')
+        error = self.assertRaises(
+            errors.DeadlineExceededError,
+            stacks.undo,
+            self.conn,
+            entry.data,
+        )
+        self.assertIn('was not deleted after -1100 s', str(error))
+
     def mock_stack_list(self, *statuses: str) -> None:
         """Have Heat list a stack with these states, then none."""
         self.http.get(
@@ -422,10 +468,10 @@ class StacksTest(testtools.TestCase):
         self.mock_stack_list('DELETE_IN_PROGRESS', 'DELETE_IN_PROGRESS')
         stacks.undo(self.conn, {'name': 'hv-x', 'id': 's1'})
 
-    def create(self) -> None:
+    def create(self, parameters: Mapping[str, Json] | None = None) -> None:
         template = Path(self.useFixture(fixtures.TempDir()).path) / 't.yaml'
         template.write_text('heat_template_version: 2021-04-16\n')
-        stacks.create(self.conn, 'hv-x', template, {})
+        stacks.create(self.conn, 'hv-x', template, parameters or {})
 
     def test_undo_by_id(self) -> None:
         """A stack that later got the name stays."""

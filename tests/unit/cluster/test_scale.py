@@ -341,6 +341,32 @@ class MapTest(testtools.TestCase):
             [{'json': self.answer(status, at)} for status, at in states],
         )
 
+    def test_an_update_has_time_for_each_worker(self) -> None:
+        self.serve_update()
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.stacks.NODE_SECONDS', -100)
+        )
+        # A smaller cluster removes workers, one after another.
+        for change, seconds in (
+            (ScalePlan(2, 3), -295),
+            (ScalePlan(4, 3), -395),
+            (ScalePlan(2, 3, compute_before=2, compute_after=1), -495),
+        ):
+            self.serve_unfinished()
+            error = self.assertRaises(
+                errors.DeadlineExceededError, self.scale, None, change
+            )
+            self.assertIn(f'after {seconds} s', str(error))
+
+    def serve_unfinished(self) -> None:
+        """Have Heat show the stack before its update, and during it."""
+        states = [('CREATE_COMPLETE', None)] * 2
+        states += [('UPDATE_IN_PROGRESS', 'now')]
+        self.cloud.http.get(
+            f'{URL}/s1',
+            [{'json': self.answer(status, at)} for status, at in states],
+        )
+
     def test_no_update_waits_for_new_nodes(self) -> None:
         """They are ready when they are in the topology, after the update."""
         patch_mock = self.serve_update()
