@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """What nodes are and really get, as seen from within."""
 
+import math
 import re
+import time
 from collections.abc import Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from hvstack import errors, shell_scripts
+from hvstack import errors, processutils, shell_scripts
 from hvstack.cluster import lab_groups
 from hvstack.cluster.base import Node
 from hvstack.hadoop import os_profiles
-from hvstack.hadoop.daemon_http import run_on_nodes
+from hvstack.hadoop.daemon_http import MAX_NODES_AT_ONCE, run_on_nodes
 from hvstack.model.host_disks import BARE_METAL, DiskUse
 
 _TIME = re.compile(r'(\d+)m([\d.]+)s')
 _HASHED = re.compile(r'hashed \d+')
+#: Seconds between the last request of a node to start a command, if it takes
+#: as long as expected, and the start of the command.
+_START_SECONDS = 1.0
 
 #: A process killed in a capped group, or one of Hadoop's anywhere. Others that
 #: the machine kills are no matter of the run.
@@ -104,11 +110,53 @@ def measure_busy(
     :raises hvstack.errors.CommandError: a node cannot be measured.
     """
     command = shell_scripts.render('busy', processors, seconds)
-    results = run_on_nodes(nodes, command, timeout=seconds * 10 + 60)
+    timeout = seconds * 10 + 60
+    if len(nodes) <= MAX_NODES_AT_ONCE:
+        results = run_on_nodes(nodes, command, timeout=timeout)
+    else:
+        results = run_together(nodes, command, timeout=timeout)
     return {
         node.name: parse_busy(result.stdout)
         for node, result in zip(nodes, results, strict=True)
     }
+
+
+def run_together(
+    nodes: Sequence[Node], command: str, *, timeout: int
+) -> list[processutils.Result]:
+    """Run a command on many nodes, which all start it at the same time.
+
+    A process of ssh for each node would be too many for this machine, and
+    waves of them would leave the processors of a host to some of its nodes.
+    The nodes get the command with the seconds until it starts, which need not
+    have equal clocks.
+
+    :param nodes: nodes to run the command on.
+    :param command: command line for ``sh -c``.
+    :param timeout: maximum number of seconds of the command.
+    :returns: results in the order of the nodes.
+    :raises hvstack.errors.HVStackError: the command failed, or a node does not
+        answer; the error is that of the first such node.
+    """
+    started_at = time.monotonic()
+    # Also opens the connections: no request takes longer than this one.
+    run_on_nodes(nodes, 'true', timeout=60)
+    now = time.monotonic()
+    start_at = now + 2 * (now - started_at) + _START_SECONDS
+
+    def start(node: Node) -> str:
+        delay = max(0.0, start_at - time.monotonic())
+        program = shell_scripts.render('run-later', f'{delay:.2f}', command)
+        return node.run(program, timeout=60).stdout.strip()
+
+    def collect(node: Node, directory: str) -> processutils.Result:
+        seconds = timeout + math.ceil(max(0.0, start_at - time.monotonic()))
+        program = shell_scripts.render('collect-output', directory, seconds)
+        return node.run(program, timeout=seconds + 60)
+
+    with ThreadPoolExecutor(max_workers=MAX_NODES_AT_ONCE) as pool:
+        directories = list(pool.map(start, nodes))
+        return list(pool.map(collect, nodes, directories))
 
 
 def cpu_shares(

@@ -23,6 +23,8 @@ SINGLE_DAEMON_ROLES = {'data': 'datanode', 'compute': 'nodemanager'}
 #: Role of the NameNode's controller of another cluster, whose HDFS a compute
 #: cluster uses.
 SHARED_HDFS_ROLE = 'shared-hdfs'
+#: Number of nodes on which :func:`run_on_nodes` runs a command at a time.
+MAX_NODES_AT_ONCE = 32
 
 
 class Runner(Protocol):
@@ -132,7 +134,7 @@ def run_on_nodes(
     timeout: float = 600,
     check: bool = True,
 ) -> list[processutils.Result]:
-    """Run a command on all nodes at the same time.
+    """Run a command on all nodes, on up to 32 nodes at the same time.
 
     :param nodes: nodes to run the command on.
     :param command: command line for ``sh -c``.
@@ -142,7 +144,9 @@ def run_on_nodes(
     :raises hvstack.errors.HVStackError: the command failed; the error is that
         of the first node where it failed.
     """
-    with ThreadPoolExecutor(max_workers=min(32, len(nodes) or 1)) as pool:
+    with ThreadPoolExecutor(
+        max_workers=min(MAX_NODES_AT_ONCE, len(nodes) or 1)
+    ) as pool:
         return list(
             pool.map(
                 lambda node: node.run(command, timeout=timeout, check=check),

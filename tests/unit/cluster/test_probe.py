@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test how the facts of nodes and hosts are read."""
 
+import re
+import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import fixtures
 import testtools
@@ -36,6 +40,39 @@ def node(name: str) -> CommandNode:
         host=name,
         enter=('env',),
     )
+
+
+@dataclass
+class LateNode:
+    """A node that takes a while to get a command, as ssh does.
+
+    :param told_at: when it got the command that starts later.
+    :param starts_at: when it starts the command.
+    """
+
+    name: str
+    told_at: float = 0.0
+    starts_at: float = 0.0
+    address: str = '127.0.0.1'
+    role: str = 'worker'
+    host: str = 'h1'
+
+    def run(self, command: str, **_options: Any) -> processutils.Result:
+        received_at = time.monotonic()
+        if 'setsid' not in command:
+            return processutils.Result(0, BUSY, '')
+        delay = re.match(r'set -- ([\d.]+) ', command)
+        assert delay
+        self.told_at = received_at
+        self.starts_at = received_at + float(delay[1])
+        time.sleep(0.05)
+        return processutils.Result(0, '/tmp/x\n', '')
+
+    def put(self, text: str, path: str, mode: int = 0o644) -> None:
+        raise NotImplementedError
+
+    def argv(self, command: str) -> list[str]:
+        raise NotImplementedError
 
 
 class ProbeTest(testtools.TestCase):
@@ -116,6 +153,48 @@ class ProbeTest(testtools.TestCase):
             use = probe.disks([node('w1'), node('w2')])
             self.assertEqual(expected, (use.count, use.kind, use.size_gb))
             self.assertEqual('bare metal', use.access)
+
+    def test_many_nodes_run_a_command_together(self) -> None:
+        """Their output is that of the command, and no file remains."""
+        self.start_soon()
+        directory = self.useFixture(fixtures.TempDir()).path
+        self.useFixture(fixtures.EnvironmentVariable('TMPDIR', directory))
+        results = probe.run_together(
+            [node('w1'), node('w2')], 'echo "busy $$"; echo e >&2', timeout=9
+        )
+        self.assertEqual(2, len({result.stdout for result in results}))
+        for result in results:
+            self.assertRegex(result.stdout, r'^busy \d+\n$')
+            self.assertEqual('e\n', result.stderr)
+        self.assertEqual([], list(Path(directory).iterdir()))
+
+    def test_a_command_of_many_nodes_that_fails(self) -> None:
+        self.start_soon()
+        failure = self.assertRaises(
+            errors.CommandError,
+            probe.run_together,
+            [node('w1')],
+            'echo reason >&2; exit 3',
+            timeout=9,
+        )
+        self.assertIn('reason', str(failure))
+
+    def start_soon(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cluster.probe._START_SECONDS', 0)
+        )
+
+    def test_many_nodes_start_at_the_same_time(self) -> None:
+        """A node that gets the command later waits for fewer seconds."""
+        nodes = [LateNode(f'w{index}') for index in range(5)]
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cluster.probe.MAX_NODES_AT_ONCE', 1)
+        )
+        shares = probe.cpu_shares(nodes, 1)
+        self.assertEqual({item.name: 0.65 for item in nodes}, shares)
+        starts = [item.starts_at for item in nodes]
+        self.assertLess(max(starts) - min(starts), 0.15)
+        self.assertGreater(min(starts), max(item.told_at for item in nodes))
 
     def test_memory_of_this_machine(self) -> None:
         self.assertLess(0, probe.memory([node('here')])['here'])
