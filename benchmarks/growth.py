@@ -13,6 +13,7 @@ plan. After Ctrl-C, the program deletes what it created.
 """
 
 import argparse
+import base64
 import contextlib
 import os
 import sys
@@ -71,6 +72,8 @@ QUOTAS = ('instances', 'cores', 'ram', 'server_group_members')
 HOSTS_AT_ONCE = 8
 #: Requests to Nova and Neutron at the same time.
 THREADS = 8
+#: User data of a server, about as large as that of the stack.
+USER_DATA = base64.b64encode(b'#' * 16384).decode()
 #: Seconds between two samples of the memory, and between two lists of servers.
 SAMPLE_INTERVAL, LIST_INTERVAL = 20.0, 3.0
 
@@ -138,11 +141,8 @@ def set_hosts(count: int, progress: Progress) -> None:
     """Change the number of fake hosts of the lab, some at a time."""
     reported = fake.from_profile(host_profiles.load(PROFILE), CPU_POLICY)
     current = settings.load() or LabSettings()
-    if current.options.get('fake_profile') != reported:
-        # Other hosts of a lab would make the servers land elsewhere.
-        steps = [0]
-    else:
-        steps = [current.fake_hosts]
+    is_same = current.options.get('fake_profile') == reported
+    steps = [current.fake_hosts if is_same else 0]
     while steps[-1] != count:
         steps.append(min(count, steps[-1] + HOSTS_AT_ONCE))
     for step in steps:
@@ -218,6 +218,7 @@ def boot(cloud: Cloud, size: Size) -> None:
             image_id=cloud.image,
             flavor_id=cloud.flavors[role].id,
             key_name=NAME,
+            user_data=USER_DATA,
             networks=[{'port': port.id}],
             scheduler_hints={
                 'group': apart.id if role == 'controller' else group.id
