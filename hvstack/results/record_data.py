@@ -269,15 +269,21 @@ class RunRecord:
             for name, value in self.document.items()
             if name not in _NOT_COVERED
         }
-        return json.dumps(
-            content, sort_keys=True, separators=(',', ':'), allow_nan=False
-        )
+        return _CANONICAL.encode(content)
 
     def computed_digest(self) -> str:
         """Return the digest that the content has."""
         return hashlib.sha256(self.canonical().encode()).hexdigest()
 
 
+#: Encoder of the text that digest and signature cover. Plain data of a file
+#: has no cycles.
+_CANONICAL = json.JSONEncoder(
+    sort_keys=True,
+    separators=(',', ':'),
+    allow_nan=False,
+    check_circular=False,
+)
 #: Keys of a record's file that the digest does not cover.
 _NOT_COVERED = frozenset({'digest', 'signature'})
 #: Keys that a record's file may lack.

@@ -47,6 +47,28 @@ class Records(testtools.TestCase):
         self.assertEqual(record_.phases, again.phases)
         self.assertEqual(record_data.sign(record_), again)
 
+    def test_canonical_text(self) -> None:
+        """The digests and signatures of all records are those of this text."""
+        document = record_data.sign(run('i1', 1, 100)).document
+        document['seen'] = {'b': [1, 2.5, None], 'a': {'d': 'e f', 'c': 'ü"'}}
+        text = record_data.from_document(document, 'file').canonical()
+        self.assertTrue(text.isascii())
+        self.assertIn(
+            r'"seen":{"a":{"c":"\u00fc\"","d":"e f"},"b":[1,2.5,null]}', text
+        )
+        content = json.loads(text)
+        self.assertEqual(sorted(content), list(content))
+        self.assertEqual({'digest', 'signature'}, set(document) - set(content))
+
+    def test_canonical_text_has_finite_numbers(self) -> None:
+        document = run('i1', 1, 100).document
+        for value in (float('nan'), float('inf')):
+            document['seen'] = {'a': [value]}
+            self.assertRaises(
+                ValueError,
+                record_data.from_document(document, 'file').canonical,
+            )
+
     def test_second_phase_of_a_name(self) -> None:
         self.assertEqual(
             ['HSGen', 'HSDataCheck', 'HSSort', 'HSDataCheck 2', 'HSValidate'],
