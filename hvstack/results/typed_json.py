@@ -11,7 +11,7 @@ import dataclasses
 import types
 import typing
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
 from hvstack.model import plain_data
@@ -27,6 +27,9 @@ _Reader = Callable[[Json], object]
 _Default = Callable[[], object]
 #: Type of a field, such as ``tuple[str, ...]`` or ``str | None``.
 _Hint = type | types.GenericAlias | types.UnionType
+#: How a field is read: name, key, two types of values that are used as they
+#: are, reader, and the function that returns the value of a missing key.
+_FieldSteps = tuple[str, str, type, type, _Reader, _Default | None]
 _KEY, _INLINE = 'key', 'inline'
 #: Types of scalars: those of Python in JSON, and the name in a JSON Schema.
 _SCALARS: Mapping[type, tuple[frozenset[type], str]] = {
@@ -35,6 +38,10 @@ _SCALARS: Mapping[type, tuple[frozenset[type], str]] = {
     int: (frozenset({int}), 'integer'),
     float: (frozenset({int, float}), 'number'),
 }
+
+
+class _NoType:
+    """Type that no value has."""
 
 
 class FieldTypeError(ValueError):
@@ -74,23 +81,20 @@ class _FieldPlan(typing.NamedTuple):
     :param name: name of the attribute.
     :param key: key in JSON; empty for the object itself.
     :param read: function that checks and converts the value.
-    :param scalars: types of values that are used as they are.
+    :param scalars: types of values that are used as they are, two at most.
     :param schema: JSON Schema of the value.
+    :param required: whether the key must exist.
     :param build_default: function that returns the value of a missing key;
-        None if the key must exist.
+        None if the key must exist, or if the dataclass has the value.
     """
 
     name: str
     key: str
     read: _Reader
-    scalars: frozenset[type]
+    scalars: tuple[type, ...]
     schema: JsonObject
+    required: bool
     build_default: _Default | None
-
-    @property
-    def required(self) -> bool:
-        """Whether the key must exist."""
-        return self.build_default is None
 
 
 def read(cls: type[_Instance], data: Json) -> _Instance:
@@ -106,9 +110,12 @@ def read(cls: type[_Instance], data: Json) -> _Instance:
     # attribute with a call.
     instance = object.__new__(cls)
     values = instance.__dict__
-    for name, key, read_value, scalars, _, build_default in _plan(cls):
+    defaults, fields = _list_fields(cls)
+    values.update(defaults)
+    for name, key, scalar, other_scalar, read_value, build_default in fields:
         value = data.get(key) if key else data
-        if type(value) in scalars:
+        value_type = type(value)
+        if value_type is scalar or value_type is other_scalar:
             values[name] = value
         elif value is not None:
             try:
@@ -117,7 +124,7 @@ def read(cls: type[_Instance], data: Json) -> _Instance:
                 raise exc.below(key) from None
         elif build_default is not None:
             values[name] = build_default()
-        else:
+        elif name not in defaults:
             raise FieldTypeError(key, 'is missing')
     return instance
 
@@ -180,30 +187,48 @@ def _plan(cls: type['DataclassInstance']) -> tuple[_FieldPlan, ...]:
                 reader,
                 _list_scalars(hint),
                 schema,
-                _find_default(field),
+                field.default is dataclasses.MISSING
+                and field.default_factory is dataclasses.MISSING,
+                _find_factory(field),
             )
         )
     return tuple(plans)
 
 
-def _list_scalars(hint: _Hint) -> frozenset[type]:
+@cache
+def _list_fields(
+    cls: type['DataclassInstance'],
+) -> tuple[Mapping[str, Json], tuple[_FieldSteps, ...]]:
+    """Return the defaults of a dataclass, and how its fields are read."""
+    defaults = {
+        field.name: field.default
+        for field in dataclasses.fields(cls)
+        if field.default is not dataclasses.MISSING
+    }
+    steps = []
+    for plan in _plan(cls):
+        # A comparison with two types is faster than a look into a set.
+        scalar, other = (*plan.scalars, _NoType, _NoType)[:2]
+        steps.append(
+            (plan.name, plan.key, scalar, other, plan.read, plan.build_default)
+        )
+    return defaults, tuple(steps)
+
+
+def _list_scalars(hint: _Hint) -> tuple[type, ...]:
     """Return the types of values of a scalar or an optional scalar."""
     is_optional = typing.get_origin(hint) is types.UnionType
     for item in typing.get_args(hint) if is_optional else (hint,):
         if isinstance(item, type) and item in _SCALARS:
-            return _SCALARS[item][0]
-    return frozenset()
+            return tuple(_SCALARS[item][0])
+    return ()
 
 
-def _find_default(
-    field: 'dataclasses.Field[Json]',
-) -> _Default | None:
-    """Return a function that returns the default of a field; None without."""
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory
-    if field.default is not dataclasses.MISSING:
-        return lambda: field.default
-    return None
+def _find_factory(field: 'dataclasses.Field[Json]') -> _Default | None:
+    """Return the function that returns the default of a field."""
+    if field.default_factory is dataclasses.MISSING:
+        return None
+    return field.default_factory
 
 
 def _read_whole(value: Json) -> object:
@@ -220,7 +245,8 @@ def _compile(hint: _Hint) -> tuple[_Reader, JsonObject]:
         return _compile_scalar(hint)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         cls = hint
-        return lambda value: read(cls, value), build_schema(cls)
+        # A partial function is called without a frame of its own.
+        return partial(read, cls), build_schema(cls)
     if origin is tuple:
         return _compile_list(args[0])
     return _compile_mapping(args[1])

@@ -19,6 +19,7 @@ class Inner:
 class Outer:
     name: str
     count: int | None = None
+    state: str = 'new'
     texts: tuple[str, ...] = ()
     sizes: Mapping[str, float] = field(default_factory=dict)
     inner: Inner = field(default_factory=Inner)
@@ -32,10 +33,11 @@ class ReadTest(testtools.TestCase):
     def test_all_fields(self) -> None:
         inner: Json = {'size': 2}
         self.assertEqual(
-            Outer('x', 1, ('a', 'b'), {'c': 1.5}, Inner(2)),
+            Outer('x', 1, 'old', ('a', 'b'), {'c': 1.5}, Inner(2)),
             self.read(
                 name='x',
                 count=1,
+                state='old',
                 texts=['a', 'b'],
                 sizes={'c': 1.5},
                 inner=inner,
@@ -43,7 +45,7 @@ class ReadTest(testtools.TestCase):
         )
 
     def test_defaults(self) -> None:
-        outer = self.read(name='x', count=None)
+        outer = self.read(name='x', count=None, state=None)
         self.assertEqual(Outer('x'), outer)
         self.assertEqual(vars(Outer('x')), vars(outer))
         self.assertIsNot(self.read(name='y').sizes, outer.sizes)
@@ -53,6 +55,7 @@ class ReadTest(testtools.TestCase):
             ('name', 1),
             ('count', True),
             ('count', 1.5),
+            ('state', ['new']),
             ('texts', 'ab'),
             ('sizes', {'c': '1'}),
             ('inner', {'size': 'large'}),
