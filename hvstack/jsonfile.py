@@ -97,12 +97,7 @@ def parse(text: str, path: Path) -> Document:
     :raises hvstack.errors.InputError: the text is not strict JSON.
     """
     try:
-        data = json.loads(
-            text,
-            object_pairs_hook=_unique,
-            parse_constant=_refuse_constant,
-            parse_int=_integer,
-        )
+        data = _DECODER.decode(text)
     except json.JSONDecodeError as exc:
         raise errors.InputError(
             f'{path}:{exc.lineno}: Cannot read the JSON: wrong character or '
@@ -214,6 +209,14 @@ def _integer(text: str) -> int:
     if len(text) > _MAX_DIGITS:
         raise _FieldError(f'a number has {len(text)} digits', text)
     return int(text)
+
+
+#: Decoder of strict JSON.
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique,
+    parse_constant=_refuse_constant,
+    parse_int=_integer,
+)
 
 
 def _line(text: str, needle: str) -> int:
