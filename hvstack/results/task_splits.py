@@ -135,17 +135,16 @@ def _check(phase: Phase, task_type: str) -> Iterator[UnevenSplit]:
         for name, node in nodes.items()
     }
     idle = int(workers) - len(counts)
-    for rows, text in (
-        (by_host, f'{format_split(hosts, task_type)} by host'),
-        (
-            by_worker,
-            f'{_format_counts([*counts, *[0] * idle])} by worker',
-        ),
-    ):
+    for rows in (by_host, by_worker):
         name = max(rows, key=lambda key: rows[key][0] - rows[key][1])
         tasks, share = rows[name]
         excess = tasks - share
         if excess >= MIN_EXCESS_TASKS and excess > MIN_EXCESS_SHARE * share:
+            text = (
+                f'{format_split(hosts, task_type)} by host'
+                if rows is by_host
+                else f'{_format_counts([*counts, *[0] * idle])} by worker'
+            )
             yield UnevenSplit(
                 *(phase.name, task_type, name, tasks, share, text),
                 _estimate_seconds(phase, task_type, excess / tasks),
