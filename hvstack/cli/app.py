@@ -22,7 +22,7 @@ from hvstack.cli import command_list, commands, options
 from hvstack.cli.streams import PrintableStream
 
 #: New objects after which the garbage collector runs.
-_NEW_OBJECTS = 200_000
+_NEW_OBJECTS = 1_000_000
 
 
 class HVStack(App):
