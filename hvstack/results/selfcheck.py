@@ -71,7 +71,15 @@ def check_text(canonical: str) -> None:
     """
     # Most records have none: a search for a character is much faster than
     # one for an expression.
-    if '\\' in canonical and _CONTROL.search(canonical):
+    if '\\' in canonical:
+        _check_escapes(canonical)
+    digits = canonical.encode().translate(_DIGITS)
+    if b'0' * 31 in digits and _LONG_NUMBER.search(canonical):
+        raise ValueError('a number has more than 30 digits')
+
+
+def _check_escapes(canonical: str) -> None:
+    if _CONTROL.search(canonical):
         raise ValueError('a text contains control characters')
     if '\\ud' in canonical:
         decoded = json.dumps(json.loads(canonical), ensure_ascii=False)
@@ -79,9 +87,6 @@ def check_text(canonical: str) -> None:
             decoded.encode()
         except UnicodeEncodeError:
             raise ValueError('a text contains half of a character') from None
-    digits = canonical.encode().translate(_DIGITS)
-    if b'0' * 31 in digits and _LONG_NUMBER.search(canonical):
-        raise ValueError('a number has more than 30 digits')
 
 
 def contradictions(
