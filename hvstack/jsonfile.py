@@ -25,6 +25,10 @@ from hvstack.yamlfile import (
 _MAX_DIGITS = 20
 #: Escapes other than those of quotes, slashes and white space.
 _ESCAPE = re.compile(r'\\[^"\\/nt]')
+#: Types of values that are inspected one by one.
+_INSPECTED = frozenset({dict, list, float})
+#: Number of values from which on their types are compared at once.
+_MANY = 16
 #: Longest text of a mapping of texts.
 _MAX_TEXT = 65535
 
@@ -140,7 +144,13 @@ def _is_shallow(data: Any) -> bool:
         deeper: list[Any] = []
         for container in level:
             is_mapping = isinstance(container, dict)
-            for value in container.values() if is_mapping else container:
+            values = container.values() if is_mapping else container
+            # Hundreds of properties of Hadoop are texts, which need no loop.
+            if len(values) > _MANY and _INSPECTED.isdisjoint(
+                map(type, values)
+            ):
+                continue
+            for value in values:
                 # The parser makes no subclasses, and this is the quickest.
                 kind = type(value)
                 if kind is dict or kind is list:

@@ -78,6 +78,15 @@ class JSONFileTest(testtools.TestCase):
                 self.assertIn('control character', message)
         for number in ('9' * 310 + '.0', '9' * 299 + 'e99', '-1e309'):
             self.refused(f'{{"a": [[0,\n{number}]]}}', 2)
+        many = ', '.join(f'"{index}": {index}' for index in range(100))
+        for deep in (
+            '1e999',
+            '[' * 30 + ']' * 30,
+            '{"a":' * 30 + '1' + '}' * 30,
+        ):
+            self.assertRaises(
+                errors.InputError, self.load, f'{{{many}, "a": {deep}}}'
+            )
         deepest = '[' * 20 + '1' + ']' * 20
         self.load(deepest)
         self.assertRaises(errors.InputError, self.load, f'[{deepest}]')
