@@ -106,8 +106,6 @@ def placement(configuration: Configuration) -> dict[str, Any]:
 def make(patterns: list[record_data.RunRecord], directory: Path) -> None:
     """Save a sweep: 1 part of 10 on bare metal, the others of 45 rows."""
     random.seed(1)
-    # Of bare metal there may be runs of more data as well.
-    patterns = sorted(patterns, key=lambda run_record: -run_record.size_bytes)
     kinds = {run_record.kind: run_record for run_record in patterns}
     names = [
         Configuration(instances, cpu_ratio, ram_ratio).name
@@ -159,6 +157,25 @@ def make(patterns: list[record_data.RunRecord], directory: Path) -> None:
         record.save(run_record, directory)
 
 
+def select_comparable(
+    records: list[record_data.RunRecord],
+) -> list[record_data.RunRecord]:
+    """Return the valid runs with the most data that both kinds have.
+
+    Without bare metal of the same size, a report would compute no percentages.
+    """
+    kinds: dict[int, set[str]] = {}
+    for run_record in records:
+        if run_record.valid:
+            kinds.setdefault(run_record.size_bytes, set()).add(run_record.kind)
+    sizes = [size for size in kinds if len(kinds[size]) == 2]
+    return [
+        run_record
+        for run_record in records
+        if run_record.valid and run_record.size_bytes == max(sizes, default=0)
+    ]
+
+
 def schedule(directory: Path) -> bool:
     """Measure how long the runs of a sweep take to list; True if too long.
 
@@ -183,9 +200,12 @@ def main() -> int:
         Path(sys.argv[1]) if sys.argv[1:] else paths.STATE / 'records'
     )
     every = record.load_all(records_dir, unsigned=True)
-    patterns = [run_record for run_record in every if run_record.valid]
-    if len({run_record.kind for run_record in patterns}) < 2:
-        print(f'{records_dir}: no valid runs of both kinds, run a sweep first')
+    patterns = select_comparable(every)
+    if not patterns:
+        print(
+            f'{records_dir}: no valid runs of both kinds with the same data, '
+            'run a sweep first'
+        )
         return 2
     missed = False
     with tempfile.TemporaryDirectory() as name:
