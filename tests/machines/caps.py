@@ -30,6 +30,15 @@ _HOG = (
     '-c',
     'x = bytearray(400 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1',
 )
+#: Memory of a guest without that of its interpreter, which has 8 MiB.
+_GUEST_MIB = 88
+_GUEST = (
+    sys.executable,
+    '-c',
+    f'import time\nx = bytearray({_GUEST_MIB} << 20)\n'
+    'for i in range(0, len(x), 4096): x[i] = 1\n'
+    'time.sleep(3600)',
+)
 
 
 class Caps:
@@ -124,6 +133,7 @@ class Caps:
             self._cpu_cap('busy loops in a host')
             self._shares()
             self._memory()
+            self._memory_ratio()
             self._sampler()
             if cgroups.has_units():
                 self._reload()
@@ -210,6 +220,36 @@ class Caps:
             f'{len(cgroups.members(HOST))} processes',
         )
 
+    def _memory_ratio(self) -> None:
+        """Two guests have 1.2 times the memory of the host, and use it."""
+        before = cgroups.oom_kills(HOST)
+        first = self.start(_GUEST, self.guest('heavy', 1))
+        # Two that grow at the same time can both be killed: the kernel gives
+        # up waiting for the memory of the first one if this is busy.
+        processutils.wait_for(
+            lambda: _resident_mib(first) > _GUEST_MIB,
+            'the first guest to use its memory',
+            timeout=300,
+        )
+        self.start(_GUEST, self.guest('light', 1))
+        guests = self.processes[-2:]
+        processutils.wait_for(
+            lambda: any(guest.poll() is not None for guest in guests),
+            'a guest to be killed',
+            timeout=300,
+        )
+        time.sleep(2)
+        states = [guest.poll() for guest in guests]
+        killed = cgroups.oom_kills(HOST) - before
+        self.check(
+            f'two guests of 96 MiB in a host of {MEMORY_MIB} MiB (M = 1.2)',
+            sorted(states, key=str) == [-signal.SIGKILL, None]
+            and killed == 1
+            and self.processes[0].poll() is None,
+            f'status {states}, {killed} killed because of the cap',
+        )
+        self.kill([guest.pid for guest in guests if guest.poll() is None])
+
     def _sampler(self) -> None:
         """Run the telemetry sampler as a process of the host."""
         path = Path('/run/hvstack-caps')
@@ -270,6 +310,12 @@ def _throttled() -> int:
     """Return in how many periods the host's quota was used up."""
     text = (cgroups.directories(HOST)[0] / 'cpu.stat').read_text()
     return int(text.split('nr_throttled ')[1].split()[0])
+
+
+def _resident_mib(pid: int) -> int:
+    """Return the memory of a process in MiB."""
+    text = Path(f'/proc/{pid}/statm').read_text(encoding='utf-8')
+    return int(text.split()[1]) * os.sysconf('SC_PAGE_SIZE') >> 20
 
 
 def _cpu_seconds(groups: Sequence[Path]) -> float:
