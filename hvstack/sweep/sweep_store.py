@@ -426,7 +426,7 @@ def find_records(
     store = store or open_store()
     valid = invalid = None
     for run in store.list_runs(sweep):
-        if _is_run_of(run, step):
+        if _get_key(run) == _get_key(step):
             if run.valid:
                 valid = run
             else:
@@ -437,12 +437,9 @@ def find_records(
     )
 
 
-def _is_run_of(run: IndexedRun, step: Step) -> bool:
-    return (run.configuration, run.index, run.size_bytes) == (
-        step.configuration,
-        step.index,
-        step.size_bytes,
-    )
+def _get_key(run: IndexedRun | Step) -> tuple[str, int, int]:
+    """Return the key of a run in its sweep, recorded or planned."""
+    return run.configuration, run.index, run.size_bytes
 
 
 def list_pending(
@@ -455,16 +452,8 @@ def list_pending(
     """
     store = store or open_store()
     # A set: a comparison of each step with each run takes quadratic time.
-    valid_runs = {
-        (run.configuration, run.index, run.size_bytes)
-        for run in store.list_runs(sweep)
-        if run.valid
-    }
-    return [
-        step
-        for step in steps
-        if (step.configuration, step.index, step.size_bytes) not in valid_runs
-    ]
+    valid_runs = {_get_key(run) for run in store.list_runs(sweep) if run.valid}
+    return [step for step in steps if _get_key(step) not in valid_runs]
 
 
 @contextmanager
