@@ -56,7 +56,7 @@ class Machine:
             'packages': self.install_packages,
             'system': self.disk.build_system,
             'software': self.disk.build_software,
-            'images': self.disk.build_images,
+            'images': self.build_images,
             'kernel': self.emulator.prepare,
             'disk': self.disk.build_disk,
         }
@@ -65,10 +65,10 @@ class Machine:
                 **builds,
                 'boot': self.boot,
                 'doctor': lambda: self.run('lab doctor', 1),
-                'up': lambda: self.run('lab up --hosts 2 --compute kvm', 8),
-                'first-run': lambda: self.run(
-                    'accept --first-run --os-cloud hvstack-lab', 8
+                'up': lambda: self.run(
+                    'lab up --hosts 2 --compute kvm --host-mode dedicated', 8
                 ),
+                'first-run': self.check_first_run,
                 'destroy-records': lambda: self.run(
                     'lab destroy --records', 1
                 ),
@@ -123,6 +123,15 @@ class Machine:
         disk.copy_sources(self.emulator.ssh('')[:-1])
         self.emulator.run(f'{_PYTHON} -m tests.machines.caps', _HOUR)
         self.emulator.run(f'{_PYTHON} -m tests.machines.host', _HOUR)
+
+    def build_images(self) -> None:
+        """Build the guest images in the formats of the machine's lab."""
+        has_disks = isinstance(self.emulator, qemu.Kvm)
+        self.disk.build_images(['lxc', *(['qemu'] * has_disks)])
+
+    def check_first_run(self) -> None:
+        """Run the checklist for hosts with KVM."""
+        self.emulator.run(f'{_PYTHON} -m tests.machines.first_run', 12 * _HOUR)
 
     def check_processes(self) -> None:
         """Check that all processes of lab hosts are in leaves below units."""

@@ -9,6 +9,7 @@ virtual environment, the services' environment and the guest images.
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from hvstack import processutils
@@ -134,10 +135,13 @@ class Disk:
         self.chroot(f'{CLONE}/.venv/bin/python', '-c', _SOFTWARE, timeout=3600)
         resolv_conf.write_text(_NAME_SERVER)
 
-    def build_images(self) -> None:
-        """Build the guest images on this machine and copy them."""
+    def build_images(self, outputs: Sequence[str]) -> None:
+        """Build the guest images on this machine and copy them.
+
+        :param outputs: formats of the images.
+        """
         for name in ('tiny', 'hadoop'):
-            builder.build(name)
+            builder.build(name, outputs=outputs)
         target = self.root / str(store.root())[1:]
         shutil.rmtree(target, ignore_errors=True)
         target.parent.mkdir(parents=True, exist_ok=True)

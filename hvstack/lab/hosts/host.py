@@ -18,7 +18,7 @@ from typing import Any
 
 from hvstack import errors, pid_files, processutils
 from hvstack.lab import bridges, constants, render, settings, venv
-from hvstack.lab.hosts import cgroups, sizes, switch_setup
+from hvstack.lab.hosts import cgroups, numa, sizes, switch_setup
 from hvstack.lab.hosts.sizes import HostSize
 
 HOSTS = settings.LAB / 'hosts'
@@ -163,6 +163,7 @@ def configure(host: HostSize, options: dict[str, Any]) -> set[str]:
         'host': host,
         'directory': host_dir,
         'programs': programs(host),
+        'cells': numa.choose_cells(host.backend, host.cpus),
         'cgroup_version': cgroups.version(),
         'hierarchies': cgroups.hierarchies(),
         'cgroups': [str(path) for path in cgroups.entrances(host.name)],
@@ -209,21 +210,25 @@ def _files(host: HostSize) -> Iterable[tuple[str, str, int, str]]:
 def _texts(host: HostSize) -> dict[str, str]:
     """Return the small files that make a host look like a machine."""
     last = host.cpus - 1
-    kib = host.memory_mib * 1024
+    cells = numa.choose_cells(host.backend, host.cpus)
+    parts = numa.divide_memory(host.memory_mib, len(cells))
     users = Path('/etc/passwd').read_text(encoding='utf-8')
     groups = Path('/etc/group').read_text(encoding='utf-8')
     if 'libvirt-qemu:' not in users:
         users += 'libvirt-qemu:x:64055:64055::/var/lib/libvirt:/bin/false\n'
         groups += 'libvirt-qemu:x:64055:\n'
     return {
-        'sys/meminfo': ''.join(
-            f'Node 0 {key + ":":<12}{value:>12} kB\n'
-            for key, value in (
-                ('MemTotal', kib),
-                ('MemFree', kib),
-                ('MemUsed', 0),
+        **{
+            f'sys/meminfo{node}': ''.join(
+                f'Node {node} {key + ":":<12}{value:>12} kB\n'
+                for key, value in (
+                    ('MemTotal', memory_mib * 1024),
+                    ('MemFree', memory_mib * 1024),
+                    ('MemUsed', 0),
+                )
             )
-        ),
+            for node, memory_mib in enumerate(parts)
+        },
         'sys/cpus': f'0-{last}\n' if last else '0\n',
         'sys/cpumap': f'{(1 << host.cpus) - 1:x}\n',
         'etc/hosts': f'127.0.0.1 localhost\n{host.mgmt} {host.name}\n',

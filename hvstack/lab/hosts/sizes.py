@@ -12,6 +12,7 @@ import yaml
 
 from hvstack import errors, paths, yamlfile
 from hvstack.lab import settings
+from hvstack.lab.hosts import numa
 from hvstack.lab.settings import LabSettings
 from hvstack.model import catalogue
 from hvstack.model.configuration import Configuration
@@ -276,13 +277,20 @@ def profile(size: HostSize, disks: HostDisks | None = None) -> HostProfile:
 
     :param disks: that its guests can have for themselves.
     """
+    cells = numa.choose_cells(size.backend, size.cpus)
+    parts = numa.divide_memory(size.memory_mib, len(cells))
     return HostProfile(
         name=f'lab-{size.role}',
-        sockets=1,
-        cores_per_socket=size.cpus,
+        sockets=len(cells),
+        cores_per_socket=size.cpus // len(cells),
         threads_per_core=1,
         memory_mib=size.memory_mib,
-        cells=(NumaCell(0, tuple(range(size.cpus)), size.memory_mib),),
+        cells=tuple(
+            NumaCell(number, cpus, memory_mib)
+            for number, (cpus, memory_mib) in enumerate(
+                zip(cells, parts, strict=True)
+            )
+        ),
         root_gb=_ROOT_GB,
         reserved_memory_mib=size.reserved_mib,
         controllers_rule='host',

@@ -286,8 +286,26 @@ class FilesTest(testtools.TestCase):
             (directory / 'init').read_text().partition('if [ -d /sys/devices/')
         )
         nodes, _, after = inside.partition('\nfi\n')
-        self.assertIn('system/node/node0/meminfo', nodes)
+        self.assertIn('$H/sys/meminfo0 $nodes/node0/meminfo', nodes)
         self.assertNotIn('system/node/', outside + after)
+        self.assertNotIn('$nodes', outside + after)
+
+    def test_machine_with_two_cells(self) -> None:
+        """Emulated hosts have the cells, containers only the first."""
+        self.swap('hvstack.lab.hosts.numa.read_cells', lambda _: ((0,), (1,)))
+        directory, _ = self.configured('qemu')
+        init = (directory / 'init').read_text()
+        self.assertIn('$H/sys/meminfo1 $nodes/node1/meminfo', init)
+        self.assertNotIn('mount -t tmpfs -o mode=755 tmpfs $nodes', init)
+        parts = [
+            int((directory / f'sys/meminfo{node}').read_text().split()[3])
+            for node in range(2)
+        ]
+        self.assertEqual([2688 * 1024] * 2, parts)
+        directory, _ = self.configured('lxc')
+        init = (directory / 'init').read_text()
+        self.assertNotIn('node1', init)
+        self.assertIn('mount -t tmpfs -o mode=755 tmpfs $nodes', init)
 
     def test_compute_has_no_database(self) -> None:
         directory, _ = self.configured()
@@ -348,7 +366,7 @@ class FilesTest(testtools.TestCase):
 
     def test_reported_memory_is_the_cap(self) -> None:
         directory, _ = self.configured()
-        tokens = (directory / 'sys/meminfo').read_text().split()
+        tokens = (directory / 'sys/meminfo0').read_text().split()
         self.assertEqual(
             str(5376 * 1024), tokens[tokens.index('MemTotal:') + 1]
         )

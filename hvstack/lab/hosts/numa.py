@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NUMA cells that a lab host reports.
+
+Nova places guests with dedicated CPUs in cells. On a machine with several
+cells, a host with kvm or qemu therefore reports these cells, each with an
+equal part of the host's memory. Containers are not placed in cells: a host
+with lxc reports one cell, which the host's ``init`` shows instead of the
+machine's.
+"""
+
+from pathlib import Path
+
+#: NUMA nodes of the machine (Linux, stable/sysfs-devices-node). A kernel
+#: without NUMA has no such directory.
+NODES = Path('/sys/devices/system/node')
+
+
+def read_cells(nodes: Path = NODES) -> tuple[tuple[int, ...], ...]:
+    """Return the CPUs of each NUMA node of the machine, in order.
+
+    Nothing is returned if the nodes are not numbered from 0 without a gap, or
+    if a node has no CPU, as one that consists of memory alone.
+
+    :param nodes: directory of the nodes.
+    """
+    numbers = sorted(
+        int(path.name.removeprefix('node'))
+        for path in nodes.glob('node[0-9]*')
+    )
+    cells = []
+    for number in numbers:
+        links = (nodes / f'node{number}').glob('cpu[0-9]*')
+        cells.append(
+            tuple(sorted(int(path.name.removeprefix('cpu')) for path in links))
+        )
+    if numbers != list(range(len(numbers))) or not all(cells):
+        return ()
+    return tuple(cells)
+
+
+def choose_cells(
+    backend: str, cpus: int, nodes: Path = NODES
+) -> tuple[tuple[int, ...], ...]:
+    """Return the CPUs of each cell that a lab host reports.
+
+    :param backend: compute backend of the host.
+    :param cpus: number of CPUs that the host reports.
+    :param nodes: directory of the machine's NUMA nodes.
+    """
+    cells = read_cells(nodes)
+    if (
+        backend != 'lxc'
+        and len(cells) > 1
+        # A host profile has sockets of equal size.
+        and len({len(cell) for cell in cells}) == 1
+        and sorted(cpu for cell in cells for cpu in cell) == list(range(cpus))
+    ):
+        return cells
+    return (tuple(range(cpus)),)
+
+
+def divide_memory(memory_mib: int, count: int) -> tuple[int, ...]:
+    """Return the MiB of each cell of a host: equal parts.
+
+    :param memory_mib: memory of the host in MiB.
+    :param count: number of cells; the last one gets the remainder.
+    """
+    part = memory_mib // count
+    return (*(part,) * (count - 1), memory_mib - part * (count - 1))
