@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from hvstack import jsonfile, paths
+from hvstack import jsonfile, paths, speed
 from hvstack.lab import settings
 
 _DEVICE = Path('/dev/kvm')
@@ -71,7 +71,7 @@ def _greets(image: Path, serial: Path) -> bool:
         stderr=subprocess.DEVNULL,
     )
     try:
-        deadline = time.monotonic() + _SECONDS
+        deadline = time.monotonic() + _SECONDS * speed.factor()
         while time.monotonic() < deadline:
             if _GREETING in serial.read_bytes():
                 return True
