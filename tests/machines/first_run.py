@@ -17,12 +17,14 @@ from pathlib import Path
 import yaml
 
 from hvstack import host_profiles
-from hvstack.lab.hosts import numa
+from hvstack.lab.hosts import numa, sizes
 from hvstack.model.host import HostProfile
 from hvstack.model.host_settings import PAGE_KIB, compute_host_settings
 from tests.machines import disk
 
 CONFIGURATION = 'i2-dedicated'
+#: Host of the workers in a lab of two hosts.
+WORKERS_HOST = sizes.name_of(2)
 PROFILE = Path('/root/kvm-worker.yaml')
 CONF = Path('/etc/hvstack/hvstack.conf')
 #: An emulated machine takes minutes for what a server does in seconds.
@@ -87,6 +89,11 @@ def main() -> int:
     CONF.parent.mkdir(exist_ok=True)
     CONF.write_text(_CONF, encoding='utf-8')
     allocate_pages(profile)
+    # Nova reads the pages of a host once, when nova-compute starts.
+    for action in ('off', 'on'):
+        subprocess.run(
+            [_HVSTACK, 'lab', 'host', action, WORKERS_HOST], check=True
+        )
     cloud = ('--os-cloud', 'hvstack-lab')
     subprocess.run([_HVSTACK, 'image', 'upload', *cloud], check=True)
     # The exit status is 1, because the exceptions do not hold.
