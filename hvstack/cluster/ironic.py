@@ -108,19 +108,7 @@ def acquire_machines(
         with progress.stage(f'bare metal: stack {name}'):
             outputs, access = _create(conn, plan, name, options, progress)
             cluster = _cluster(conn, plan, name, outputs, access)
-            _check(cluster)
-            launch.wait_until_ready(
-                cluster,
-                topology_refresh.of_nodes(
-                    [
-                        replace(node, host=node.name)
-                        for node in topology_refresh.nodes(conn, outputs)
-                    ]
-                ),
-                max(options.ready_timeout, _READY_SECONDS),
-                progress,
-                controllers_first=heat_environment.controllers_first(plan),
-            )
+            _start(conn, plan, cluster, outputs, options, progress)
         yield cluster
     except errors.HVStackError as exc:
         failure = exc
@@ -165,6 +153,37 @@ def _create(
         progress=progress,
     )
     return outputs, access
+
+
+def _start(
+    conn: Connection,
+    plan: ClusterPlan,
+    cluster: MachineCluster,
+    outputs: StackOutputs,
+    options: CloudOptions,
+    progress: Progress,
+) -> None:
+    """Check the machines, and wait until Hadoop on them is ready.
+
+    A machine that Heat deployed again has another host key.
+    """
+
+    def start() -> None:
+        _check(cluster)
+        launch.wait_until_ready(
+            cluster,
+            topology_refresh.of_nodes(
+                [
+                    replace(node, host=node.name)
+                    for node in topology_refresh.nodes(conn, outputs)
+                ]
+            ),
+            max(options.ready_timeout, _READY_SECONDS),
+            progress,
+            controllers_first=heat_environment.controllers_first(plan),
+        )
+
+    launch.retry_with_new_host_keys(conn, cluster.name, start, _READY_SECONDS)
 
 
 def _cluster(

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a plan to a running cluster: publish, create, wait."""
 
+from collections.abc import Callable
+
 from openstack.connection import Connection
 
 from hvstack import errors, processutils, share
@@ -96,21 +98,20 @@ def launch(
     )
     ready_timeout = _compute_ready_timeout(plan, options)
     try:
-        while True:
-            try:
-                wait_until_ready(
-                    cluster,
-                    topology_refresh.of_nodes(
-                        topology_refresh.nodes(tenant, outputs)
-                    ),
-                    ready_timeout,
-                    progress,
-                    controllers_first=heat_environment.controllers_first(plan),
-                )
-                return cluster, outputs
-            except errors.HostKeyError:
-                if not _renew_host_keys(tenant, name):
-                    raise
+        retry_with_new_host_keys(
+            tenant,
+            name,
+            lambda: wait_until_ready(
+                cluster,
+                topology_refresh.of_nodes(
+                    topology_refresh.nodes(tenant, outputs)
+                ),
+                ready_timeout,
+                progress,
+                controllers_first=heat_environment.controllers_first(plan),
+            ),
+        )
+        return cluster, outputs
     except BaseException:
         cluster.close()
         raise
@@ -166,16 +167,46 @@ def _compute_ready_timeout(plan: ClusterPlan, options: CloudOptions) -> float:
     )
 
 
-def _renew_host_keys(tenant: Connection, name: str) -> bool:
+def retry_with_new_host_keys(
+    tenant: Connection,
+    name: str,
+    start: Callable[[], None],
+    timeout: float = _NEW_KEY_SECONDS,
+) -> None:
+    """Start Hadoop on a new stack, again if a node gets another host key.
+
+    Heat has the key of the first server of a node if it replaced that server
+    after it had booted.
+
+    :param tenant: connection of the project of the stack.
+    :param name: name of the stack.
+    :param start: connects to the nodes, and can be called again.
+    :param timeout: seconds in which a server that Heat replaced boots and
+        sends its host key.
+    :raises hvstack.errors.HostKeyError: Heat gets no other key of a node
+        whose key is refused.
+    :raises hvstack.errors.HVStackError: ``start`` raised it.
+    """
+    while True:
+        try:
+            start()
+            return
+        except errors.HostKeyError:
+            if not _renew_host_keys(tenant, name, timeout):
+                raise
+
+
+def _renew_host_keys(tenant: Connection, name: str, timeout: float) -> bool:
     """Return whether Heat gets another host key of a node of a new stack.
 
     :param name: name of the stack.
+    :param timeout: seconds.
     """
     try:
         processutils.wait_for(
             lambda: host_keys.renew(name, stacks.outputs(tenant, name)),
             'another ssh host key',
-            timeout=_NEW_KEY_SECONDS,
+            timeout=timeout,
             interval=2,
         )
     except errors.DeadlineExceededError:

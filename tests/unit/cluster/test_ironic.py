@@ -10,7 +10,7 @@ import fixtures
 import testtools
 
 from hvstack import conf, errors
-from hvstack.cloud import journal
+from hvstack.cloud import host_keys, journal
 from hvstack.cluster import ironic, planner
 from hvstack.cluster.plan import ClusterSpec
 from hvstack.hadoop.sizing import size_node
@@ -23,6 +23,11 @@ MACHINE = {'resources:CUSTOM_BAREMETAL': '1', 'resources:VCPU': '0'}
 #: Instead of the programs: one machine answers for all.
 PROGRAMS = {
     'ssh': """
+if [ -n "$HOST_KEY" ] && ! grep -qs "$HOST_KEY" "$KNOWN_HOSTS"/*; then
+    : >"$KNOWN_HOSTS.refused"
+    echo 'Host key verification failed.' >&2
+    exit 255
+fi
 case $* in
 *nproc*) echo "$CPUS" ;;
 *MemTotal*) echo "67000000 kB" ;;
@@ -51,13 +56,17 @@ def flavor(name: str, specs: dict[str, str]) -> dict[str, Any]:
     }
 
 
+def key(letter: str) -> str:
+    return f'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{43 * letter}'
+
+
 def node(name: str) -> dict[str, str]:
     return {
         'name': name,
         'address': f'10.0.0.{len(name)}',
         'server_id': f'id-{name}',
         'host_id': 'ironic',
-        'host_key': f'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{43 * "k"}',
+        'host_key': key('k'),
     }
 
 
@@ -117,7 +126,9 @@ class PlanTest(_Cloud):
 class TakenTest(_Cloud):
     def setUp(self) -> None:
         super().setUp()
-        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        directory = self.directory
+        self.refused = directory / 'known_hosts.refused'
         for name, text in PROGRAMS.items():
             program = directory / name
             program.write_text(f'#!/bin/sh\n{text}')
@@ -140,29 +151,9 @@ class TakenTest(_Cloud):
         self.nodes = [node('c'), node('w1'), node('w22')]
         http = self.http
         heat, nova = f'{fake.HEAT}/stacks', fake.NOVA
-        http.get(re.compile(f'{heat}/hv-bare-'), status_code=404)
+        http.get(re.compile(f'{heat}/hv-bare-'), json=self.find_stack)
         http.post(heat, json={'stack': {'id': 's1', 'links': []}})
-        http.get(
-            f'{heat}/s1',
-            json={
-                'stack': {
-                    'id': 's1',
-                    'stack_name': 'hv-bare',
-                    'stack_status': 'CREATE_COMPLETE',
-                    'links': [],
-                    'outputs': [
-                        {
-                            'output_key': 'controller',
-                            'output_value': self.nodes[0],
-                        },
-                        {
-                            'output_key': 'workers',
-                            'output_value': self.nodes[1:],
-                        },
-                    ],
-                }
-            },
-        )
+        http.get(f'{heat}/s1', json=lambda *_: self.stack())
         http.get(heat, json={'stacks': []})
         fake.take_key_pairs(http)
         http.delete(re.compile(f'{nova}/os-keypairs/hv-bare-'), text='')
@@ -194,6 +185,30 @@ class TakenTest(_Cloud):
                     'allocations': {'p': {'resources': self.resources}}
                 },
             )
+
+    def stack(self) -> dict[str, Any]:
+        """Return the stack, with the key of the machine that Heat has."""
+        letter = 'n' if self.refused.exists() else 'k'
+        nodes = [output | {'host_key': key(letter)} for output in self.nodes]
+        return {
+            'stack': {
+                'id': 's1',
+                'stack_name': 'hv-bare',
+                'stack_status': 'CREATE_COMPLETE',
+                'links': [],
+                'outputs': [
+                    {'output_key': 'controller', 'output_value': nodes[0]},
+                    {'output_key': 'workers', 'output_value': nodes[1:]},
+                ],
+            }
+        }
+
+    def find_stack(self, _: object, context: Any) -> dict[str, Any]:
+        """Return the stack by its name, once it exists."""
+        if self.refused.exists():
+            return self.stack()
+        context.status_code = 404
+        return {}
 
     def wait_until_ready(
         self,
@@ -284,6 +299,19 @@ class TakenTest(_Cloud):
         error = self.assertRaises(errors.CloudError, self.acquire().__enter__)
         self.assertIn('w1: it has 64 CPUs and 65429 MiB', str(error))
         self.given_back()
+
+    def test_a_machine_that_was_deployed_again(self) -> None:
+        """Heat has the key of the first machine until the next sends its."""
+        for name, value in (
+            ('HOST_KEY', key('n').split()[1]),
+            ('KNOWN_HOSTS', str(host_keys.DIRECTORY)),
+        ):
+            self.useFixture(fixtures.EnvironmentVariable(name, value))
+        with self.acquire() as cluster:
+            self.assertTrue(self.refused.exists())
+            text = host_keys.file_of(cluster.name).read_text()
+            self.assertEqual(3, text.count(key('n')))
+        self.assertEqual(1, len(self.settled))
 
     def test_an_undo_that_fails_hides_nothing(self) -> None:
         self.resources = {}
