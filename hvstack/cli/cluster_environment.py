@@ -22,6 +22,7 @@ from hvstack.cluster import (
     node_counts,
     planner,
     shared_hdfs,
+    validation,
 )
 from hvstack.cluster.plan import (
     CONTROLLERS,
@@ -194,7 +195,7 @@ class Environment(Command):
         servers.image(conn, plan.stack.image)
         servers.check_key_pair(conn, plan.stack.key_name)
         _check_network(conn, plan.stack.network, args.network)
-        _report_credential(conn, options)
+        _report_credential(conn, options, validation.needs(plan).instances)
         if heat_environment.controllers_first(plan):
             Progress().say(
                 'the controllers come first, and wait for their topology: '
@@ -279,7 +280,9 @@ def _check_network(
         Progress().say(str(exc))
 
 
-def _report_credential(conn: Connection, options: CloudOptions) -> None:
+def _report_credential(
+    conn: Connection, options: CloudOptions, nodes: int
+) -> None:
     """Report that the credential of this command cannot create the stack.
 
     The environment is the same for every credential of the user, so that the
@@ -287,9 +290,10 @@ def _report_credential(conn: Connection, options: CloudOptions) -> None:
 
     :param conn: connection of the project.
     :param options: group ``cloud`` of :mod:`hvstack.conf`.
+    :param nodes: number of nodes of the stack.
     """
     try:
-        credentials.check(conn, options)
+        credentials.check(conn, options, nodes=nodes)
     except errors.InputError as exc:
         Progress().say(str(exc))
 

@@ -15,7 +15,7 @@ from hvstack.cli.cluster_topology import (
     report_compute_clusters,
 )
 from hvstack.cli.tables import Details
-from hvstack.cloud import connection, stack_updates, stacks
+from hvstack.cloud import connection, stack_times, stack_updates, stacks
 from hvstack.cloud.stack_outputs import read_nodes
 from hvstack.cluster import scale, scale_room, topology_refresh
 from hvstack.progress import Progress
@@ -121,7 +121,13 @@ class Scale(ShowOne):
                     cluster,
                     change,
                     lambda new: open_cluster(
-                        conn, new, parsed_args, options.ready_timeout
+                        conn,
+                        new,
+                        parsed_args,
+                        stack_times.compute_ready_seconds(
+                            options.ready_timeout,
+                            change.after + change.compute_after,
+                        ),
                     ),
                     timeout=parsed_args.timeout,
                     progress=progress,

@@ -12,13 +12,20 @@ from keystoneauth1.access import AccessInfo, AccessInfoV3
 from keystoneauth1.identity import generic, v3
 from openstack.connection import Connection
 
-from hvstack import errors
+from hvstack import errors, speed
+from hvstack.cloud import stack_times
 from hvstack.cloud.connection import access, refused
 from hvstack.conf import CloudOptions
+from hvstack.model.compute_backends import timeout_factor
 
 
 def check(
-    conn: Connection, options: CloudOptions, seconds: float | None = None
+    conn: Connection,
+    options: CloudOptions,
+    seconds: float | None = None,
+    *,
+    nodes: int = 0,
+    backend: str = '',
 ) -> None:
     """Refuse a credential with which no stack can be created.
 
@@ -26,6 +33,8 @@ def check(
     :param options: group ``cloud`` of hvstack.conf.
     :param seconds: expected duration of all work with the stacks; None for
         the time-outs of one stack.
+    :param nodes: number of nodes of the stack; 0 if it is not known yet.
+    :param backend: compute backend of the stack; empty if it is not known.
     :raises hvstack.errors.InputError: it has no project, is an application
         credential that cannot create trusts, or is a token that expires
         earlier.
@@ -55,22 +64,30 @@ def check(
     if token.expires and isinstance(
         conn.session.auth, generic.Token | v3.Token
     ):
-        _check_expiry(token.expires, cloud, options, seconds)
+        one_stack = timeout_factor(backend) * (
+            stack_times.compute_stack_seconds(options.stack_timeout, nodes)
+            + stack_times.compute_ready_seconds(options.ready_timeout, nodes)
+        )
+        _check_expiry(
+            token.expires, cloud, one_stack * speed.factor(), seconds or 0.0
+        )
 
 
 def _check_expiry(
     expires_at: datetime.datetime,
     cloud: str,
-    options: CloudOptions,
-    seconds: float | None,
+    one_stack: float,
+    seconds: float,
 ) -> None:
     """Refuse a token that ends before the work does.
 
     A password and an application credential get new tokens; a token does
     not: each token that Keystone gives for it expires at the same time.
+
+    :param one_stack: seconds that creating one stack may take.
+    :param seconds: expected duration of all work in seconds.
     """
-    one_stack = float(options.stack_timeout + options.ready_timeout)
-    needed = max(seconds or 0.0, one_stack)
+    needed = max(seconds, one_stack)
     now = datetime.datetime.now(datetime.UTC)
     end = now + datetime.timedelta(seconds=needed)
     if expires_at < end:

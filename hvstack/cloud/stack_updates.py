@@ -9,7 +9,7 @@ from openstack.connection import Connection
 from openstack.orchestration.v1.stack import Stack
 
 from hvstack import errors
-from hvstack.cloud import stacks
+from hvstack.cloud import stack_times, stacks
 from hvstack.cloud.connection import refused
 from hvstack.cloud.stack_outputs import StackOutputs
 from hvstack.cloud.stack_resources import StackResource, list_resources
@@ -46,6 +46,7 @@ def settled(
 ) -> Stack:
     """Return a stack that nothing changes, if need be after a while.
 
+    :param timeout: seconds that a change of a small stack may take.
     :raises hvstack.errors.CloudError: Heat does not have the stack.
     :raises hvstack.errors.DeadlineExceededError: it still changes.
     """
@@ -69,13 +70,20 @@ def settled(
             progress.say(f'stack: {stack.status}, waiting for its end')
         return False
 
+    failure = f"Cannot inspect stack '{name}'"
+    with refused(failure):
+        first = look()
+    if is_idle(first):
+        return first
     return stacks.wait_until(
         look,
         is_idle,
-        failure=f"Cannot inspect stack '{name}'",
-        timeout=timeout,
-        late=lambda stack: (
-            f"stack '{name}' was still {stack.status} after {timeout:.0f} s: "
+        failure=failure,
+        timeout=stack_times.compute_stack_seconds(
+            timeout, stack_times.count_workers(first.parameters or {})
+        ),
+        late=lambda stack, seconds: (
+            f"stack '{name}' was still {stack.status} after {seconds:.0f} s: "
             'try again when that has ended'
         ),
     )
@@ -176,8 +184,8 @@ def _wait_for_update(conn: Connection, before: Stack) -> None:
         lambda stack: bool(stack.updated_at != before.updated_at),
         failure='Cannot inspect the stack',
         timeout=_BEGIN_SECONDS,
-        late=lambda _: (
+        late=lambda _, seconds: (
             f"Heat did not begin the update of stack '{before.name}' in "
-            f"{_BEGIN_SECONDS} s. Check it with 'openstack stack event list'."
+            f"{seconds:.0f} s. Check it with 'openstack stack event list'."
         ),
     )

@@ -14,8 +14,14 @@ from typing import TypeVar
 from openstack.connection import Connection
 from openstack.orchestration.v1.stack import Stack
 
-from hvstack import conf, errors
-from hvstack.cloud import host_keys, journal, orphans, user_data
+from hvstack import conf, errors, speed
+from hvstack.cloud import (
+    host_keys,
+    journal,
+    orphans,
+    stack_times,
+    user_data,
+)
 from hvstack.cloud.connection import FAILURES, passing, refused, scope
 from hvstack.cloud.stack_outputs import StackOutputs
 from hvstack.cloud.stack_resources import (
@@ -37,10 +43,6 @@ _INTERVAL = 2.0
 _CREATED = (*DONE, 'UPDATE_FAILED')
 _DELETING = ('DELETE_IN_PROGRESS', 'DELETE_COMPLETE')
 _DELETE_SECONDS = 300
-#: Seconds for each server, which are added to the time-outs of a small stack:
-#: Nova creates servers of a host one after another, and Heat treats each node
-#: by itself. 638 nodes (vsphere6, 20 VMs) get 80 minutes.
-NODE_SECONDS = 6
 _SAY_SECONDS = 20
 #: Maximum share of the time of a stack in which its resources are listed.
 _MAX_REPORT_SHARE = 0.05
@@ -151,8 +153,8 @@ def wait(
         is_complete,
         failure='Cannot inspect the stack',
         timeout=timeout,
-        late=lambda stack: (
-            f"Stack '{stack.name}' was not complete after {timeout:.0f} s: "
+        late=lambda stack, seconds: (
+            f"Stack '{stack.name}' was not complete after {seconds:.0f} s: "
             f'{describe_unfinished(conn, stack)}. Check it with '
             f"'openstack stack resource list {stack.name}'."
         ),
@@ -167,7 +169,7 @@ def wait_until(
     *,
     failure: str,
     timeout: float,
-    late: Callable[[T], str],
+    late: Callable[[T, float], str],
     silence: float = 0,
 ) -> T:
     """Look at a stack again and again until it is as expected.
@@ -176,14 +178,17 @@ def wait_until(
     :param is_done: function that returns whether the result of ``look`` is
         as expected.
     :param failure: message for a failure of ``look``.
-    :param timeout: seconds.
-    :param late: function that returns the message after the timeout.
+    :param timeout: seconds on an ordinary server, multiplied by
+        :func:`hvstack.speed.factor`.
+    :param late: function that returns the message after the timeout, of the
+        last result and the seconds of the timeout.
     :param silence: seconds for which failures that may pass are ignored.
     :returns: last result of ``look``.
     :raises hvstack.errors.CloudError: the cloud refuses, or does not answer.
     :raises hvstack.errors.DeadlineExceededError: the timeout expired.
     """
     started_at = answered_at = time.monotonic()
+    seconds = timeout * speed.factor()
     while True:
         try:
             state = look()
@@ -196,8 +201,8 @@ def wait_until(
             answered_at = time.monotonic()
             if is_done(state):
                 return state
-            if time.monotonic() - started_at > timeout:
-                raise errors.DeadlineExceededError(late(state))
+            if time.monotonic() - started_at > seconds:
+                raise errors.DeadlineExceededError(late(state, seconds))
         time.sleep(_INTERVAL)
 
 
@@ -397,8 +402,8 @@ def wait_until_deleted(
         is_deleted,
         failure=failure,
         timeout=timeout,
-        late=lambda _: (
-            f"Stack '{name}' was not deleted after {timeout:.0f} s. Check it "
+        late=lambda _, seconds: (
+            f"Stack '{name}' was not deleted after {seconds:.0f} s. Check it "
             f"with 'openstack stack resource list {name}'."
         ),
     )
@@ -435,8 +440,9 @@ def undo(
     stack_id = created.id or _tagged(conn, name, created.tag)
     if stack_id is None:
         return
-    timeout = max(_DELETE_SECONDS, conf.load().cloud.stack_timeout)
-    timeout += NODE_SECONDS * created.workers
+    timeout = stack_times.compute_stack_seconds(
+        max(_DELETE_SECONDS, conf.load().cloud.stack_timeout), created.workers
+    )
     delete(conn, name, stack_id=stack_id, timeout=timeout, progress=progress)
     for orphan in orphans.delete(conn, stack_id):
         LOG.warning(

@@ -19,6 +19,7 @@ from hvstack.cloud import (
     keypairs,
     placement,
     servers,
+    stack_times,
     stacks,
     undo,
 )
@@ -33,6 +34,7 @@ from hvstack.cluster import (
     probe,
     probe_gate,
     topology_refresh,
+    validation,
 )
 from hvstack.cluster.base import ClusterFacts, Fact
 from hvstack.cluster.plan import ClusterPlan
@@ -149,7 +151,10 @@ def _create(
     outputs = stacks.wait(
         conn,
         stack_id,
-        timeout=max(options.stack_timeout, _DEPLOY_SECONDS),
+        timeout=stack_times.compute_stack_seconds(
+            max(options.stack_timeout, _DEPLOY_SECONDS),
+            validation.needs(plan).instances,
+        ),
         progress=progress,
     )
     return outputs, access
@@ -178,7 +183,10 @@ def _start(
                     for node in topology_refresh.nodes(conn, outputs)
                 ]
             ),
-            max(options.ready_timeout, _READY_SECONDS),
+            stack_times.compute_ready_seconds(
+                max(options.ready_timeout, _READY_SECONDS),
+                len(cluster.nodes),
+            ),
             progress,
             controllers_first=heat_environment.controllers_first(plan),
         )

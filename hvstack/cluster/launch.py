@@ -11,6 +11,7 @@ from hvstack.cloud import (
     cluster_flavors,
     host_keys,
     keypairs,
+    stack_times,
     stacks,
 )
 from hvstack.cloud.stack_outputs import StackOutputs
@@ -32,9 +33,6 @@ from hvstack.model.compute_backends import timeout_factor
 from hvstack.model.topology import Topology
 from hvstack.progress import Progress
 
-#: Seconds for each node, which are added to the time-out of a small cluster:
-#: Hadoop treats each node by itself.
-_NODE_READY_SECONDS = 1
 #: Until then nodes have told Heat what is wrong (readiness_timeout).
 _SIGNAL_SECONDS = 900
 #: Seconds in which a server that Heat replaced boots and sends its host key.
@@ -84,7 +82,7 @@ def launch(
         plan,
         name,
         timeout_factor(plan.hosts.backend)
-        * (options.stack_timeout + stacks.NODE_SECONDS * nodes),
+        * stack_times.compute_stack_seconds(options.stack_timeout, nodes),
         progress,
     )
     allocation_ratios.check(
@@ -162,9 +160,9 @@ def open_cluster(
 def _compute_ready_timeout(plan: ClusterPlan, options: CloudOptions) -> float:
     """Return the seconds until Hadoop of a complete stack must be ready."""
     nodes = validation.needs(plan).instances
-    return timeout_factor(plan.hosts.backend) * (
-        options.ready_timeout + _NODE_READY_SECONDS * nodes
-    )
+    return timeout_factor(
+        plan.hosts.backend
+    ) * stack_times.compute_ready_seconds(options.ready_timeout, nodes)
 
 
 def retry_with_new_host_keys(

@@ -252,7 +252,12 @@ def check(
         or the credential cannot create a stack.
     :raises hvstack.errors.MissingPrerequisiteError: volumes without Cinder.
     """
-    credentials.check(tenant, options)
+    credentials.check(
+        tenant,
+        options,
+        nodes=validation.needs(plan).instances,
+        backend=plan.hosts.backend,
+    )
     _check_template(plan, options)
     servers.image(tenant, plan.stack.image)
     _check_project(tenant, plan)

@@ -16,7 +16,7 @@ from openstack.connection import Connection
 from openstack.orchestration.v1.stack import Stack
 
 from hvstack import errors, processutils
-from hvstack.cloud import stack_updates, stacks
+from hvstack.cloud import stack_times, stack_updates, stacks
 from hvstack.cloud.stack_outputs import StackOutputs
 from hvstack.cluster import shared_hdfs, topology_refresh
 from hvstack.cluster.stack import StackCluster
@@ -398,10 +398,12 @@ def _update(
             parameters[_REMOVED[group]] = ','.join(
                 worker.member.name for worker in removed
             )
-    timeout += stacks.NODE_SECONDS * (
-        max(change.before, change.after)
-        + max(change.compute_before, change.compute_after)
-    )
+    nodes = max(change.before, change.after)
+    nodes += max(change.compute_before, change.compute_after)
     return stack_updates.update(
-        conn, stack, parameters, timeout=timeout, progress=progress
+        conn,
+        stack,
+        parameters,
+        timeout=stack_times.compute_stack_seconds(timeout, nodes),
+        progress=progress,
     )

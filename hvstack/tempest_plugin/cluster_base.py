@@ -16,12 +16,13 @@ from hvstack.accept import (
     tempest_conf,
 )
 from hvstack.accept.check_result import CheckResult
-from hvstack.cloud import host_keys
+from hvstack.cloud import host_keys, stack_times
 from hvstack.cluster.base import LOCAL_DROP_CACHES, ClusterFacts
 from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemon_http, daemons, fsck
 from hvstack.hadoop.site_files import CONF as HADOOP_CONF
+from hvstack.results.typed_json import JsonObject
 from hvstack.tempest_plugin.member_base import MemberTest
 from hvstack.tempest_plugin.stacks_client import StacksClient
 from hvstack.tpcxhs import datacheck
@@ -122,7 +123,9 @@ class ClusterTest(MemberTest):
         :param action: that must have begun: Heat accepts an update some time
             before it begins it.
         """
-        stack: dict[str, Any] = {}
+        stack: dict[str, Any] = dict(
+            cls.stacks_client.show_stack(name, stack_id)
+        )
 
         def done() -> bool:
             stack.update(cls.stacks_client.show_stack(name, stack_id))
@@ -134,7 +137,7 @@ class ClusterTest(MemberTest):
         processutils.wait_for(
             done,
             f'stack {name}',
-            timeout=CONF.hvstack.stack_timeout,
+            timeout=_compute_stack_seconds(stack),
             interval=2,
         )
         return stack
@@ -169,10 +172,11 @@ class ClusterTest(MemberTest):
     @classmethod
     def delete(cls, name: str, stack_id: str) -> None:
         """Delete a stack and wait until it is gone; none is fine."""
+        stack: JsonObject = {}
 
         def is_deleted() -> bool:
             try:
-                stack = cls.stacks_client.show_stack(name, stack_id)
+                stack.update(cls.stacks_client.show_stack(name, stack_id))
             except exceptions.NotFound:
                 return True
             return bool(stack['stack_status'] == 'DELETE_COMPLETE')
@@ -183,7 +187,7 @@ class ClusterTest(MemberTest):
         processutils.wait_for(
             is_deleted,
             f'stack {name} to be gone',
-            timeout=CONF.hvstack.stack_timeout,
+            timeout=_compute_stack_seconds(stack),
         )
 
     @staticmethod
@@ -209,7 +213,9 @@ class ClusterTest(MemberTest):
                 else None
             ),
             console=cls.console,
-            console_timeout=CONF.hvstack.ready_timeout,
+            console_timeout=stack_times.compute_ready_seconds(
+                CONF.hvstack.ready_timeout, sum(map(len, cls.names(stack)))
+            ),
         )
         cls.addClassResourceCleanup(cluster.close)
         return cluster
@@ -226,7 +232,12 @@ class ClusterTest(MemberTest):
     @classmethod
     def wait_for_hadoop(cls, cluster: StackCluster) -> None:
         """Wait until HDFS and YARN see every worker."""
-        daemons.wait_ready(cluster, CONF.hvstack.ready_timeout)
+        daemons.wait_ready(
+            cluster,
+            stack_times.compute_ready_seconds(
+                CONF.hvstack.ready_timeout, len(cluster.nodes)
+            ),
+        )
 
     @classmethod
     def host_ids(cls) -> dict[str, str]:
@@ -402,6 +413,17 @@ class ClusterTest(MemberTest):
             elif isinstance(value, list):
                 workers += [str(worker['name']) for worker in value]
         return workers, others
+
+
+def _compute_stack_seconds(stack: JsonObject) -> float:
+    """Return the seconds in which Heat must complete a change of a stack."""
+    parameters = stack.get('parameters')
+    return stack_times.compute_stack_seconds(
+        CONF.hvstack.stack_timeout,
+        stack_times.count_workers(
+            parameters if isinstance(parameters, dict) else {}
+        ),
+    )
 
 
 def _list_files(cluster: StackCluster) -> list[fsck.HDFSFile]:

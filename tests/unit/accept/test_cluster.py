@@ -83,6 +83,48 @@ class ReplicasTest(testtools.TestCase):
         self.assertEqual(40, next(clock))
 
 
+class TimeoutsTest(testtools.TestCase):
+    """Larger stacks and clusters have more time."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        configure(
+            self, {'hvstack': {'stack_timeout': 900, 'ready_timeout': 300}}
+        )
+        self.timeouts: list[float] = []
+        for name, function in (
+            ('hvstack.processutils.wait_for', self.wait_for),
+            ('hvstack.hadoop.daemons.wait_ready', self.wait_ready),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(name, function))
+
+    def wait_for(self, *_: Any, timeout: float, **__: Any) -> None:
+        self.timeouts.append(timeout)
+
+    def wait_ready(self, _: Any, timeout: float) -> None:
+        self.timeouts.append(timeout)
+
+    def test_a_stack(self) -> None:
+        stack = {
+            'stack_status': 'UPDATE_IN_PROGRESS',
+            'parameters': {'worker_count': '12', 'compute_count': '24'},
+        }
+
+        class Test(cluster_base.ClusterTest):
+            stacks_client = SimpleNamespace(
+                show_stack=lambda *_: stack, delete_stack=lambda *_: None
+            )
+
+        Test.wait_for_stack('s', 'id')
+        Test.delete('s', 'id')
+        self.assertEqual([900 + 6 * 36] * 2, self.timeouts)
+
+    def test_a_cluster(self) -> None:
+        cluster: Any = SimpleNamespace(nodes=range(13))
+        cluster_base.ClusterTest.wait_for_hadoop(cluster)
+        self.assertEqual([313], self.timeouts)
+
+
 class VolumesTest(testtools.TestCase):
     """A cluster of three workers on two hosts."""
 

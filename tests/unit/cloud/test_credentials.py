@@ -121,6 +121,31 @@ class CheckTest(testtools.TestCase):
         error = self.refused(self.by_token(60), OPTIONS, 2 * 3600.0)
         self.assertIn('the sweep may take until', error)
 
+    def test_token_of_a_large_stack(self) -> None:
+        """Each node adds 7 s, an emulated one 42 s: 638 nodes need 94 min."""
+        for nodes, backend, minutes in (
+            (638, '', 94),
+            (638, 'kvm', 94),
+            (3, 'qemu', 122),
+        ):
+            arguments = {'nodes': nodes, 'backend': backend}
+            credentials.check(self.by_token(minutes + 2), OPTIONS, **arguments)
+            error = self.assertRaises(
+                errors.InputError,
+                credentials.check,
+                self.by_token(minutes - 2),
+                OPTIONS,
+                **arguments,
+            )
+            self.assertIn('creating a stack may take until', str(error))
+
+    def test_token_on_a_slow_machine(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.speed.factor', lambda: 20.0)
+        )
+        self.refused(self.by_token(20 * 20 - 2), OPTIONS)
+        credentials.check(self.by_token(20 * 20 + 2), OPTIONS)
+
     def test_token_that_expires_later(self) -> None:
         credentials.check(self.by_token(60), OPTIONS)
         credentials.check(self.by_token(180), OPTIONS, 2 * 3600.0)

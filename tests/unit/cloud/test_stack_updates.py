@@ -172,6 +172,36 @@ class UpdatesTest(testtools.TestCase):
         settled_stack = stack_updates.settled(self.conn, 'hv-x', timeout=5)
         self.assertEqual('UPDATE_COMPLETE', settled_stack.status)
 
+    def test_a_large_stack_has_more_time(self) -> None:
+        """Each worker counts, and each that the update removes."""
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.stack_times.NODE_SECONDS', -10)
+        )
+        for parameters, seconds in (
+            ({}, -1),
+            ({'worker_count': '3', 'removed_workers': ''}, -31),
+            (
+                {
+                    'worker_count': '3',
+                    'compute_count': '4',
+                    'removed_workers': '3,7',
+                    'removed_compute': '1',
+                },
+                -101,
+            ),
+        ):
+            self.answers(
+                stack('UPDATE_IN_PROGRESS', 'x', parameters=parameters)
+            )
+            error = self.assertRaises(
+                errors.DeadlineExceededError,
+                stack_updates.settled,
+                self.conn,
+                'hv-x',
+                timeout=-1,
+            )
+            self.assertIn(f'after {seconds} s', str(error))
+
     def test_never_settled(self) -> None:
         self.answers(stack('UPDATE_IN_PROGRESS', 'x'))
         self.assertRaises(

@@ -325,7 +325,9 @@ class StacksTest(testtools.TestCase):
 
     def test_undo_has_time_for_each_server(self) -> None:
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.cloud.stacks.NODE_SECONDS', -1000)
+            fixtures.MonkeyPatch(
+                'hvstack.cloud.stack_times.NODE_SECONDS', -1000
+            )
         )
         self.http.get(f'{URL}/hv-x', status_code=404)
         self.http.get(f'{URL}?name=hv-x', json={'stacks': []})

@@ -344,7 +344,9 @@ class MapTest(testtools.TestCase):
     def test_an_update_has_time_for_each_worker(self) -> None:
         self.serve_update()
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.cloud.stacks.NODE_SECONDS', -100)
+            fixtures.MonkeyPatch(
+                'hvstack.cloud.stack_times.NODE_SECONDS', -100
+            )
         )
         # A smaller cluster removes workers, one after another.
         for change, seconds in (

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time-outs of a stack, which grow with the number of its nodes.
+
+Those that wait multiply them by the slowness of this machine
+(:func:`hvstack.speed.factor`).
+"""
+
+from collections.abc import Mapping
+
+from hvstack.results.typed_json import Json
+
+#: Seconds for each server, which are added to the time-outs of a small stack:
+#: Nova creates servers of a host one after another, and Heat treats each node
+#: by itself. 638 nodes (vsphere6, 20 VMs) get 80 minutes.
+NODE_SECONDS = 6
+#: Seconds for each node, which are added to the time-out of a small cluster:
+#: Hadoop treats each node by itself.
+NODE_READY_SECONDS = 1
+
+
+def compute_stack_seconds(stack_timeout: float, nodes: int) -> float:
+    """Return the seconds in which Heat must complete a change of a stack.
+
+    :param stack_timeout: seconds for a small stack.
+    :param nodes: number of nodes that are created, updated or deleted.
+    """
+    return stack_timeout + NODE_SECONDS * nodes
+
+
+def compute_ready_seconds(ready_timeout: float, nodes: int) -> float:
+    """Return the seconds until Hadoop of a complete stack must be ready.
+
+    :param ready_timeout: seconds for a small cluster.
+    :param nodes: number of nodes.
+    """
+    return ready_timeout + NODE_READY_SECONDS * nodes
+
+
+def count_workers(parameters: Mapping[str, Json]) -> int:
+    """Return the number of workers that a change of a stack is about.
+
+    Workers that the change removes are included. Controllers are not, since
+    there are at most a few.
+
+    :param parameters: parameters of the stack as Heat shows them.
+    """
+    counts = (
+        int(str(parameters.get(name) or 0))
+        for name in ('worker_count', 'compute_count')
+    )
+    removed = (
+        len([member for member in str(value).split(',') if member])
+        for value in map(
+            parameters.get, ('removed_workers', 'removed_compute')
+        )
+        if value
+    )
+    return sum(counts) + sum(removed)
