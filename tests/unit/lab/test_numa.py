@@ -73,6 +73,11 @@ class NumaTest(testtools.TestCase):
                 name,
             )
 
+    def test_cell_of_memory_alone(self) -> None:
+        self.add_node(0, (0, 1))
+        self.add_node(1, ())
+        self.assertEqual((), numa.read_cells(self.nodes))
+
     def test_memory(self) -> None:
         self.assertEqual((3584,), numa.divide_memory(3584, 1))
         self.assertEqual((1792, 1792), numa.divide_memory(3584, 2))
