@@ -20,6 +20,7 @@ from hvstack import errors, pid_files, processutils
 from hvstack.lab import bridges, constants, render, settings, venv
 from hvstack.lab.hosts import cgroups, numa, sizes, switch_setup
 from hvstack.lab.hosts.sizes import HostSize
+from hvstack.model.host import NumaCell
 
 HOSTS = settings.LAB / 'hosts'
 #: Bridges and the host's interfaces on them, in order.
@@ -163,7 +164,7 @@ def configure(host: HostSize, options: dict[str, Any]) -> set[str]:
         'host': host,
         'directory': host_dir,
         'programs': programs(host),
-        'cells': numa.choose_cells(host.backend, host.cpus),
+        'cells': _cells(host),
         'cgroup_version': cgroups.version(),
         'hierarchies': cgroups.hierarchies(),
         'cgroups': [str(path) for path in cgroups.entrances(host.name)],
@@ -207,11 +208,13 @@ def _files(host: HostSize) -> Iterable[tuple[str, str, int, str]]:
             )
 
 
+def _cells(host: HostSize) -> tuple[NumaCell, ...]:
+    return numa.choose_cells(host.backend, host.cpus, host.memory_mib)
+
+
 def _texts(host: HostSize) -> dict[str, str]:
     """Return the small files that make a host look like a machine."""
     last = host.cpus - 1
-    cells = numa.choose_cells(host.backend, host.cpus)
-    parts = numa.divide_memory(host.memory_mib, len(cells))
     users = Path('/etc/passwd').read_text(encoding='utf-8')
     groups = Path('/etc/group').read_text(encoding='utf-8')
     if 'libvirt-qemu:' not in users:
@@ -219,15 +222,15 @@ def _texts(host: HostSize) -> dict[str, str]:
         groups += 'libvirt-qemu:x:64055:\n'
     return {
         **{
-            f'sys/meminfo{node}': ''.join(
-                f'Node {node} {key + ":":<12}{value:>12} kB\n'
-                for key, value in (
-                    ('MemTotal', memory_mib * 1024),
-                    ('MemFree', memory_mib * 1024),
+            f'sys/meminfo{cell.id}': ''.join(
+                f'Node {cell.id} {key + ":":<12}{mib * 1024:>12} kB\n'
+                for key, mib in (
+                    ('MemTotal', cell.memory_mib),
+                    ('MemFree', cell.memory_mib),
                     ('MemUsed', 0),
                 )
             )
-            for node, memory_mib in enumerate(parts)
+            for cell in _cells(host)
         },
         'sys/cpus': f'0-{last}\n' if last else '0\n',
         'sys/cpumap': f'{(1 << host.cpus) - 1:x}\n',

@@ -10,6 +10,8 @@ machine's.
 
 from pathlib import Path
 
+from hvstack.model.host import NumaCell
+
 #: NUMA nodes of the machine (Linux, stable/sysfs-devices-node). A kernel
 #: without NUMA has no such directory.
 NODES = Path('/sys/devices/system/node')
@@ -39,31 +41,27 @@ def read_cells(nodes: Path = NODES) -> tuple[tuple[int, ...], ...]:
 
 
 def choose_cells(
-    backend: str, cpus: int, nodes: Path = NODES
-) -> tuple[tuple[int, ...], ...]:
-    """Return the CPUs of each cell that a lab host reports.
+    backend: str, cpus: int, memory_mib: int, nodes: Path = NODES
+) -> tuple[NumaCell, ...]:
+    """Return the cells that a lab host reports.
 
     :param backend: compute backend of the host.
     :param cpus: number of CPUs that the host reports.
+    :param memory_mib: memory of the host in MiB, of which each cell has an
+        equal part; the last cell gets the remainder.
     :param nodes: directory of the machine's NUMA nodes.
     """
     cells = read_cells(nodes)
     if (
-        backend != 'lxc'
-        and len(cells) > 1
+        backend == 'lxc'
         # A host profile has sockets of equal size.
-        and len({len(cell) for cell in cells}) == 1
-        and sorted(cpu for cell in cells for cpu in cell) == list(range(cpus))
+        or len({len(cell) for cell in cells}) != 1
+        or sorted(cpu for cell in cells for cpu in cell) != list(range(cpus))
     ):
-        return cells
-    return (tuple(range(cpus)),)
-
-
-def divide_memory(memory_mib: int, count: int) -> tuple[int, ...]:
-    """Return the MiB of each cell of a host: equal parts.
-
-    :param memory_mib: memory of the host in MiB.
-    :param count: number of cells; the last one gets the remainder.
-    """
-    part = memory_mib // count
-    return (*(part,) * (count - 1), memory_mib - part * (count - 1))
+        cells = (tuple(range(cpus)),)
+    part = memory_mib // len(cells)
+    last = memory_mib - part * (len(cells) - 1)
+    return tuple(
+        NumaCell(number, cell, last if cell is cells[-1] else part)
+        for number, cell in enumerate(cells)
+    )

@@ -22,7 +22,6 @@ from hvstack.model.host import (
     HostDisks,
     HostPolicy,
     HostProfile,
-    NumaCell,
 )
 
 #: Profiles of the two kinds of lab host, as flavors name them.
@@ -277,20 +276,14 @@ def profile(size: HostSize, disks: HostDisks | None = None) -> HostProfile:
 
     :param disks: that its guests can have for themselves.
     """
-    cells = numa.choose_cells(size.backend, size.cpus)
-    parts = numa.divide_memory(size.memory_mib, len(cells))
+    cells = numa.choose_cells(size.backend, size.cpus, size.memory_mib)
     return HostProfile(
         name=f'lab-{size.role}',
         sockets=len(cells),
         cores_per_socket=size.cpus // len(cells),
         threads_per_core=1,
         memory_mib=size.memory_mib,
-        cells=tuple(
-            NumaCell(number, cpus, memory_mib)
-            for number, (cpus, memory_mib) in enumerate(
-                zip(cells, parts, strict=True)
-            )
-        ),
+        cells=cells,
         root_gb=_ROOT_GB,
         reserved_memory_mib=size.reserved_mib,
         controllers_rule='host',

@@ -14,6 +14,7 @@ from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive_flavor
 
 TWO = ((0, 1, 2, 3), (4, 5, 6, 7))
+MIB = 3584
 
 
 class NumaTest(testtools.TestCase):
@@ -28,31 +29,35 @@ class NumaTest(testtools.TestCase):
         (self.nodes / f'node{number}').mkdir(exist_ok=True)
         (self.nodes / f'node{number}' / 'cpulist').touch()
 
+    def choose(
+        self, backend: str, cpus: int, nodes: Path | None = None
+    ) -> tuple[tuple[int, ...], ...]:
+        """Return the CPUs of each cell."""
+        cells = numa.choose_cells(backend, cpus, MIB, nodes or self.nodes)
+        self.assertEqual(list(range(len(cells))), [cell.id for cell in cells])
+        return tuple(cell.cpus for cell in cells)
+
     def test_kernel_without_numa(self) -> None:
         missing = self.nodes / 'missing'
         self.assertEqual((), numa.read_cells(missing))
-        self.assertEqual(((0, 1),), numa.choose_cells('kvm', 2, nodes=missing))
+        self.assertEqual(((0, 1),), self.choose('kvm', 2, missing))
 
     def test_two_cells(self) -> None:
         for number, cpus in enumerate(TWO):
             self.add_node(number, cpus)
         self.assertEqual(TWO, numa.read_cells(self.nodes))
         for backend in ('kvm', 'qemu'):
-            self.assertEqual(TWO, numa.choose_cells(backend, 8, self.nodes))
+            self.assertEqual(TWO, self.choose(backend, 8))
 
     def test_containers_have_one_cell(self) -> None:
         for number, cpus in enumerate(TWO):
             self.add_node(number, cpus)
-        self.assertEqual(
-            (tuple(range(8)),), numa.choose_cells('lxc', 8, self.nodes)
-        )
+        self.assertEqual((tuple(range(8)),), self.choose('lxc', 8))
 
     def test_host_that_reports_fewer_cpus(self) -> None:
         for number, cpus in enumerate(TWO):
             self.add_node(number, cpus)
-        self.assertEqual(
-            ((0, 1, 2, 3),), numa.choose_cells('kvm', 4, self.nodes)
-        )
+        self.assertEqual(((0, 1, 2, 3),), self.choose('kvm', 4))
 
     def test_cells_that_no_host_profile_describes(self) -> None:
         cases: dict[str, dict[int, tuple[int, ...]]] = {
@@ -69,7 +74,7 @@ class NumaTest(testtools.TestCase):
             self.nodes = before
             self.assertEqual(
                 ((0, 1, 2, 3),),
-                numa.choose_cells('kvm', 4, directory),
+                self.choose('kvm', 4, directory),
                 name,
             )
 
@@ -79,9 +84,15 @@ class NumaTest(testtools.TestCase):
         self.assertEqual((), numa.read_cells(self.nodes))
 
     def test_memory(self) -> None:
-        self.assertEqual((3584,), numa.divide_memory(3584, 1))
-        self.assertEqual((1792, 1792), numa.divide_memory(3584, 2))
-        self.assertEqual((1194, 1194, 1196), numa.divide_memory(3584, 3))
+        for number, cpus in enumerate(TWO):
+            self.add_node(number, cpus)
+        for backend, memory_mib, parts in (
+            ('kvm', 3584, [1792, 1792]),
+            ('kvm', 3585, [1792, 1793]),
+            ('lxc', 3585, [3585]),
+        ):
+            cells = numa.choose_cells(backend, 8, memory_mib, self.nodes)
+            self.assertEqual(parts, [cell.memory_mib for cell in cells])
 
 
 class ProfileTest(testtools.TestCase):
