@@ -64,6 +64,7 @@ class Machine:
             return {
                 **builds,
                 'boot': self.boot,
+                'cells': self.check_cells,
                 'doctor': lambda: self.run('lab doctor', 1),
                 'up': lambda: self.run(
                     'lab up --hosts 2 --compute kvm --host-mode dedicated', 8
@@ -128,6 +129,10 @@ class Machine:
         """Build the guest images in the formats of the machine's lab."""
         has_disks = isinstance(self.emulator, qemu.Kvm)
         self.disk.build_images(['lxc', *(['qemu'] * has_disks)])
+
+    def check_cells(self) -> None:
+        """Compare the NUMA cells of libvirt with those of lab hosts."""
+        self.emulator.run(f'{_PYTHON} -m tests.machines.cells', _HOUR)
 
     def check_first_run(self) -> None:
         """Run the checklist for hosts with KVM."""

@@ -7,7 +7,6 @@ directory contains its inode number, which the copy does not have, so that
 """
 
 import shutil
-from pathlib import Path
 
 from hvstack import paths
 from tests.machines import disk
@@ -19,8 +18,7 @@ def main() -> None:
     Outside a machine that the tests built, the directory may be another
     program's: nothing is moved there.
     """
-    if Path(__file__).resolve().parents[2] != Path(disk.CLONE):
-        raise SystemExit('Cannot move the cache: run this in a test machine.')
+    disk.require_test_machine('move the cache')
     if paths.is_owned(paths.CACHE) or not paths.CACHE.exists():
         return
     copy = paths.CACHE.with_name('hvstack-copy')

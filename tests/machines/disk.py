@@ -181,6 +181,16 @@ class Disk:
         )
 
 
+def require_test_machine(action: str) -> None:
+    """Refuse to run outside a machine that the tests built.
+
+    :param action: what would be done.
+    :raises SystemExit: the clone is not that of a test machine.
+    """
+    if Path(CLONE) != TOP:
+        raise SystemExit(f'Cannot {action}: run this in a test machine.')
+
+
 def copy_sources(ssh: list[str]) -> None:
     """Replace the clone's files in a running machine by the last commit's.
 

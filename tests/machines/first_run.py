@@ -78,8 +78,7 @@ def find_failures(rows: list[Mapping[str, str]]) -> list[str]:
 
 def main() -> int:
     """Prepare the machine, run the checklist, and compare its verdicts."""
-    if Path(__file__).resolve().parents[2] != Path(disk.CLONE):
-        raise SystemExit('Cannot allocate pages: run this in a test machine.')
+    disk.require_test_machine('allocate huge pages')
     profile = dataclasses.replace(
         host_profiles.load('lab-worker'), large_pages=True
     )
