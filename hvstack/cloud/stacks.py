@@ -123,7 +123,7 @@ def wait(
 ) -> StackOutputs:
     """Wait until a stack is complete and return its outputs by name.
 
-    :param timeout: seconds.
+    :param timeout: seconds, as for :func:`wait_until`.
     :raises hvstack.errors.CloudError: it failed, with the resource and why;
         or Heat has not answered for some minutes.
     :raises hvstack.errors.DeadlineExceededError: it took too long.
@@ -308,7 +308,7 @@ def delete(
 
     :param stack_id: its ID; another stack of the name stays. None deletes
         the stack that has the name now.
-    :param timeout: seconds.
+    :param timeout: seconds, as for :func:`wait_until`.
     :raises hvstack.errors.CloudError: Heat failed twice to delete it.
     :raises hvstack.errors.DeadlineExceededError: it took too long.
     """
@@ -374,7 +374,7 @@ def wait_until_deleted(
         gone.
     :param ask: function that asks Heat to delete the stack.
     :param get_reason: function that returns why Heat failed.
-    :param timeout: seconds.
+    :param timeout: seconds, as for :func:`wait_until`.
     :param report: function that is called while Heat deletes the stack.
     :raises hvstack.errors.CloudError: Heat failed twice.
     :raises hvstack.errors.DeadlineExceededError: it took too long.
