@@ -18,7 +18,7 @@ from hvstack.burn_in.runner import (
 )
 from hvstack.cli import arguments
 from hvstack.cli.cluster_topology import add_cluster, add_map, open_cluster
-from hvstack.cli.tables import Row, Table
+from hvstack.cli.tables import DATA_FORMATS, Row, Table
 from hvstack.cloud import connection, stacks
 from hvstack.cluster import shared_hdfs, topology_refresh
 from hvstack.cluster.base import Node
@@ -33,8 +33,6 @@ _COLUMNS = (
 )
 #: Characters of a hostId, which has 56: enough to distinguish hosts.
 _HOST_LENGTH = 12
-#: Formats for programs, which show a missing value as null.
-_DATA_FORMATS = ('json', 'yaml')
 _DEFAULTS = BurnInPlan()
 _THRESHOLD = 10.0
 
@@ -214,7 +212,7 @@ class BurnInCluster(Lister):
 
 def _list_planned(rows: Sequence[BurnInRow], formatter: str) -> list[Row]:
     """Return the rows of ``--dry-run``."""
-    empty = None if formatter in _DATA_FORMATS else ''
+    empty = None if formatter in DATA_FORMATS else ''
     return [
         (
             *_name_subject(row),
@@ -242,7 +240,7 @@ def _list_fields(
     row: BurnInRow, verdict: RowVerdict, plan: BurnInPlan, formatter: str
 ) -> Row:
     """Return the columns of a row with its verdict."""
-    empty = None if formatter in _DATA_FORMATS else ''
+    empty = None if formatter in DATA_FORMATS else ''
     text = verdict.text + (' (host)' if verdict.host else '')
     if row.values and len(row.values) < plan.rounds:
         text += f' ({len(row.values)} of {plan.rounds} rounds: {row.reason})'

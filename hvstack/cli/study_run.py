@@ -37,11 +37,12 @@ class _Running(Command):
         def say_verdicts(stored: StudyRecords) -> None:
             for result in study_report.build_report(started, stored).claims:
                 if result.percent is not None:
+                    percent = study_page.format_percent(
+                        result.percent, result.verdict
+                    )
                     progress.say(
                         f'so far: {result.claim.variant} against '
-                        f'{result.claim.against}: '
-                        f'{study_page.format_percent(result.percent)}, '
-                        f'{result.verdict}'
+                        f'{result.claim.against}: {percent}, {result.verdict}'
                     )
 
         with lease.held(conn, progress):

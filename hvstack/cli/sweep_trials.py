@@ -11,9 +11,10 @@ from hvstack import errors, extras
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cli.sweep import add_size, ready
-from hvstack.cli.tables import Row, Table
+from hvstack.cli.tables import DATA_FORMATS, Row, Table
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
+from hvstack.results import stats
 from hvstack.sweep import trials
 
 
@@ -147,10 +148,7 @@ class Show(Lister):
             progress.say(f'allowed to differ: {line}')
         summary = trials.summarize_trials(gathered_trials)
         if summary.half_width is not None:
-            progress.say(
-                f'{summary.contain} of {summary.trials} intervals hold 100 %, '
-                f'median half-width {summary.half_width:.1f} points'
-            )
+            progress.say(_describe_summary(summary))
         if summary.seconds is not None:
             progress.say(
                 f'data of {stored_trials.size_bytes} bytes, the longest run '
@@ -161,11 +159,30 @@ class Show(Lister):
                 *('Trial', 'Runs A', 'Runs B', 'Longest s'),
                 *('Percent', 'Low', 'High', '100 %'),
             ),
-            [_row(trial) for trial in gathered_trials],
+            [
+                _row(trial, parsed_args.formatter in DATA_FORMATS)
+                for trial in gathered_trials
+            ],
         )
 
 
-def _row(trial: trials.Trial) -> Row:
+def _describe_summary(summary: trials.TrialsSummary) -> str:
+    """Return the summary of trials with intervals, for people."""
+    text = f'{summary.contain} of {summary.trials} intervals hold 100 %'
+    if summary.unreported:
+        text += f', {summary.unreported} have {stats.TOO_FEW_RUNS}'
+    # The median of mostly unreported intervals is one of these.
+    if 2 * summary.unreported < summary.trials:
+        text += f', median half-width {summary.half_width:.1f} points'
+    return text
+
+
+def _row(trial: trials.Trial, has_all_bounds: bool) -> Row:
+    """Return a trial as a row.
+
+    :param has_all_bounds: whether the row has bounds that are not reported
+        for people.
+    """
     percent = trial.percent
     head = trial.trial_number, *trial.counts, round(trial.seconds, 1) or ''
     if percent is None:
@@ -173,7 +190,12 @@ def _row(trial: trials.Trial) -> Row:
     if percent.low is None or percent.high is None:
         return (
             *(*head, round(percent.percent, 1)),
-            *('', '', 'too few runs'),
+            *('', '', stats.TOO_FEW_RUNS),
+        )
+    if percent.reported_bounds is None and not has_all_bounds:
+        return (
+            *(*head, round(percent.percent, 1)),
+            *('', '', stats.TOO_FEW_RUNS),
         )
     inside = percent.low <= 100 <= percent.high
     return (

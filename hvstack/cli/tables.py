@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 from hvstack.model.plain_data import Json
 
+#: Formats for programs, which have every number and no text instead of it.
+DATA_FORMATS = ('json', 'yaml')
 #: Values of the columns of a row.
 Row = tuple[Json, ...]
 #: Result of a ``Lister``: names of the columns, and rows.

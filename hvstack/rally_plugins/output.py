@@ -173,8 +173,8 @@ def _add_percentages(
             *(tpcx_hs, slas.PERCENT, 'percent', percent),
             f'of {count} baseline runs',
         )
-        if row.percent.low is not None:
-            _add_figure(tpcx_hs, slas.LOWER_BOUND, 'percent', row.percent.low)
+        if bounds := row.percent.reported_bounds:
+            _add_figure(tpcx_hs, slas.LOWER_BOUND, 'percent', bounds[0])
         if record.kind == 'configuration':
             progress.say(
                 f'so far: {row.label} at '

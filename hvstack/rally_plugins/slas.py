@@ -10,6 +10,8 @@ from typing import Any, Self
 
 from rally.task import sla
 
+from hvstack.results.stats import TOO_FEW_RUNS
+
 #: Titles of the charts of the scenario.
 PERCENT = 'Percent of bare metal, so far'
 LOWER_BOUND = 'Percent of bare metal, lower bound of the interval'
@@ -38,10 +40,13 @@ def is_skipped(iteration: dict[str, Any]) -> bool:
 class _FigureSLA(sla.SLA):
     """Limit for the values of all iterations.
 
-    Subclasses define ``TITLE`` and ``DESCRIPTION``, and check the limit.
+    Subclasses define ``TITLE`` and ``DESCRIPTION``, and check the limit. The
+    values of an iteration with a chart ``TOTAL_TITLE`` are those of all
+    iterations so far, and replace earlier values, also if there are none.
     """
 
     TITLE = ''
+    TOTAL_TITLE = ''
     DESCRIPTION = ''
     CONFIG_SCHEMA: dict[str, Any] = {'type': 'number', 'minimum': 0}
 
@@ -49,6 +54,7 @@ class _FigureSLA(sla.SLA):
         super().__init__(criterion_value)
         self.figures: list[float] = []
         self.has_skipped = False
+        self.has_total = False
 
     @abc.abstractmethod
     def value(self) -> float | None:
@@ -58,8 +64,15 @@ class _FigureSLA(sla.SLA):
     def holds(self) -> bool:
         """Return whether the value is within the limit."""
 
+    def explain_missing(self) -> str:
+        """Return why the value does not exist."""
+        return 'skipped' if self.has_skipped else 'not available'
+
     def add_iteration(self, iteration: Any) -> bool:
         """Add the values of an iteration."""
+        if self.TOTAL_TITLE and list_figures(iteration, self.TOTAL_TITLE):
+            self.has_total = True
+            self.figures.clear()
         self.figures += list_figures(iteration, self.TITLE)
         self.has_skipped |= is_skipped(iteration)
         return self._update_success()
@@ -68,6 +81,7 @@ class _FigureSLA(sla.SLA):
         """Add the values of another process."""
         self.figures += other.figures
         self.has_skipped |= other.has_skipped
+        self.has_total |= other.has_total
         return self._update_success()
 
     def _update_success(self) -> bool:
@@ -80,7 +94,7 @@ class _FigureSLA(sla.SLA):
         if value is not None:
             formatted = f'{value:.1f} %'
         else:
-            formatted = 'skipped' if self.has_skipped else 'not available'
+            formatted = self.explain_missing()
         return (
             f'{self.DESCRIPTION} {self.criterion_value:g} %: {formatted} - '
             f'{self.status()}'
@@ -95,7 +109,15 @@ class PercentOfBareMetal(_FigureSLA):
     """
 
     TITLE = LOWER_BOUND
+    # The interval of all runs so far may be too wide to be reported.
+    TOTAL_TITLE = PERCENT
     DESCRIPTION = 'Lower bound of percent of bare metal at least'
+
+    def explain_missing(self) -> str:
+        """Return why the interval does not exist."""
+        if self.has_total:
+            return TOO_FEW_RUNS
+        return super().explain_missing()
 
     def value(self) -> float | None:
         """Return the lower bound over all runs; None without an interval."""

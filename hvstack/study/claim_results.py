@@ -128,9 +128,13 @@ def judge_claim(
     percent = compare_variants(
         fit, claim.variant, claim.against, rows, len(started.study.claims)
     )
+    verdict = claim.rule.judge(percent)
+    is_unreported = (
+        verdict == verdicts.UNDECIDED and percent.reported_bounds is None
+    )
     return ClaimResult(
-        *(claim, claim.rule.judge(percent), percent),
-        reason='too few runs for an interval' if percent.low is None else '',
+        *(claim, verdict, percent),
+        reason=stats.TOO_FEW_RUNS if is_unreported else '',
         published=published,
     )
 
@@ -198,7 +202,7 @@ def _judge_maps(
     if len(shares) < 2:
         return ClaimResult(
             *(claim, verdicts.UNDECIDED, None),
-            'too few runs for an interval',
+            stats.TOO_FEW_RUNS,
             published,
         )
     mean = math.fsum(shares) / len(shares)

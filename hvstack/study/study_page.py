@@ -12,10 +12,11 @@ from hvstack.report.chart_base import (
     build_rows_layout,
     escape_text,
 )
-from hvstack.report.formats import format_size
+from hvstack.report.formats import format_interval, format_size
 from hvstack.report.text import align_columns, format_number
-from hvstack.results.stats import Percent
+from hvstack.results.stats import TOO_FEW_RUNS, Percent
 from hvstack.results.typed_json import JsonObject
+from hvstack.study import verdicts
 from hvstack.study.claim_results import ClaimResult
 from hvstack.study.definition import PHASES, RATE, Claim
 from hvstack.study.study_report import PlottedPoint, StudyReport
@@ -56,7 +57,7 @@ def format_evidence(result: ClaimResult) -> str:
     claim = result.claim
     parts = [
         format_subject(claim),
-        format_percent(result.percent)
+        format_percent(result.percent, result.verdict)
         if result.percent
         else result.measured or result.reason,
         f'the claim holds for {claim.rule.describe()}',
@@ -74,11 +75,20 @@ def format_subject(claim: Claim) -> str:
     return f'{text}, {claim.phase}' if claim.phase else text
 
 
-def format_percent(percent: Percent) -> str:
-    """Return a rate in percent with its interval and its runs."""
-    if percent.low is None or percent.high is None:
-        interval = 'no interval'
-    else:
+def format_percent(percent: Percent, verdict: str) -> str:
+    """Return a rate in percent with its interval and its runs.
+
+    An interval from which a verdict follows is always reported.
+
+    :param percent: rate in percent of another rate.
+    :param verdict: verdict on the claim about the rates.
+    """
+    interval = format_interval(percent, missing=TOO_FEW_RUNS)
+    if (
+        verdict in (verdicts.HOLDS, verdicts.FAILS)
+        and percent.low is not None
+        and percent.high is not None
+    ):
         interval = f'{percent.low:.1f} to {percent.high:.1f}'
     return (
         f'{percent.percent:.1f} % of the rate ({interval}, {percent.runs} '
@@ -205,11 +215,7 @@ def _list_point_cells(point: PlottedPoint, base: str) -> tuple[str, ...]:
     if percent is None:
         measured = '100 (reference)' if point.name == base else ''
         return point.name, published, measured, ''
-    interval = (
-        ''
-        if percent.low is None or percent.high is None
-        else f'{percent.low:.1f} to {percent.high:.1f}'
-    )
+    interval = format_interval(percent, missing=TOO_FEW_RUNS)
     return point.name, published, f'{percent.percent:.1f}', interval
 
 
@@ -247,7 +253,9 @@ def _build_claim_chart(report: StudyReport) -> Chart:
             (
                 name,
                 result.claim.rule.describe(),
-                format_percent(result.percent) if result.percent else '',
+                format_percent(result.percent, result.verdict)
+                if result.percent
+                else '',
                 result.verdict,
             )
             for name, result in items

@@ -389,12 +389,15 @@ class TrialsSummary:
     :param contain: number of trials whose interval contains 100 %.
     :param half_width: median half width of the intervals in percentage
         points; None without intervals.
+    :param unreported: number of trials whose interval is not reported for
+        people.
     :param seconds: duration of the longest run in seconds; None without runs.
     """
 
     trials: int
     contain: int
     half_width: float | None
+    unreported: int = 0
     seconds: float | None = None
 
 
@@ -414,5 +417,6 @@ def summarize_trials(trials: Sequence[Trial]) -> TrialsSummary:
         len(intervals),
         sum(stats.contains_100(percent) for percent in intervals),
         statistics.median(widths) if widths else None,
+        sum(percent.reported_bounds is None for percent in intervals),
         max((trial.seconds for trial in trials), default=0.0) or None,
     )

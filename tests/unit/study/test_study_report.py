@@ -366,6 +366,35 @@ class StudyTest(testtools.TestCase):
         self.assertEqual(verdicts.UNDECIDED, result.verdict)
         self.assertEqual('too few runs for an interval', result.reason)
 
+    def test_an_interval_that_is_too_wide(self) -> None:
+        """It is reported only if a verdict follows from it."""
+        wide = Percent(110.0, 90.0, 400.0, 3, 3, None, 1, 100.0)
+        too_few = 'too few runs for an interval'
+        for verdict, interval in (
+            (verdicts.UNDECIDED, too_few),
+            (verdicts.HOLDS, '90.0 to 400.0'),
+        ):
+            self.assertIn(
+                f'110.0 % of the rate ({interval}, ',
+                study_page.format_percent(wide, verdict),
+            )
+        self.run_study()
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.study.claim_results.compare_variants',
+                lambda *_: wide,
+            )
+        )
+        report = self.report()
+        self.assertEqual(too_few, report.claims[0].reason)
+        self.assertIn(too_few, study_page.format_text(report))
+        point = study_report.PlottedPoint('v', wide, None)
+        self.assertEqual(
+            ('v', '', '110.0', too_few),
+            study_page._list_point_cells(point, 'base'),
+        )
+        self.assertIn('400.0', json.dumps(study_report.to_mapping(report)))
+
     def test_marker_fixes_the_rules(self) -> None:
         path = study_store.STUDIES_DIR / f'{self.started.id}.json'
         content = json.loads(path.read_text('utf-8'))

@@ -300,10 +300,17 @@ class SLATest(testtools.TestCase):
         self.assertFalse(self.judge('percent_of_bare_metal', 90, *runs)[0])
 
     def test_no_percent_is_no_success(self) -> None:
-        for run in (iteration(), iteration(percent=99)):
-            good, text = self.judge('percent_of_bare_metal', 80, run)
+        before = iteration(percent=97, low=90)
+        too_few = 'too few runs for an interval'
+        for runs, reason in (
+            ((iteration(),), 'not available'),
+            ((iteration(percent=99),), too_few),
+            # The interval over all runs is not reported any more.
+            ((before, iteration(percent=99)), too_few),
+        ):
+            good, text = self.judge('percent_of_bare_metal', 80, *runs)
             self.assertFalse(good)
-            self.assertIn('not available', text)
+            self.assertIn(f': {reason} - ', text)
 
     def test_a_skipped_configuration_does_not_fail(self) -> None:
         good, text = self.judge(

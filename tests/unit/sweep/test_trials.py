@@ -10,10 +10,12 @@ import fixtures
 import testtools
 
 from hvstack import errors
+from hvstack.cli import sweep_trials
 from hvstack.cli.app import main
 from hvstack.model.target import parse_target
 from hvstack.progress import Progress
 from hvstack.results import record
+from hvstack.results.stats import Percent
 from hvstack.sweep import sweep_store, trials
 from hvstack.sweep.run_order import Step
 from tests.unit.results import factory
@@ -240,6 +242,50 @@ class TrialsTest(testtools.TestCase):
                       err.getvalue())  # fmt: skip
         self.assertIn('"Longest s"', out.getvalue().splitlines()[0])
         self.assertIn('1,3,3,72.0,', out.getvalue())
+
+    def test_an_interval_that_is_too_wide(self) -> None:
+        """Only forms for programs have its bounds."""
+        trial_series = trials.create_trials(('i1', 'i2'), 1, 2, SIZE)
+        intervals = [(0.0, 379104.5), (90.0, 110.0), (0.0, 400.0)]
+        series = [
+            trials.Trial(
+                number,
+                (2, 2),
+                Percent(101.0, *bounds, 2, 2, None, 1, 100.0),
+            )
+            for number, bounds in enumerate(intervals, 1)
+        ]
+        for name, result in (
+            ('load_trials', trial_series),
+            ('gather_trials', series),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'hvstack.sweep.trials.{name}',
+                    lambda *_, result=result: result,
+                )
+            )
+        texts = {}
+        for form in ('csv', 'json'):
+            output, error = io.StringIO(), io.StringIO()
+            with redirect_stdout(output), redirect_stderr(error):
+                main(['sweep', 'trials', 'show', 'id', '-f', form])
+            texts[form] = output.getvalue()
+            self.assertIn(
+                '3 of 3 intervals hold 100 %, 2 have too few runs for an '
+                'interval\n',
+                error.getvalue(),
+            )
+        self.assertNotIn('379104.5', texts['csv'])
+        self.assertEqual(2, texts['csv'].count('too few runs for an interval'))
+        self.assertIn('inside', texts['csv'])
+        self.assertIn('379104.5', texts['json'])
+        self.assertEqual(
+            '1 of 1 intervals hold 100 %, median half-width 10.0 points',
+            sweep_trials._describe_summary(
+                trials.summarize_trials(series[1:2])
+            ),
+        )
 
     def test_refused(self) -> None:
         for count, runs, name in ((0, 3, 'i1'), (5, 1, 'i1'), (5, 3, 'x')):
