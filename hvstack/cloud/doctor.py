@@ -6,7 +6,8 @@ checked": 'hvstack accept' sees its effects, and nova.conf where it can reach
 the hosts.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from openstack.connection import Connection
 from openstack.proxy import Proxy
@@ -167,20 +168,7 @@ def _hosts(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
         hypervisor.name: hypervisor
         for hypervisor in hypervisors.hypervisors(conn)
     }
-    down = sorted(
-        name
-        for name, hypervisor in hypervisors_by_name.items()
-        if not hypervisor.up
-    )
-    yield build_finding(
-        'compute services',
-        bool(hypervisors_by_name) and not down,
-        f'{len(hypervisors_by_name) - len(down)} of '
-        f'{len(hypervisors_by_name)} hosts up'
-        + (f'; down: {", ".join(down)}' if down else ''),
-        "start nova-compute there, or 'openstack compute service set "
-        "--enable' it",
-    )
+    yield _compute_services(conn, list(hypervisors_by_name.values()))
     trait = request.profile.traits.get('worker')
     worker_hosts = [
         name
@@ -203,6 +191,47 @@ def _hosts(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
             ', '.join(kinds),
             'figures of different ones do not compare: take hosts of one',
         )
+
+
+def _compute_services(
+    conn: Connection, hosts: Sequence[hypervisors.Hypervisor]
+) -> Diagnosis:
+    """Return whether all hosts are up, and since when others are down."""
+    unusable = sorted(
+        (host for host in hosts if not host.up), key=lambda host: host.name
+    )
+    down = [host for host in unusable if host.is_enabled]
+    disabled = [host.name for host in unusable if not host.is_enabled]
+    parts, remedies = (
+        [f'{len(hosts) - len(unusable)} of {len(hosts)} hosts up'],
+        [],
+    )
+    if down:
+        updates: dict[str, str] = {}
+        # Without the times, the names are still of use.
+        with contextlib.suppress(errors.CloudError):
+            updates = hypervisors.list_updates(conn)
+        names = (
+            f'{host.name} (last update {updates[host.host]} UTC)'
+            if host.host in updates
+            else host.name
+            for host in down
+        )
+        parts.append(f'down: {", ".join(names)}')
+        remedies.append(
+            'wait for the next report if nova-compute was just started, such '
+            'as after bare metal (report_interval of nova.conf, 10 s by '
+            'default), otherwise start it there'
+        )
+    if disabled:
+        parts.append(f'disabled: {", ".join(disabled)}')
+        remedies.append("'openstack compute service set --enable' it")
+    return build_finding(
+        'compute services',
+        bool(hosts) and not unusable,
+        '; '.join(parts),
+        '; '.join(remedies) or 'start nova-compute on a host',
+    )
 
 
 def _inventories(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:

@@ -22,6 +22,7 @@ class Hypervisor:
     :param version: of the hypervisor, as Nova's number.
     :param host: name of its compute service, which servers have as their
         host; the name of the hypervisor may be longer.
+    :param is_enabled: whether its compute service is enabled.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Hypervisor:
     version: int
     up: bool
     host: str = ''
+    is_enabled: bool = True
 
 
 def hypervisors(conn: Connection) -> list[Hypervisor]:
@@ -48,9 +50,29 @@ def hypervisors(conn: Connection) -> list[Hypervisor]:
                 host=str(
                     (item.service_details or {}).get('host') or item.name
                 ),
+                is_enabled=item.status == 'enabled',
             )
             for item in conn.compute.hypervisors(details=True)
         ]
+
+
+def list_updates(conn: Connection) -> dict[str, str]:
+    """Return when each compute service last changed its row in Nova.
+
+    The change is a report, or the start of the service.
+
+    :returns: time in UTC by the host of the service.
+    :raises hvstack.errors.CloudError: Nova refused.
+    """
+    with refused(
+        'Cannot list the compute services, which needs the role of an '
+        'administrator'
+    ):
+        return {
+            service.host: str(service.updated_at)[:19].replace('T', ' ')
+            for service in conn.compute.services(binary='nova-compute')
+            if service.updated_at
+        }
 
 
 def cpu_info(conn: Connection, host: str) -> JsonObject:

@@ -239,6 +239,13 @@ class BareHosts(ClusterNodes):
                     self._mark = None
             finally:
                 self._unlock()
+        # hvstack does not know the cloud of hosts that ssh reaches.
+        if any(host.reach for host in self.hosts):
+            self._say(
+                'bare metal: hosts released. Nova shows a host as down until '
+                'the next report of its nova-compute: start it if you stopped '
+                "it, and check with 'hvstack doctor'"
+            )
 
     def _unlock(self) -> None:
         if self._lock:

@@ -150,6 +150,51 @@ class DoctorTest(testtools.TestCase):
         self.assertEqual(OK, findings['compute services'].state)
         self.assertEqual(OK, findings['compute API'].state)
 
+    def test_hosts_that_are_down(self) -> None:
+        """The time of the last update tells whether a service has started."""
+        for name, state, status in (
+            ('compute2', 'down', 'enabled'),
+            ('compute3', 'up', 'disabled'),
+        ):
+            self.hypervisors.append(
+                self.hypervisors[0]
+                | {
+                    'id': f'u-{name}',
+                    'hypervisor_hostname': f'{name}.example.com',
+                    'service': {'id': 1, 'host': name},
+                    'state': state,
+                    'status': status,
+                }
+            )
+        for services, detail in (
+            (
+                {'status_code': 403},
+                '1 of 3 hosts up; down: compute2.example.com; disabled: '
+                'compute3.example.com',
+            ),
+            (
+                {
+                    'json': {
+                        'services': [
+                            {
+                                'id': 's2',
+                                'host': 'compute2',
+                                'binary': 'nova-compute',
+                                'updated_at': '2026-11-26T04:12:33.000000',
+                            }
+                        ]
+                    }
+                },
+                '1 of 3 hosts up; down: compute2.example.com (last update '
+                '2026-11-26 04:12:33 UTC); disabled: compute3.example.com',
+            ),
+        ):
+            self.cloud.http.get(f'{fake.NOVA}/os-services', **services)
+            finding = self.examine()['compute services']
+            self.assertEqual((FAULT, detail), (finding.state, finding.detail))
+            self.assertIn('wait for the next report', finding.remedy)
+            self.assertIn('service set --enable', finding.remedy)
+
     def test_compute_api(self) -> None:
         """Nova's extra specs are checked from 2.86 on, as in Victoria."""
         version = {

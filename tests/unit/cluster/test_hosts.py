@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test the acquisition and the release of bare-metal hosts."""
 
+import io
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from hvstack.cluster import (
     host_script,
 )
 from hvstack.hadoop import site_files, sizing
+from hvstack.progress import Progress
 from tests.unit.lab.written import LabProfiles
 
 
@@ -461,6 +464,20 @@ class HostsFileTest(testtools.TestCase):
             write(lab, item)
             exc = self.assertRaises(errors.InputError, acquired_hosts.holders)
             self.assertIn(f'delete {path}', str(exc))
+
+    def test_hosts_may_be_down_in_nova_after_their_release(self) -> None:
+        """The lab waits for its own hosts."""
+        stream = io.StringIO()
+        cluster = self.cluster()
+        cluster.progress = Progress(stream=stream)
+        cluster.release()
+        self.assertIn('until the next report of its nova', stream.getvalue())
+        stream.truncate(0)
+        cluster.hosts = [
+            replace(host, reach=None, release=None) for host in cluster.hosts
+        ]
+        cluster.release()
+        self.assertNotIn('nova', stream.getvalue())
 
     def test_one_at_a_time(self) -> None:
         first, second = self.cluster(), self.cluster()
