@@ -2,6 +2,8 @@
 """Test how the facts of nodes and hosts are read."""
 
 import re
+import signal
+import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +12,13 @@ from typing import Any
 import fixtures
 import testtools
 
-from hvstack import errors, processutils
+from hvstack import errors, processutils, shell_scripts
 from hvstack.cluster import probe
 from hvstack.cluster.command_node import CommandNode
 from tests.unit.cluster.lab_tree import LabTree
 
+#: Seconds in which a shell must handle a signal.
+HANDLER_SECONDS = 30
 BUSY = """\
 5000.00 100.00
 5003.10 100.00
@@ -40,6 +44,17 @@ def node(name: str) -> CommandNode:
         host=name,
         enter=('env',),
     )
+
+
+def wait_for_handler(pid: int, number: int) -> None:
+    """Wait until a process handles a signal, or has ended."""
+    end = time.monotonic() + HANDLER_SECONDS
+    while time.monotonic() < end:
+        status = Path(f'/proc/{pid}/status').read_text(encoding='utf-8')
+        caught = re.search(r'SigCgt:\s*(\w+)', status)
+        if caught is None or int(caught[1], 16) >> (number - 1) & 1:
+            return
+        time.sleep(0.05)
 
 
 @dataclass
@@ -178,6 +193,28 @@ class ProbeTest(testtools.TestCase):
             timeout=9,
         )
         self.assertIn('reason', str(failure))
+
+    def test_output_is_deleted_in_any_case(self) -> None:
+        """The program does not end in time, or the connection ends."""
+        program = shell_scripts.load('collect-output')
+        for seconds, number, status in (
+            ('0', 0, 124),
+            ('9', signal.SIGTERM, 143),
+            ('9', signal.SIGHUP, 129),
+        ):
+            directory = Path(self.useFixture(fixtures.TempDir()).path) / 'out'
+            directory.mkdir()
+            (directory / 'out').write_text('incomplete')
+            with subprocess.Popen(
+                ['sh', '-c', program, 'sh', directory, seconds],
+                stderr=subprocess.DEVNULL,
+            ) as process:
+                if number:
+                    wait_for_handler(process.pid, number)
+                    process.send_signal(number)
+                process.wait(timeout=60)
+            self.assertEqual(status, process.returncode)
+            self.assertFalse(directory.exists(), seconds)
 
     def start_soon(self) -> None:
         self.useFixture(
