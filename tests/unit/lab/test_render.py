@@ -49,6 +49,27 @@ class RenderTest(testtools.TestCase):
         nova = self.parsed('control/nova.conf.j2')['DEFAULT']
         self.assertEqual('410', nova['service_down_time'])
 
+    def test_slow_machine_has_slower_heartbeats(self) -> None:
+        """A connection has the smaller value of RabbitMQ and of the client."""
+        for factor, seconds in ((1.0, '60'), (20.5, '1230')):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    'hvstack.speed.factor', lambda value=factor: value
+                )
+            )
+            self.assertIn(
+                f'\nheartbeat = {seconds}\n',
+                render.render('control/rabbitmq.conf.j2'),
+            )
+            for service in ('nova', 'neutron', 'heat', 'cinder'):
+                options = self.parsed(f'control/{service}.conf.j2')
+                self.assertEqual(
+                    seconds,
+                    options['oslo_messaging_rabbit'][
+                        'heartbeat_timeout_threshold'
+                    ],
+                )
+
     def test_nova_sets_no_allocation_ratio(self) -> None:
         # A ratio in nova.conf would overwrite what was set in Placement.
         text = render.render('control/nova.conf.j2')
