@@ -194,8 +194,9 @@ class Environment(Command):
             )
         servers.image(conn, plan.stack.image)
         servers.check_key_pair(conn, plan.stack.key_name)
-        _check_network(conn, plan.stack.network, args.network)
-        _report_credential(conn, options, validation.needs(plan).instances)
+        node_count = validation.needs(plan).instances
+        _check_network(conn, plan.stack.network, args.network, node_count)
+        _report_credential(conn, options, node_count)
         if heat_environment.controllers_first(plan):
             Progress().say(
                 'the controllers come first, and wait for their topology: '
@@ -261,7 +262,7 @@ def _plan_compute_cluster(
 
 
 def _check_network(
-    conn: Connection, network: str, requested: str | None
+    conn: Connection, network: str, requested: str | None, nodes: int
 ) -> None:
     """Refuse a network that was requested, else report it.
 
@@ -271,9 +272,10 @@ def _check_network(
     :param conn: connection of the project.
     :param network: network in the environment.
     :param requested: value of ``--network``.
+    :param nodes: number of nodes of the stack.
     """
     try:
-        servers.check_network(conn, network)
+        servers.check_network(conn, network, nodes)
     except errors.InputError as exc:
         if requested is not None:
             raise

@@ -428,6 +428,15 @@ def _network(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
             'create stacks with network-new.yaml, which gives them a network '
             f'and a floating IP of {network.name}'
         )
+    if network is not None and good:
+        reason = servers.explain_few_addresses(conn, network, request.servers)
+        if reason:
+            good = False
+            detail += f': {reason}'
+            remedy = (
+                "name a larger network as 'network' in hvstack.conf, or "
+                'enlarge the allocation pools of its subnets'
+            )
     yield build_finding('network', good, detail, remedy)
 
 

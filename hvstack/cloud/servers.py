@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Nova has of servers."""
 
+import ipaddress
 from dataclasses import dataclass
 
 from openstack.connection import Connection
@@ -72,12 +73,54 @@ def is_admin_only(network: Network) -> bool:
     return bool(network.is_router_external and not network.is_shared)
 
 
-def check_network(conn: Connection, name: str) -> None:
+def count_addresses(conn: Connection, network: Network) -> int | None:
+    """Return the IPv4 addresses of a network, used or not; None without any.
+
+    :param network: network of :func:`find_network`.
+    :raises hvstack.errors.CloudError: Neutron refused.
+    """
+    with refused('Cannot list the subnets'):
+        pools = [
+            pool
+            for subnet in conn.network.subnets(
+                network_id=network.id, ip_version=4
+            )
+            for pool in subnet.allocation_pools or ()
+        ]
+    addresses = [
+        int(ipaddress.IPv4Address(pool['end']))
+        - int(ipaddress.IPv4Address(pool['start']))
+        + 1
+        for pool in pools
+    ]
+    return sum(addresses) or None
+
+
+def explain_few_addresses(
+    conn: Connection, network: Network, nodes: int
+) -> str:
+    """Return why a network has too few addresses; empty if it has enough.
+
+    :param nodes: number of nodes of a cluster.
+    :raises hvstack.errors.CloudError: Neutron refused.
+    """
+    count = count_addresses(conn, network)
+    if count is None or count >= nodes:
+        return ''
+    return (
+        f'its allocation pools have {count} IPv4 addresses, and the cluster '
+        f'has {nodes} nodes'
+    )
+
+
+def check_network(conn: Connection, name: str, nodes: int) -> None:
     """Check that servers of a project can be attached to a network.
 
     :param name: name or ID of the network.
+    :param nodes: number of nodes of the cluster.
     :raises hvstack.errors.InputError: the network does not exist, has no
-        subnet, or only administrators can attach servers to it.
+        subnet or too few addresses, or only administrators can attach servers
+        to it.
     :raises hvstack.errors.CloudError: Neutron refused.
     """
     network = find_network(conn, name)
@@ -88,6 +131,8 @@ def check_network(conn: Connection, name: str) -> None:
     elif is_admin_only(network) and not is_administrator(conn):
         reason = 'it is external, so only administrators can attach servers'
     else:
+        reason = explain_few_addresses(conn, network, nodes)
+    if not reason:
         return
     raise errors.InputError(
         f"Cannot use the network '{name}': {reason}. Use --network, or "

@@ -117,6 +117,23 @@ def ceph_key(entity: str) -> str:
     return base64.b64encode(header + raw).decode()
 
 
+def compute_quotas() -> dict[str, int]:
+    """Return the default quotas of a project for all hosts of the lab.
+
+    A stack can use all hosts, with fake hosts: 20 workers and a controller,
+    256 vCPUs and 512 GiB each. A lab with few hosts has the lower bounds.
+    """
+    loaded = lab_settings.load() or lab_settings.LabSettings()
+    hosts = loaded.hosts + loaded.fake_hosts
+    instances = max(500, 21 * hosts)
+    return {
+        'instances': instances,
+        'cores': max(2000, 256 * hosts),
+        'ram': max(4_000_000, 512 * 1024 * hosts),
+        'ports': max(2000, 2 * instances),
+    }
+
+
 def context() -> dict[str, Any]:
     """Return everything that templates of ``etc/lab`` may name.
 
@@ -140,6 +157,7 @@ def context() -> dict[str, Any]:
         'ceph_key': ceph_key,
         'osds': range(lab_settings.OSDS),
         'pools': POOLS,
+        'quotas': compute_quotas(),
         'state': lab_settings.LAB,
         'run': paths.RUN,
         'etc': lab_settings.LAB / 'etc',

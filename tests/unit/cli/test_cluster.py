@@ -653,6 +653,19 @@ class EnvironmentTest(ClusterTest):
             else:
                 self.assertEqual(0, self.call(*args)[0])
 
+    def test_a_network_with_too_few_addresses(self) -> None:
+        args = ('--worker-flavor', 'shared', '--hosts', '3')
+        self.cloud.resources()
+        self.cloud.pool('10.252.0.100', '10.252.0.101')
+        message = self.refused(*args, '--network', 'provider')
+        self.assertIn('have 2 IPv4 addresses, and the cluster has', message)
+        # The environment file network-new.yaml creates another network.
+        status, _, err = self.call(*args)
+        self.assertEqual((0, 1), (status, err.count('\n')))
+        self.assertIn('have 2 IPv4 addresses', err)
+        self.cloud.pool('10.252.0.100', '10.252.0.250')
+        self.assertEqual(0, self.call(*args, '--network', 'provider')[0])
+
     def test_the_network_of_the_configuration_need_not_exist(self) -> None:
         """The environment file network-new.yaml creates another one."""
         self.cloud.http.get(

@@ -168,6 +168,16 @@ class FakeCloud(fixtures.Fixture):
             (f'{NEUTRON}/networks', 'networks'),
         ):
             self.http.get(url, json={name: []})
+        self.pool('10.0.0.2', '10.0.255.254')
+
+    def pool(self, start: str, end: str) -> None:
+        """Give the network a subnet with a single allocation pool."""
+        subnet = {
+            'id': 's1',
+            'ip_version': 4,
+            'allocation_pools': [{'start': start, 'end': end}],
+        }
+        self.http.get(f'{NEUTRON}/subnets', json={'subnets': [subnet]})
 
     def hosts(self, count: int, down: int = 0) -> None:
         """List hosts with KVM, the last ones of them down."""

@@ -151,7 +151,7 @@ class DoctorTest(testtools.TestCase):
         self.assertEqual(OK, findings['compute API'].state)
 
     def test_hosts_that_are_down(self) -> None:
-        """The time of the last update tells whether a service has started."""
+        """The last update shows whether a service has started."""
         for name, state, status in (
             ('compute2', 'down', 'enabled'),
             ('compute3', 'up', 'disabled'),
@@ -326,6 +326,22 @@ class DoctorTest(testtools.TestCase):
             self.assertIn('only administrators', finding.detail)
             if state == FAULT:
                 self.assertIn('network-new.yaml', finding.remedy)
+
+    def test_network_with_too_few_addresses(self) -> None:
+        """31 workers and a controller do not fit into 31 addresses."""
+        self.cloud = self.useFixture(
+            fake.FakeCloud(
+                services={'image': fake.GLANCE, 'network': fake.NEUTRON}
+            )
+        )
+        self.cloud.http.get(
+            re.compile(f'({fake.NOVA}|{fake.PLACEMENT}|{fake.HEAT})/.'),
+            status_code=404,
+        )
+        self.cloud.resources()
+        for last, state in ((130, FAULT), (131, OK)):
+            self.cloud.pool('10.252.0.100', f'10.252.0.{last}')
+            self.assertEqual(state, self.examine()['network'].state)
 
     def test_image_that_hvstack_did_not_upload(self) -> None:
         self.cloud = self.useFixture(

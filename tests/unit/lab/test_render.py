@@ -49,6 +49,34 @@ class RenderTest(testtools.TestCase):
         nova = self.parsed('control/nova.conf.j2')['DEFAULT']
         self.assertEqual('410', nova['service_down_time'])
 
+    def test_quotas_follow_from_hosts(self) -> None:
+        """A stack can have 20 workers on each host, and controllers."""
+        for hosts, fake_hosts, instances, cores, ports in (
+            (3, 0, '500', '2000', '2000'),
+            (3, 32, '735', '8960', '2000'),
+            (40, 200, '5040', '61440', '10080'),
+        ):
+            lab_settings = settings.LabSettings(
+                hosts=hosts, fake_hosts=fake_hosts
+            )
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    'hvstack.lab.settings.load',
+                    lambda value=lab_settings: value,
+                )
+            )
+            quota = self.parsed('control/nova.conf.j2')['quota']
+            self.assertEqual(
+                (instances, instances, cores),
+                (
+                    quota['instances'],
+                    quota['server_group_members'],
+                    quota['cores'],
+                ),
+            )
+            quotas = self.parsed('control/neutron.conf.j2')['quotas']
+            self.assertEqual(ports, quotas['quota_port'])
+
     def test_slow_machine_has_slower_heartbeats(self) -> None:
         """A connection has the smaller value of RabbitMQ and of the client."""
         for factor, seconds in ((1.0, '60'), (20.5, '1230')):
