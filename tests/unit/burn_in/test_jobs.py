@@ -17,40 +17,8 @@ from hvstack.burn_in.runner import (
     compare_rows,
 )
 from hvstack.progress import Progress
-from tests.unit.burn_in import fake, outputs
+from tests.unit.burn_in import fake
 from tests.unit.cluster.fake import FakeCluster
-
-
-class ParsersTest(testtools.TestCase):
-    def test_dfsio(self) -> None:
-        """The rate of a task, in units of 10**6 bytes."""
-        self.assertAlmostEqual(52.4288, jobs.parse_dfsio(outputs.DFSIO))
-        for text in ('', outputs.DFSIO.replace(': 50', ': NaN')):
-            self.assertRaises(ValueError, jobs.parse_dfsio, text)
-
-    def parse_nnbench(
-        self, late: int = 0, exceptions: int = 0, operations: int = 816
-    ) -> float:
-        return jobs.parse_nnbench(
-            outputs.NNBENCH.format(
-                late=late, exceptions=exceptions, operations=operations
-            )
-        )
-
-    def test_nnbench(self) -> None:
-        self.assertEqual(816, self.parse_nnbench())
-
-    def test_nnbench_without_a_result(self) -> None:
-        self.assertRaises(ValueError, jobs.parse_nnbench, '')
-        for changes, part in (
-            ({'operations': 0}, 'no operations'),
-            ({'late': 1}, '1 map tasks started too late'),
-            ({'exceptions': 2}, '2 operations failed'),
-        ):
-            error = self.assertRaises(
-                ValueError, self.parse_nnbench, **changes
-            )
-            self.assertIn(part, str(error))
 
 
 class JobsTest(testtools.TestCase):
@@ -90,7 +58,14 @@ class JobsTest(testtools.TestCase):
         (row,) = rows
         self.assertEqual(((), ()), (row.subject.nodes, row.subject.hosts))
         self.assertEqual(2, len(row.values))
-        self.assertEqual(('write', self.token, 2, 244), row.args)
+        tag = f'hvstack-burn-in-{self.token}'
+        self.assertEqual(
+            (
+                *('write', f'/benchmarks/{tag}', 2, '244MB'),
+                f'-Dmapreduce.job.tags={tag}',
+            ),
+            row.args,
+        )
         (verdict,) = compare_rows(rows, 10)
         self.assertEqual('not compared (fewer than 3)', verdict.text)
 

@@ -31,7 +31,7 @@ echo "{\\"arguments\\": \\"$*\\"}"
 HADOOP = """#!/bin/sh
 echo "$HADOOP_CLASSPATH $*" >>"$0.log"
 [ "$1" != fs ] || exit 1
-echo 'many lines'
+echo 'log of the job'
 [ -z "${HADOOP_FAILS:-}" ] || { echo 'no DataNode'; exit 1; }
 case "$*" in
 *NNBench*) echo 'result of nnbench' >>NNBench_results.log ;;
@@ -229,7 +229,8 @@ class ProgramsTest(testtools.TestCase):
     ) -> subprocess.CompletedProcess[str]:
         """Run a job of Hadoop with a substitute of its client."""
         return self.run_program(
-            *('burn-in-job', program, 'ab12', 4, 244),
+            *('micro-benchmark', program, '/benchmarks/ab12', 4, '244MB'),
+            '-Dmapreduce.job.tags=ab12',
             HADOOP_HOME=str(self.directory / 'release'),
             **env,
         )
@@ -250,20 +251,26 @@ class ProgramsTest(testtools.TestCase):
         log = tool.with_name('hadoop.log')
         for program, lines in (
             ('write', ['-write -nrFiles 4 -size 244MB']),
-            ('read', ['fs -test', '-write -nrFiles 4', '-read -nrFiles 4']),
+            ('read', ['-read -nrFiles 4 -size 244MB']),
+            (
+                'write-and-read',
+                ['fs -test', '-write -nrFiles 4', '-read -nrFiles 4'],
+            ),
             ('nnbench', ['-operation create_write -maps 4']),
         ):
             result = self.run_job(program)
-            self.assertEqual((0, f'result of {program}\n'), result_of(result))
+            self.assertEqual(
+                (0, f'result of {program.rpartition("-")[2]}\n'),
+                result_of(result),
+            )
             calls = log.read_text().splitlines()
             self.assertEqual(len(lines), len(calls))
             for part, call in zip(lines, calls, strict=True):
                 self.assertIn(part, call)
-                self.assertIn('/benchmarks/hvstack-burn-in-ab12/', call)
+                self.assertIn('/benchmarks/ab12/', call)
                 self.assertIn('-3.5.0-tests.jar', call)
-            self.assertIn(
-                '-D mapreduce.job.tags=hvstack-burn-in-ab12', calls[-1]
-            )
+            self.assertIn(' -Dmapreduce.job.tags=ab12 -', calls[-1])
+            self.assertIn('log of the job', result.stderr)
             log.unlink()
 
     def test_job_that_fails(self) -> None:
