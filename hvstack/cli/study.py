@@ -294,6 +294,7 @@ class _PlannedVariant(TypedDict):
     """Variant in the plan of a study."""
 
     name: str
+    workload: str
     settings: str
     size_bytes: int
     run_seconds: float | None
@@ -322,16 +323,19 @@ def _build_plan(started: StartedStudy) -> _StudyPlan:
     study = started.study
     variants: list[_PlannedVariant] = []
     store = sweep_store.open_store()
-    times_by_size = {
-        size: run_times.compute_median_times(
-            iter_records(store), size, run_times.MAX_TIMED_RUNS
+    times = {
+        (size, name): run_times.compute_median_times(
+            iter_records(store), size, run_times.MAX_TIMED_RUNS, name
         )
-        for size in set(map(study.get_size, study.variants))
+        for size, name in {
+            (study.get_size(variant), variant.workload.name)
+            for variant in study.variants
+        }
     }
     seconds: float | None = 0.0
     for variant in study.variants:
         size = study.get_size(variant)
-        run, setup = times_by_size[size]
+        run, setup = times[size, variant.workload.name]
         is_measured = variant.name not in started.skipped
         if is_measured:
             seconds = (
@@ -342,6 +346,7 @@ def _build_plan(started: StartedStudy) -> _StudyPlan:
         variants.append(
             {
                 'name': variant.name,
+                'workload': variant.workload.name,
                 'settings': variant.describe(),
                 'size_bytes': size,
                 'run_seconds': run,

@@ -36,6 +36,7 @@ from hvstack.rally_plugins.workload_args import (
 )
 from hvstack.results import baselines, record_data
 from hvstack.results.timeline import Timeline
+from hvstack.results.workload_types import TPCX_HS, TYPES
 from hvstack.sweep import (
     capabilities,
     forecast,
@@ -270,12 +271,16 @@ class TaskState:
             lambda: self.load_baselines(args)[-1],
         )
         workload = planner.plan_workload(size_bytes)
+        workload_type = TYPES[args.setup.workload or TPCX_HS.name]
+        reduces = args.tasks.reduces or workload.reduces
         return replace(
             workload,
             maps=args.tasks.maps or workload.maps,
-            reduces=args.tasks.reduces or workload.reduces,
+            # TestDFSIO has a single reduce task, whatever the number of maps.
+            reduces=reduces if workload_type.sorter else 1,
             settings=args.setup.hadoop,
             output_replication=args.setup.output_replication,
+            type=workload_type,
         )
 
     def plan_host_losses(self, args: WorkloadArgs) -> HostLossSpec | None:
@@ -315,6 +320,7 @@ class TaskState:
             'size_bytes': args.sizes[0],
             'derived': not args.kit,
         }
+        workload_name = args.setup.workload or TPCX_HS.name
         if args.replication:
             expected['replication'] = args.replication
         elif self.plan is not None:
@@ -323,7 +329,7 @@ class TaskState:
             expected['replication'] = workload.replication
 
         def is_fair(candidate: record_data.RunRecord) -> bool:
-            return all(
+            return candidate.sut.workload == workload_name and all(
                 getattr(candidate, name) == value
                 for name, value in expected.items()
                 if name not in args.allow
@@ -340,6 +346,8 @@ class TaskState:
                 for name, value in expected.items()
                 if getattr(last, name) != value
             )
+            if last.sut.workload != workload_name:
+                differs = f'{last.sut.workload} instead of {workload_name}'
             raise errors.InputError(
                 f"Cannot use the baseline '{args.baseline}': its "
                 f'{len(candidates)} runs on bare metal have other workloads '

@@ -11,6 +11,7 @@ from hvstack.cluster.plan import CONTROLLERS
 from hvstack.hadoop import job_settings, os_profiles, tuning_profiles
 from hvstack.model.configuration import STORAGES, Configuration, parse
 from hvstack.model.target import Target, parse_target
+from hvstack.results.workload_types import TPCX_HS, TYPES
 from hvstack.sweep.node_setup import NodeSetup
 from hvstack.sweep.search_space import CAPABILITIES
 
@@ -76,6 +77,7 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
                 'controllers': {'enum': list(CONTROLLERS)},
                 'lost_hosts': {'type': 'integer', 'minimum': 1},
                 'loss_rounds': {'type': 'integer', 'minimum': 1},
+                'workload': {'enum': list(TYPES)},
                 'hadoop': {
                     'type': 'object',
                     'additionalProperties': {
@@ -224,6 +226,12 @@ def _parse_setup(config: Mapping[str, Any]) -> NodeSetup:
     """
     setup = config.get('setup') or {}
     properties = job_settings.check(setup.get('hadoop') or {})
+    name = setup.get('workload') or TPCX_HS.name
+    if name != TPCX_HS.name and config.get('kit'):
+        raise errors.InputError(
+            f"Cannot run the workload '{name}' with TPC's kit: the kit runs "
+            "TPCx-HS alone. Omit 'kit' or 'workload'."
+        )
     if properties and config.get('kit'):
         raise errors.InputError(
             f"Cannot set {', '.join(properties)} with TPC's kit: the kit "

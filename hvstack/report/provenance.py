@@ -14,6 +14,7 @@ from hvstack.report import run_conditions
 from hvstack.report.formats import format_count
 from hvstack.results.record_data import RunRecord
 from hvstack.results.typed_json import Json
+from hvstack.results.workload_types import TPCX_HS, TYPES
 
 #: Printed with every result that the TPC kit did not produce.
 DERIVED_NOTE = (
@@ -59,8 +60,17 @@ def list_provenance_notes(
     :param sizes: sizes of the data of the results in bytes.
     """
     lines = []
-    is_derived = any(record.derived for record in records)
-    if is_derived or any(size / 1e12 not in SCALE_FACTORS for size in sizes):
+    others = {record.sut.workload for record in records} - {TPCX_HS.name}
+    titles = [TYPES[name].title for name in sorted(others)]
+    if titles:
+        lines.append(
+            f'The figures of {" and ".join(titles)} are not results of '
+            'TPCx-HS.'
+        )
+    sorts = [run for run in records if run.sut.workload == TPCX_HS.name]
+    if any(run.derived for run in sorts) or (
+        not others and any(size / 1e12 not in SCALE_FACTORS for size in sizes)
+    ):
         lines.append(f'These figures are {DERIVED_NOTE}.')
     backends = {record.sut.backend or '' for record in records}
     lines += [

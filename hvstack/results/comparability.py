@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from hvstack import errors
 from hvstack.model import host_disks
 from hvstack.model.configuration import Configuration, parse
+from hvstack.results import workload_types
 from hvstack.results.record_data import RunRecord
 from hvstack.results.typed_json import Json, JsonObject
 
@@ -82,6 +83,9 @@ ALL_SWEPT = frozenset({'storage', 'data_disks'})
 #: Configuration whose values no parameter changes.
 _DEFAULT = Configuration()
 
+#: Facts that no parameter and no option allows to differ.
+_NEVER_ALLOWED = frozenset({workload_types.FACT})
+
 #: Maximum length of a value in a line that describes a difference.
 MAX_VALUE_LENGTH = 200
 
@@ -129,7 +133,7 @@ def list_record_differences(
         record
     ) == _collect_workload(other):
         return []  # Most runs of a sweep agree in everything.
-    may = DISPLAYED_ONLY.union(swept)
+    may = DISPLAYED_ONLY.union(swept) - _NEVER_ALLOWED
     if record.kind != other.kind:
         may |= WITHIN_KIND
     for run in (record, other):
@@ -278,6 +282,11 @@ def check_fact_names(
             if fact_names.issuperset(names):
                 break
     for name in names:
+        if name in _NEVER_ALLOWED:
+            raise errors.InputError(
+                f"Cannot use --allow '{name}': runs of different workloads "
+                'measure different things. Omit it.'
+            )
         if name not in fact_names:
             raise errors.InputError(
                 f"Cannot use --allow '{name}': no record has this fact. Use "

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hvstack import errors
+from hvstack.results import workload_types
 from hvstack.results.compute_hosts import ComputeHosts
 from hvstack.results.typed_json import (
     FieldTypeError,
@@ -140,13 +141,15 @@ class MachineCpu:
 class Phase:
     """Phase of a run.
 
-    :param name: name of the phase in TPCx-HS.
+    :param name: name of the phase in its workload.
     :param seconds: duration in seconds.
     :param started_at: start time in seconds since 1970; None with the kit.
     :param job: statistics of its job, which HSDataCheck does not have.
     :param data_check: result of HSDataCheck, which other phases lack.
     :param machine_cpu: CPU time of the machine; None on other clouds than a
         lab, and in older records.
+    :param reported: value that the program of the phase reports, such as the
+        MB/s of a map task of TestDFSIO; None if it reports none.
     """
 
     name: str
@@ -159,6 +162,7 @@ class Phase:
         default_factory=DataCheck, metadata=inlined()
     )
     machine_cpu: MachineCpu | None = None
+    reported: float | None = None
 
 
 @dataclass(frozen=True)
@@ -183,6 +187,8 @@ class SystemUnderTest:
     :param nova: release of Nova, or the microversion of its API.
     :param hadoop: version of Hadoop.
     :param caps: limits of the lab hosts by name.
+    :param workload: name of the workload, see
+        :mod:`hvstack.results.workload_types`.
     """
 
     backend: str | None = None
@@ -191,6 +197,7 @@ class SystemUnderTest:
     hadoop: str | None = None
     worker_hosts: float | None = None
     caps: Mapping[str, HostCap] = field(default_factory=dict)
+    workload: str = workload_types.TPCX_HS.name
     facts: Mapping[str, Json] = field(default_factory=dict, metadata=inlined())
 
 

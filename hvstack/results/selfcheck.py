@@ -25,6 +25,7 @@ from hvstack.results.benchmark import (
 )
 from hvstack.results.observations import Phase
 from hvstack.results.run_id import MAX_INDEX
+from hvstack.results.workload_types import TESTDFSIO, TPCX_HS, TYPES
 
 if TYPE_CHECKING:
     from hvstack.results.record_data import RunRecord
@@ -200,7 +201,11 @@ def _phase_times(
 
 def _phases(record: 'RunRecord') -> Iterator[Contradiction]:
     names = tuple(phase.name for phase in record.phases)
-    if record.derived and names != PHASES[: len(names)]:
+    workload = TYPES.get(record.sut.workload)
+    if workload is None or (workload is not TPCX_HS and not record.derived):
+        yield 'environment.workload', f'is {record.sut.workload!r:.40}'
+        return
+    if record.derived and names != workload.phases[: len(names)]:
         yield (
             'phases',
             f'are {", ".join(names):.80}, not those of the benchmark',
@@ -209,7 +214,7 @@ def _phases(record: 'RunRecord') -> Iterator[Contradiction]:
         yield 'phases', f'are {", ".join(names):.80}, not those of the kit'
     if not record.valid:
         return
-    required = PHASES if record.derived else KIT_PHASES
+    required = workload.phases if record.derived else KIT_PHASES
     if not _is_in_order(required, names):
         missing = next((n for n in required if n not in names), required[-1])
         yield 'phases', f'lack {missing} although the run is valid'
@@ -246,8 +251,17 @@ def _work(record: 'RunRecord') -> Iterator[Contradiction]:
     if not record.valid or not record.derived:
         return
     phases = record.phases
-    if tuple(phase.name for phase in phases) != PHASES:
+    workload = TYPES.get(record.sut.workload)
+    names = tuple(phase.name for phase in phases)
+    if workload is None or names != workload.phases:
         return  # _phases reports it.
+    if workload is not TPCX_HS:
+        if workload is TESTDFSIO:
+            yield from _files(record)
+        else:
+            yield from _sort(record)
+        yield from _jobs(phases)
+        return
     generated, checked_input, sorted_, checked_output, validated = phases
     for phase, files in (
         (checked_input, record.maps),
@@ -282,9 +296,67 @@ def _work(record: 'RunRecord') -> Iterator[Contradiction]:
                 )
         yield from _job(phase)
     yield from _job_sizes(record, generated, sorted_, validated)
-    ids = [phase.job.job_id for phase in (generated, sorted_, validated)]
+    yield from _job_ids((generated, sorted_, validated))
+
+
+def _job_ids(phases: Sequence[Phase]) -> Iterator[Contradiction]:
+    ids = [phase.job.job_id for phase in phases]
     if len(set(ids)) < len(ids):
         yield 'job_id', 'is the same in two phases'
+
+
+def _jobs(phases: Sequence[Phase]) -> Iterator[Contradiction]:
+    """Yield contradictions of a workload whose phases are jobs."""
+    for phase in phases:
+        yield from _job(phase)
+    yield from _job_ids(phases)
+
+
+def _sort(record: 'RunRecord') -> Iterator[Contradiction]:
+    """Yield counters that are not those of TeraGen and TeraSort."""
+    generated, sorted_ = record.phases
+    count = record.size_bytes // RECORD_BYTES
+    for phase, counter in (
+        (generated, 'MAP_OUTPUT_RECORDS'),
+        (sorted_, 'MAP_INPUT_RECORDS'),
+        (sorted_, 'REDUCE_OUTPUT_RECORDS'),
+    ):
+        value = phase.job.counters.get(counter)
+        if value != count:
+            yield (
+                f'counters of {phase.name}',
+                f'have {counter} {value}, but the data set has {count} '
+                'records',
+            )
+    for phase, name, expected in (
+        (generated, 'maps', record.maps),
+        (sorted_, 'reduces', record.reduces),
+    ):
+        value = getattr(phase.job, name)
+        if value not in (None, expected):
+            yield name, f'of {phase.name} is {value}, not {expected}'
+
+
+def _files(record: 'RunRecord') -> Iterator[Contradiction]:
+    """Yield values that are not those of the files of TestDFSIO."""
+    # Each file has a whole number of bytes.
+    size = record.size_bytes // record.maps * record.maps
+    if record.sut.facts.get('files') != record.maps:
+        yield 'environment.files', f'is not {record.maps}, the number of maps'
+    for phase, counter in zip(
+        record.phases, ('HDFS_BYTES_WRITTEN', 'HDFS_BYTES_READ'), strict=True
+    ):
+        value = phase.job.counters.get(counter)
+        if value is None or value < size:
+            yield (
+                f'counters of {phase.name}',
+                f'have {counter} {value}, less than the data set',
+            )
+        if phase.job.maps not in (None, record.maps):
+            yield 'maps', f'of {phase.name} is {phase.job.maps}'
+        rate = phase.reported
+        if rate is None or not 0 < rate < math.inf:
+            yield f'phases.{phase.name}', f'has reported {rate!r:.40}'
 
 
 def _data_check(

@@ -12,9 +12,12 @@ from hvstack.model.strict_mapping import Signed
 from hvstack.results.observations import Phase
 from hvstack.results.record_data import RunRecord, number_phase_names
 from hvstack.results.typed_json import JsonObject
+from hvstack.results.workload_types import TYPES
 
 #: Format of the files that this release writes, and the newest it reads.
 SCHEMA = 2
+#: Phases that sort.
+_SORTERS = {item.sorter for item in TYPES.values()} - {''}
 #: Series of a node, each a rate: cores busy, stolen or throttled; bytes,
 #: packets and pages a second.
 RATES = (
@@ -178,7 +181,7 @@ def compute_windows(
 ) -> dict[str, tuple[float, float]]:
     """Return Unix times of begin and end of each phase that has them.
 
-    HSSort's two parts stand behind it, where its job's start is known.
+    The two parts of a sort stand behind it, where its job's start is known.
     """
     windows_by_phase: dict[str, tuple[float, float]] = {}
     for name, phase in zip(number_phase_names(phases), phases, strict=True):
@@ -187,7 +190,7 @@ def compute_windows(
         ended = phase.started_at + phase.seconds
         windows_by_phase[name] = (phase.started_at, ended)
         job = phase.job
-        if name == 'HSSort' and job.started_at is not None:
+        if name in _SORTERS and job.started_at is not None:
             shuffle_end = job.started_at + (job.map_shuffle_seconds or 0)
             windows_by_phase['map-shuffle'] = (job.started_at, shuffle_end)
             windows_by_phase['reduce-merge'] = (

@@ -20,6 +20,7 @@ from hvstack.results import run_id
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore
 from hvstack.results.typed_json import JsonObject
+from hvstack.results.workload_types import TYPES
 
 TIMELINES_DIR = paths.STATE / 'timelines'
 #: Span of a Rally process, from its start to its end.
@@ -27,7 +28,9 @@ RALLY = 'Rally and its contexts'
 #: Span of a benchmark run, whose phases are in its record.
 RUN = 'before and after the phases'
 #: Time of a phase that is not one of the spans.
-_PHASES = ('HSGen', 'HSDataCheck', 'HSSort', 'HSValidate')
+_PHASES = tuple(
+    dict.fromkeys(name for item in TYPES.values() for name in item.phases)
+)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from hvstack.study.variants import Variant
 _FACTS_BY_SETTING = {
     'size_factor': ('size_bytes',),
     'replication': ('replication',),
+    'files': ('files',),
     'output_replication': ('output_replication',),
     'tuning': ('tuning', 'hadoop_profile'),
     'os_profile': ('os_profile', 'thp'),
@@ -71,6 +72,7 @@ def list_varied_facts(first: Variant, second: Variant) -> set[str]:
         {
             'size_factor': variant.size_factor,
             'replication': variant.replication,
+            'files': variant.files,
             **variant.setup.to_mapping(),
         }
         for variant in (first, second)
@@ -117,7 +119,7 @@ def judge_claim(
         return _judge_losses(claim, pair[0].valid, published)
     if not reason and claim.measure == LOCAL_MAPS:
         return _judge_maps(
-            *(claim, pair[0].valid, published),
+            *(claim, pair[0], published),
             _compute_level(len(started.study.claims)),
         )
     if reason or fit is None:
@@ -184,18 +186,19 @@ def _judge_losses(
 
 
 def _judge_maps(
-    claim: Claim, runs: Sequence[RunRecord], published: str, level: float
+    claim: Claim, row: VariantRow, published: str, level: float
 ) -> ClaimResult:
     """Return the verdict on the share of local maps.
 
-    :param runs: runs of the variant, each on its own cluster.
+    :param row: row of the variant, each of whose runs has its own cluster.
     :param published: number of the paper as text.
     :param level: confidence level of the interval, from 0 to 1.
     """
     shares = []
-    for run in runs:
+    sorter = row.variant.workload.sorter
+    for run in row.valid:
         for phase in run.phases:
-            locality = phase.job.locality if phase.name == 'HSSort' else {}
+            locality = phase.job.locality if phase.name == sorter else {}
             if total := sum(locality.values()):
                 local = locality.get('node', 0) + locality.get('node_group', 0)
                 shares.append(100 * local / total)
@@ -213,7 +216,7 @@ def _judge_maps(
         claim,
         claim.rule.judge_interval(low, high),
         published=published,
-        measured=f"{mean:.1f} % of HSSort's maps are local ({low:.1f} to "
+        measured=f"{mean:.1f} % of {sorter}'s maps are local ({low:.1f} to "
         f'{high:.1f}, {len(shares)} clusters)',
     )
 

@@ -6,7 +6,7 @@ number of passes, and the rule of each claim. The package contains the studies
 of the papers, and a user can write others.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -17,24 +17,31 @@ from hvstack.model.strict_mapping import Fields, SourceLocation
 from hvstack.model.target import BareMetal
 from hvstack.results import run_id
 from hvstack.results.benchmark import RECORD_BYTES
+from hvstack.results.workload_types import TPCX_HS, TYPES, WorkloadType
 from hvstack.study import paper_numbers, verdicts
 from hvstack.study.paper_numbers import PaperNumber, PublishedTableReference
 from hvstack.study.variants import Variant, format_value, parse_variants
 from hvstack.study.verdicts import Rule
 from hvstack.tpcxhs.workload import parse_size
 
-#: Phases that a claim can name.
-PHASES = ('HSGen', 'HSSort', 'HSValidate')
+#: Phases that a claim or a table can name.
+_PHASES = tuple(
+    dict.fromkeys(name for item in TYPES.values() for name in item.jobs)
+)
 #: Measures of claims: rate in percent of another variant; number of blocks
 #: with two replicas on a host; number of blocks without a replica after the
-#: loss of hosts; share of HSSort's maps whose data is on their node or host.
+#: loss of hosts; share of a sort's maps whose data is on their node or host.
 RATE, SHARED_BLOCKS, MISSING_BLOCKS, LOCAL_MAPS = (
     'rate',
     'blocks on one host',
     'missing blocks',
     'local maps',
 )
-MEASURES = (RATE, SHARED_BLOCKS, MISSING_BLOCKS, LOCAL_MAPS)
+#: Values that programs report, each in percent of another variant.
+_REPORTED = tuple(
+    value.measure for item in TYPES.values() for value in item.reported
+)
+MEASURES = (RATE, SHARED_BLOCKS, MISSING_BLOCKS, LOCAL_MAPS, *_REPORTED)
 #: Fields of a study.
 _STUDY_FIELDS = (
     *('question', 'paper', 'covers', 'passes', 'size', 'table', 'note'),
@@ -56,9 +63,9 @@ class Claim:
 
     :param text: claim as a sentence.
     :param variant: name of the variant.
-    :param against: name of the variant whose rate is 100 %; empty for the
-        other measures.
-    :param phase: one of :data:`PHASES`; empty for the whole run.
+    :param against: name of the variant whose rate is 100 %; empty for
+        measures of a single variant.
+    :param phase: phase whose rate is compared; empty for the whole run.
     :param measure: one of :data:`MEASURES`.
     :param rule: condition under which the claim holds.
     :param published: number of the paper; None without any.
@@ -99,6 +106,12 @@ class Study:
     note: str = ''
     table: PublishedTableReference | None = None
     content: Mapping[str, Json] = field(default_factory=dict, compare=False)
+
+    @property
+    def workloads(self) -> list[WorkloadType]:
+        """Workloads of the variants, in their order."""
+        names = dict.fromkeys(item.workload.name for item in self.variants)
+        return [TYPES[name] for name in names]
 
     def get_size(self, variant: Variant) -> int:
         """Return the size of the data of a variant in bytes.
@@ -198,7 +211,34 @@ def parse_study(name: str, data: Json, source: str | SourceLocation) -> Study:
         )
     _check_numbers(top, study)
     _check_losses(top, study)
+    _check_rows(top, study)
     return study
+
+
+def _check_rows(top: Fields, study: Study) -> None:
+    """Check that the variants with a row of the table have its workload.
+
+    :raises hvstack.errors.InputError: a variant has another workload.
+    """
+    if study.table is None:
+        return
+    with_row = [variant for variant in study.variants if variant.row]
+    for variant in with_row:
+        workload, phase = variant.workload, study.table.phase
+        if phase and phase not in workload.jobs:
+            raise top.error(
+                'table.phase',
+                f"is '{phase}', which the workload '{workload.name}' of the "
+                f"variant '{variant.name}' does not have. Use one of "
+                f'{", ".join(workload.jobs)}',
+            )
+        if workload is not with_row[0].workload:
+            raise top.error(
+                f'variants.{variant.name}.row',
+                f"is that of a variant with the workload '{workload.name}', "
+                f"and '{with_row[0].name}' has "
+                f"'{with_row[0].workload.name}'. Delete it",
+            )
 
 
 def _check_losses(top: Fields, study: Study) -> None:
@@ -284,7 +324,7 @@ def _parse_table(top: Fields) -> PublishedTableReference | None:
         table.text('source'),
         columns,
         table.optional_text('description'),
-        table.optional_choice('phase', PHASES) or '',
+        table.optional_choice('phase', _PHASES) or '',
     )
 
 
@@ -294,16 +334,20 @@ def _parse_claims(
     items = top.raw('claims')
     if not isinstance(items, list) or not items:
         raise top.error('claims', 'is not a list of claims. Add a claim')
-    names = [variant.name for variant in variants]
+    by_name = {variant.name: variant for variant in variants}
     return tuple(
-        _parse_claim(Fields(item, top.source, _CLAIM_FIELDS, name), names)
+        _parse_claim(Fields(item, top.source, _CLAIM_FIELDS, name), by_name)
         for name, item in (
             (f'claims.{index}', item) for index, item in enumerate(items)
         )
     )
 
 
-def _parse_claim(values: Fields, names: Sequence[str]) -> Claim:
+def _parse_claim(values: Fields, variants: Mapping[str, Variant]) -> Claim:
+    """Return a claim.
+
+    :param variants: variants by name.
+    """
     published = None
     if 'published' in values:
         reference = Fields(
@@ -316,8 +360,10 @@ def _parse_claim(values: Fields, names: Sequence[str]) -> Claim:
             reference.text('source'), reference.text('description')
         )
     measure = values.choice('measure', MEASURES, RATE)
-    variant = _parse_variant_name(values, 'variant', names)
-    if measure != RATE:
+    variant = _parse_variant_name(values, 'variant', variants)
+    workload = variants[variant].workload
+    _check_measure(values, measure, workload)
+    if measure not in (RATE, *_REPORTED):
         for name in ('against', 'phase'):
             if name in values:
                 raise values.error(
@@ -336,7 +382,18 @@ def _parse_claim(values: Fields, names: Sequence[str]) -> Claim:
             measure=measure,
             published=published,
         )
-    against = _parse_variant_name(values, 'against', names)
+    if measure != RATE and 'phase' in values:
+        raise values.error(
+            'phase', f"does not apply to '{measure}'. Delete it"
+        )
+    against = _parse_variant_name(values, 'against', variants)
+    other = variants[against].workload
+    if other is not workload:
+        raise values.error(
+            'against',
+            f"is a variant with the workload '{other.name}', and '{variant}' "
+            f"has '{workload.name}'. Name a variant with the same workload",
+        )
     if variant == against:
         raise values.error(
             'against', 'is the same variant. Name another variant'
@@ -345,13 +402,37 @@ def _parse_claim(values: Fields, names: Sequence[str]) -> Claim:
         text=values.text('text'),
         variant=variant,
         against=against,
-        phase=values.optional_choice('phase', PHASES) or '',
+        phase=values.optional_choice('phase', workload.jobs) or '',
         rule=verdicts.parse_rule(values, 'rule'),
+        measure=measure,
         published=published,
     )
 
 
-def _parse_variant_name(values: Fields, key: str, names: Sequence[str]) -> str:
+def _check_measure(
+    values: Fields, measure: str, workload: WorkloadType
+) -> None:
+    """Check that the workload of a variant has a measure.
+
+    :raises hvstack.errors.InputError: the workload does not have it.
+    """
+    reported = [value.measure for value in workload.reported]
+    measures = [RATE, MISSING_BLOCKS, *reported]
+    if workload.sorter:
+        measures.append(LOCAL_MAPS)
+    if workload is TPCX_HS:
+        measures.append(SHARED_BLOCKS)
+    if measure not in measures:
+        raise values.error(
+            'measure',
+            f"is '{measure}', which the workload '{workload.name}' does not "
+            f'have. Use one of {", ".join(measures)}',
+        )
+
+
+def _parse_variant_name(
+    values: Fields, key: str, names: Collection[str]
+) -> str:
     name = format_value(values.raw(key))
     if name not in names:
         raise values.error(

@@ -16,9 +16,10 @@ from hvstack.report.formats import format_interval, format_size
 from hvstack.report.text import align_columns, format_number
 from hvstack.results.stats import TOO_FEW_RUNS, Percent
 from hvstack.results.typed_json import JsonObject
+from hvstack.results.workload_types import TPCX_HS, WorkloadType
 from hvstack.study import verdicts
 from hvstack.study.claim_results import ClaimResult
-from hvstack.study.definition import PHASES, RATE, Claim
+from hvstack.study.definition import RATE, Claim
 from hvstack.study.study_report import PlottedPoint, StudyReport
 from hvstack.study.study_rows import VariantRow
 
@@ -31,13 +32,16 @@ def format_text(report: StudyReport) -> str:
     lines = [f'Study {report.started.id}', *_wrap(study.question), '']
     lines += [line for note in report.notes for line in _wrap(note)]
     lines.append('')
-    lines += align_columns(
-        [
-            ('variant', 'data', 'runs', 'total s', *PHASES),
-            *map(_list_cells, report.rows),
-        ],
-        left=(0,),
-    )
+    for workload, rows in _group_rows(report):
+        if workload is not TPCX_HS:
+            lines.append(f'Workload {workload.title}:')
+        lines += align_columns(
+            [
+                ('variant', 'data', 'runs', 'total s', *workload.jobs),
+                *map(_list_cells, rows),
+            ],
+            left=(0,),
+        )
     for row in report.rows:
         if row.reason:
             lines += _wrap(f'{row.variant.name}: {row.reason}')
@@ -68,11 +72,13 @@ def format_evidence(result: ClaimResult) -> str:
 
 
 def format_subject(claim: Claim) -> str:
-    """Return the variants and the phase of a claim."""
+    """Return the variants, and the phase or the measure of a claim."""
     text = claim.variant
-    if claim.against:
-        text += f' against {claim.against}'
-    return f'{text}, {claim.phase}' if claim.phase else text
+    if not claim.against:
+        return text
+    part = claim.phase if claim.measure == RATE else claim.measure
+    text += f' against {claim.against}'
+    return f'{text}, {part}' if part else text
 
 
 def format_percent(percent: Percent, verdict: str) -> str:
@@ -100,14 +106,33 @@ def _wrap(text: str) -> list[str]:
     return textwrap.wrap(text, _WIDTH, break_on_hyphens=False)
 
 
+def _group_rows(
+    report: StudyReport,
+) -> list[tuple[WorkloadType, list[VariantRow]]]:
+    """Return the rows of each workload, which have the same phases."""
+    return [
+        (
+            workload,
+            [row for row in report.rows if row.variant.workload is workload],
+        )
+        for workload in report.started.study.workloads
+    ]
+
+
 def _list_cells(row: VariantRow) -> tuple[str, ...]:
-    seconds = row.seconds
+    """Return name, size, runs, and seconds with the reported values."""
+    workload = row.variant.workload
+    seconds = {name: format_number(x) for name, x in row.seconds.items()}
+    for value in workload.reported:
+        rate = row.reported.get(value.measure)
+        if rate is not None:
+            seconds[value.phase] += f' ({format_number(rate)} {value.unit})'
     return (
         row.variant.name,
         format_size(row.size_bytes),
         str(len(row.valid)),
         format_number(row.total_seconds),
-        *(format_number(seconds.get(phase)) for phase in PHASES),
+        *(seconds.get(phase, format_number(None)) for phase in workload.jobs),
     )
 
 
@@ -126,11 +151,16 @@ def build_page(report: StudyReport) -> str:
         report=report,
         study=study,
         paper=paper_figures.load_figures().papers.get(study.paper, {}),
-        cells=[
-            (_list_cells(row), row.variant.describe(), row.reason)
-            for row in report.rows
+        groups=[
+            (
+                workload,
+                [
+                    (_list_cells(row), row.variant.describe(), row.reason)
+                    for row in rows
+                ],
+            )
+            for workload, rows in _group_rows(report)
         ],
-        phases=PHASES,
         claims=[(result, format_evidence(result)) for result in report.claims],
         facts=_list_facts(report),
     )
@@ -233,7 +263,7 @@ def _build_claim_chart(report: StudyReport) -> Chart:
     items = [
         (f'{number}. {format_subject(result.claim)}', result)
         for number, result in enumerate(report.claims, 1)
-        if result.claim.measure == RATE
+        if result.claim.against
     ]
     return Chart(
         name='claims',

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Report of a study: rates of the variants, and verdicts on the claims."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from hvstack.model.plain_data import JsonObject
@@ -17,7 +17,13 @@ from hvstack.study.claim_results import (
     find_obstacle,
     judge_claim,
 )
-from hvstack.study.study_rows import VariantRow, build_row, fit_rates
+from hvstack.study.study_rows import (
+    Quantity,
+    VariantRow,
+    build_row,
+    fit_rates,
+    get_quantity,
+)
 from hvstack.study.study_store import StartedStudy, StudyRecords
 
 FORMAT = 1
@@ -91,19 +97,23 @@ def build_report(started: StartedStudy, stored: StudyRecords) -> StudyReport:
         for variant in started.study.variants
     )
     by_name = {row.variant.name: row for row in rows}
-    fits = {
-        phase: fit_rates(rows, phase)
-        for phase in {
-            '',
-            started.study.table.phase if started.study.table else '',
-            *(claim.phase for claim in started.study.claims),
-        }
-    }
+    fits: dict[Quantity, SweepFit | None] = {}
+
+    def fit(quantity: Quantity) -> SweepFit | None:
+        if quantity not in fits:
+            fits[quantity] = fit_rates(rows, quantity)
+        return fits[quantity]
+
     claims = tuple(
-        judge_claim(claim, by_name, fits[claim.phase], started)
+        judge_claim(
+            claim,
+            by_name,
+            fit(get_quantity(claim, by_name[claim.variant].variant)),
+            started,
+        )
         for claim in started.study.claims
     )
-    points, reference = _compare_with_table(started, by_name, fits)
+    points, reference = _compare_with_table(started, by_name, fit)
     return StudyReport(
         started,
         rows,
@@ -118,18 +128,28 @@ def build_report(started: StartedStudy, stored: StudyRecords) -> StudyReport:
 def _compare_with_table(
     started: StartedStudy,
     rows: Mapping[str, VariantRow],
-    fits: Mapping[str, SweepFit | None],
+    find_fit: Callable[[Quantity], SweepFit | None],
 ) -> tuple[tuple[PlottedPoint, ...], str]:
     """Return each variant in percent of the first one, as the paper has it.
 
+    Variants with another workload than the first one are not compared.
+
+    :param find_fit: function that returns the effects of the variants.
     :returns: points, and the name of the variant that is 100 %.
     """
     paper, reference = started.study.paper, started.study.table
     table = reference and paper_numbers.find_table(paper, reference)
     named = [item for item in rows.values() if item.variant.row or not table]
+    named = [
+        item
+        for item in named
+        if item.variant.workload is named[0].variant.workload
+    ]
     if len(named) < 2:
         return (), ''
-    base, fit = named[0], fits[reference.phase if reference else '']
+    base = named[0]
+    phase = reference.phase if reference else ''
+    fit = find_fit(Quantity(base.variant.workload, phase))
     points = []
     for row in named:
         published = None
@@ -176,6 +196,10 @@ def _list_notes(
 def to_mapping(report: StudyReport) -> JsonObject:
     """Return a report as plain data."""
     started, study = report.started, report.started.study
+    variants = {variant.name: variant for variant in study.variants}
+    quantities = [
+        get_quantity(claim, variants[claim.variant]) for claim in study.claims
+    ]
     return {
         'format': FORMAT,
         'id': started.id,
@@ -195,7 +219,9 @@ def to_mapping(report: StudyReport) -> JsonObject:
                 'size_bytes': row.size_bytes,
                 'runs': len(row.valid),
                 'total_seconds': row.total_seconds,
+                'workload': row.variant.workload.name,
                 'phase_seconds': row.seconds,
+                'reported': row.reported,
                 'reason': row.reason,
                 'records': [run.id for run in row.valid],
             }
@@ -206,7 +232,7 @@ def to_mapping(report: StudyReport) -> JsonObject:
                 'text': result.claim.text,
                 'variant': result.claim.variant,
                 'against': result.claim.against,
-                'phase': result.claim.phase or 'whole run',
+                'phase': quantity.phase or 'whole run',
                 'measure': result.claim.measure,
                 'measured': result.measured,
                 'rule': result.claim.rule.describe(),
@@ -215,6 +241,6 @@ def to_mapping(report: StudyReport) -> JsonObject:
                 'published': result.published,
                 'percent': asdict(result.percent) if result.percent else None,
             }
-            for result in report.claims
+            for result, quantity in zip(report.claims, quantities, strict=True)
         ],
     }

@@ -14,7 +14,8 @@ from hvstack.results import comparability, estimator
 from hvstack.results.estimator import ClusterRate, SweepFit
 from hvstack.results.passes import require_location
 from hvstack.results.record_data import RunRecord
-from hvstack.study.definition import PHASES
+from hvstack.results.workload_types import WorkloadType
+from hvstack.study.definition import Claim
 from hvstack.study.study_store import StartedStudy, StudyRecords
 from hvstack.study.variants import Variant
 
@@ -39,11 +40,27 @@ class VariantRow:
     def seconds(self) -> dict[str, float]:
         """Mean seconds of each phase that a claim can name."""
         return {
-            name: math.fsum(map(_PhaseTime(name), self.valid))
-            / len(self.valid)
-            for name in PHASES
+            name: self._average(
+                [_sum_seconds(run, name) for run in self.valid]
+            )
+            for name in self.variant.workload.jobs
             if self.valid
         }
+
+    @property
+    def reported(self) -> dict[str, float]:
+        """Mean values that the programs report, by measure."""
+        return {
+            value.measure: self._average(
+                [_find_reported(run, value.phase) for run in self.valid]
+            )
+            for value in self.variant.workload.reported
+            if self.valid
+        }
+
+    @staticmethod
+    def _average(values: Sequence[float]) -> float:
+        return math.fsum(values) / len(values)
 
     @property
     def total_seconds(self) -> float | None:
@@ -55,20 +72,53 @@ class VariantRow:
 
 
 @dataclass(frozen=True)
-class _PhaseTime:
-    """Function that returns the seconds of a phase of a run.
+class Quantity:
+    """Rate of the runs of a workload, by which variants are compared.
 
+    :param workload: workload of the runs.
     :param phase: name of the phase; empty for the whole run.
+    :param is_reported: whether it is the value that the program of the phase
+        reports, and not data by time.
     """
 
-    phase: str
+    workload: WorkloadType
+    phase: str = ''
+    is_reported: bool = False
 
-    def __call__(self, run: RunRecord) -> float:
-        if not self.phase:
-            return run.total_seconds
-        return math.fsum(
-            phase.seconds for phase in run.phases if phase.name == self.phase
-        )
+    def compute(self, run: RunRecord) -> float:
+        """Return the rate of a run; 0 if it has none."""
+        if self.is_reported:
+            return _find_reported(run, self.phase)
+        seconds = _sum_seconds(run, self.phase)
+        return run.size_bytes / seconds if seconds > 0 else 0.0
+
+
+def get_quantity(claim: Claim, variant: Variant) -> Quantity:
+    """Return the rate that a claim is about.
+
+    :param variant: variant of the claim.
+    """
+    value = variant.workload.find_reported(claim.measure)
+    if value is None:
+        return Quantity(variant.workload, claim.phase)
+    return Quantity(variant.workload, value.phase, is_reported=True)
+
+
+def _sum_seconds(run: RunRecord, name: str) -> float:
+    """Return the seconds of a phase; those of the run without a name."""
+    if not name:
+        return run.total_seconds
+    return math.fsum(
+        phase.seconds for phase in run.phases if phase.name == name
+    )
+
+
+def _find_reported(run: RunRecord, name: str) -> float:
+    """Return the value that a phase reported; 0 without any."""
+    for phase in run.phases:
+        if phase.name == name and phase.reported is not None:
+            return phase.reported
+    return 0.0
 
 
 def build_row(
@@ -95,26 +145,28 @@ def build_row(
     return VariantRow(variant, size, tuple(valid), reason)
 
 
-def fit_rates(rows: Sequence[VariantRow], phase: str) -> SweepFit | None:
-    """Return the effects of the variants on the rate of a phase.
+def fit_rates(
+    rows: Sequence[VariantRow], quantity: Quantity
+) -> SweepFit | None:
+    """Return the effects of the variants of a workload on a rate.
 
-    :param phase: name of the phase; empty for the whole run.
+    :param quantity: rate that is compared; variants with other workloads are
+        ignored.
     :returns: None without a valid run.
     :raises hvstack.errors.InputError: a record does not contain its cluster
         and its pass.
     """
-    get_seconds = _PhaseTime(phase)
     clusters = [
         ClusterRate(
             row.variant.name,
             run.index,
-            math.log(run.size_bytes / get_seconds(run)),
+            math.log(quantity.compute(run)),
             datetime.fromisoformat(run.started).timestamp() / 3600,
         )
         for row in rows
-        if not row.reason
+        if not row.reason and row.variant.workload is quantity.workload
         for run in row.valid
         # A cluster is a run: every run of a study has a new one.
-        if require_location(run) and get_seconds(run) > 0
+        if require_location(run) and quantity.compute(run) > 0
     ]
     return estimator.fit_sweep(clusters) if clusters else None

@@ -155,8 +155,9 @@ def _build_workload(step: StudyStep) -> dict[str, rallytask.TaskArgument]:
     }
     if variant.replication:
         workload['replication'] = variant.replication
-    if variant.maps:
-        workload['maps'] = variant.maps
+    if maps := variant.files or variant.maps:
+        # Each file of TestDFSIO has a map task.
+        workload['maps'] = maps
     if variant.reduces:
         workload['reduces'] = variant.reduces
     if setup := variant.setup.to_mapping():

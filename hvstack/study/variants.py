@@ -14,6 +14,7 @@ from hvstack.hadoop import job_settings, os_profiles, tuning_profiles
 from hvstack.model.plain_data import Json, JsonObject
 from hvstack.model.strict_mapping import Fields
 from hvstack.model.target import Target, parse_target
+from hvstack.results.workload_types import TPCX_HS, TYPES, WorkloadType
 from hvstack.sweep.node_setup import NodeSetup
 
 #: Start of the name of a property of Hadoop.
@@ -21,7 +22,12 @@ PROPERTY_PREFIX = 'hadoop.'
 #: Maximum number of variants.
 _MAX_VARIANTS = 100
 #: Settings that are whole numbers, with their maximum.
-_COUNTS = {'replication': 64, 'maps': 10**6, 'reduces': 10**6}
+_COUNTS = {
+    'replication': 64,
+    'maps': 10**6,
+    'reduces': 10**6,
+    'files': 10**6,
+}
 _SETUP_COUNTS = {
     'disks': 64,
     'copies': 64,
@@ -31,9 +37,12 @@ _SETUP_COUNTS = {
     'lost_hosts': 64,
     'loss_rounds': 1000,
 }
+#: Settings that belong to sorts, and those that belong to files.
+_SORT_FIELDS = ('maps', 'reduces', 'output_replication')
+_FILE_FIELDS = ('files',)
 _VARIANT_FIELDS = (
-    *('configuration', 'size_factor', 'tuning', 'os_profile', 'volume_type'),
-    *('node_groups', 'controllers', *_COUNTS, *_SETUP_COUNTS),
+    *('workload', 'configuration', 'size_factor', 'tuning', 'os_profile'),
+    *('volume_type', 'node_groups', 'controllers', *_COUNTS, *_SETUP_COUNTS),
 )
 
 
@@ -47,6 +56,7 @@ class Variant:
     :param replication: number of replicas; None for the default.
     :param maps: number of map tasks; None for the default.
     :param reduces: number of reduce tasks; None for the default.
+    :param files: number of files of TestDFSIO; None for the default.
     :param row: row of the published table that measured the same.
     :param setup: settings of the nodes and jobs.
     """
@@ -57,8 +67,14 @@ class Variant:
     replication: int | None = None
     maps: int | None = None
     reduces: int | None = None
+    files: int | None = None
     row: str = ''
     setup: NodeSetup = field(default_factory=NodeSetup)
+
+    @property
+    def workload(self) -> WorkloadType:
+        """Workload of the runs."""
+        return TYPES[self.setup.workload or TPCX_HS.name]
 
     def describe(self) -> str:
         """Return the target and the settings as human-readable text."""
@@ -67,6 +83,7 @@ class Variant:
             'replication': self.replication,
             'maps': self.maps,
             'reduces': self.reduces,
+            'files': self.files,
             **self.setup.to_mapping(),
         }
         settings.pop('hadoop', None)
@@ -191,6 +208,9 @@ def _parse_variant(
         hadoop = tuple(sorted(job_settings.check(properties).items()))
     except errors.InputError as exc:
         raise top.error(location, f'is not valid: {exc}') from None
+    workload = values.optional_choice('workload', list(TYPES))
+    if location != 'base':
+        _check_fields(values, TYPES[workload or TPCX_HS.name])
     return Variant(
         name=name,
         target=target,
@@ -210,11 +230,25 @@ def _parse_variant(
             if 'node_groups' in values
             else None,
             controllers=values.optional_choice('controllers', CONTROLLERS),
+            workload=None if workload == TPCX_HS.name else workload,
             hadoop=hadoop,
             **_parse_counts(values, _SETUP_COUNTS),
         ),
         **_parse_counts(values, _COUNTS),
     )
+
+
+def _check_fields(values: Fields, workload: WorkloadType) -> None:
+    """Check that the workload of a variant has its settings.
+
+    :raises hvstack.errors.InputError: a setting does not apply.
+    """
+    for name in _FILE_FIELDS if workload.sorter else _SORT_FIELDS:
+        if name in values:
+            raise values.error(
+                name,
+                f"does not apply to the workload '{workload.name}'. Delete it",
+            )
 
 
 def _parse_counts(

@@ -26,6 +26,7 @@ class NodeSetup:
     :param controllers: ``combined`` or ``separate``.
     :param lost_hosts: number of hosts that are lost at once after each run.
     :param loss_rounds: number of such losses.
+    :param workload: name of the workload; None for TPCx-HS.
     :param hadoop: properties of Hadoop that the jobs set, with their values.
     """
 
@@ -41,6 +42,7 @@ class NodeSetup:
     controllers: str | None = None
     lost_hosts: int | None = None
     loss_rounds: int | None = None
+    workload: str | None = None
     hadoop: tuple[tuple[str, str], ...] = ()
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from hvstack.results import record
 from hvstack.results.record_data import RunRecord
+from hvstack.results.workload_types import TPCX_HS
 
 #: Maximum number of runs for an estimate: more runs hardly change a median.
 MAX_TIMED_RUNS = 1000
@@ -15,6 +16,7 @@ def compute_median_times(
     records: Iterable[RunRecord],
     size_bytes: int,
     max_runs: int | None = None,
+    workload: str = TPCX_HS.name,
 ) -> tuple[float | None, float | None]:
     """Return median seconds of a run and of a change of the cluster.
 
@@ -24,6 +26,8 @@ def compute_median_times(
         ignored.
     :param max_runs: number of runs after which no further sweep is read;
         None reads all records.
+    :param workload: name of the workload; runs of other workloads are
+        ignored.
     :returns: seconds of a run, and seconds between the last run on a cluster
         and the first run on the next; None without records.
     """
@@ -34,7 +38,10 @@ def compute_median_times(
         is_enough = max_runs is not None and len(runs) >= max_runs
         if is_enough and run_record.sweep not in by_sweep:
             break
-        if run_record.valid and run_record.size_bytes == size_bytes:
+        if run_record.valid and (
+            run_record.size_bytes,
+            run_record.sut.workload,
+        ) == (size_bytes, workload):
             runs.append(run_record.total_seconds)
         last = by_sweep.get(run_record.sweep)
         if last is not None and _is_other_cluster(last, run_record):

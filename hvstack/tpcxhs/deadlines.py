@@ -14,11 +14,10 @@ from hvstack.cluster.base import Cluster, Fact
 from hvstack.hadoop import job_progress
 from hvstack.hadoop.daemon_http import Runner
 from hvstack.results.run_store import RunStore
+from hvstack.results.workload_types import TYPES
 from hvstack.tpcxhs.result import RunSpec
 from hvstack.tpcxhs.workload import Workload
 
-#: Phases that are Hadoop jobs, in order.
-JOBS = ('HSGen', 'HSSort', 'HSValidate')
 #: Default of the stall limit in seconds. YARN gives up a NodeManager, and
 #: MapReduce a task, after 600 s (yarn-default.xml,
 #: yarn.nm.liveness-monitor.expiry-interval-ms; mapred-default.xml,
@@ -36,6 +35,8 @@ FACTOR = 2.0
 DISK_SPEED = 80e6
 NETWORK_SPEED = 1e9
 CPU_SPEED = 6e6
+#: Phases of all workloads that are Hadoop jobs.
+_JOBS = frozenset(name for item in TYPES.values() for name in item.jobs)
 #: Seconds between two queries of the progress after the deadline.
 _INTERVAL = 10.0
 
@@ -77,10 +78,11 @@ class Limits:
         :param hosts: worker hosts of the cluster.
         """
         if self.phase_timeout:
-            return dict.fromkeys(JOBS, self.phase_timeout)
+            return dict.fromkeys(workload.type.jobs, self.phase_timeout)
         estimates = {**estimate_phases(workload, hosts), **self.longest}
         return {
-            name: START_SECONDS + FACTOR * estimates[name] for name in JOBS
+            name: START_SECONDS + FACTOR * estimates[name]
+            for name in workload.type.jobs
         }
 
 
@@ -106,6 +108,7 @@ def load_limits(spec: RunSpec, store: RunStore) -> Limits:
             run_record.phase_seconds()
             for run_record in store.read_sweep(spec.run_id.sweep)[0]
             if run_record.valid
+            and run_record.sut.workload == workload.type.name
             and run_record.size_bytes == workload.size_bytes
             and run_record.replication == workload.replication
         ),
@@ -117,7 +120,7 @@ def estimate_phases(
 ) -> dict[str, float]:
     """Return the estimated seconds of each phase.
 
-    Disks, network and CPUs are assumed to work one after the other. HSSort
+    Disks, network and CPUs are assumed to work one after the other. A sort
     reads the input, writes intermediate data, merges it once, and writes the
     output.
 
@@ -125,12 +128,19 @@ def estimate_phases(
     :param hosts: worker hosts of the cluster.
     """
     copies, output_copies = workload.replication, workload.output_copies
-    transfers = {
-        # Bytes on disks and through network ports, per byte of the data set.
-        'HSGen': (copies, copies - 1),
-        'HSSort': (5 + output_copies, output_copies),
-        'HSValidate': (1, 1),
+    # Bytes on disks and through network ports, per byte of the data set.
+    writing, reading = (copies, copies - 1), (1, 1)
+    sorting = 5 + output_copies, output_copies
+    by_phase = {
+        'HSGen': writing,
+        'HSSort': sorting,
+        'HSValidate': reading,
+        'TeraGen': writing,
+        'TeraSort': sorting,
+        'TestDFSIO write': writing,
+        'TestDFSIO read': reading,
     }
+    transfers = {name: by_phase[name] for name in workload.type.jobs}
     each = workload.size_bytes / hosts.count
     return {
         name: each
@@ -166,9 +176,8 @@ def find_longest(
     """
     longest: dict[str, float] = {}
     for seconds in phases:
-        for name in JOBS:
-            if name in seconds:
-                longest[name] = max(longest.get(name, 0), seconds[name])
+        for name in _JOBS.intersection(seconds):
+            longest[name] = max(longest.get(name, 0), seconds[name])
     return longest
 
 

@@ -68,9 +68,9 @@ def master_options(manager: Runner, tasks: int, processors: int) -> list[str]:
     return [
         f'-Dyarn.app.mapreduce.am.resource.mb={container}',
         # The option of the tuning profile has the heap of a small job.
-        f'-Dyarn.app.mapreduce.am.command-opts="-Xmx{heap}m '
+        f'-Dyarn.app.mapreduce.am.command-opts=-Xmx{heap}m '
         f'{properties.list_common_options(processors)} '
-        f'{properties.ADD_OPENS}"',
+        f'{properties.ADD_OPENS}',
     ]
 
 

@@ -11,8 +11,8 @@ from hvstack import errors
 from hvstack.hadoop import job_history
 from hvstack.hadoop.daemon_http import Runner
 from hvstack.results import telemetry
+from hvstack.results.benchmark import KIT_PHASES
 from hvstack.results.telemetry import Telemetry
-from hvstack.tpcxhs.deadlines import JOBS
 from hvstack.tpcxhs.result import RunResult
 
 #: Seconds by which the clock of the kit may be late: it has whole seconds.
@@ -32,7 +32,7 @@ def add_jobs(manager: Runner, run_result: RunResult) -> str:
         datetime.fromisoformat(moment).timestamp()
         for moment in (run_result.started, run_result.ended)
     )
-    names = {name.casefold() for name in JOBS}
+    names = {name.casefold() for name in KIT_PHASES}
     phases = [
         phase for phase in run_result.phases if phase.name.casefold() in names
     ]

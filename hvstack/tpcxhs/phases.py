@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Phases of a run: HSGen, HSDataCheck, HSSort, HSDataCheck, HSValidate.
+"""Phases of a run: those of TPCx-HS, of TeraSort alone, or of TestDFSIO.
 
 Hadoop's TeraGen, TeraSort and TeraValidate are the substitute workload for
 TPC's kit.
@@ -10,18 +10,23 @@ import shlex
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from hvstack import errors, processutils, speed
+from hvstack import errors, speed
 from hvstack.cluster import effective_settings
 from hvstack.cluster.base import Cluster, Node
-from hvstack.hadoop import job_history, tuning_profiles, webhdfs
+from hvstack.hadoop import (
+    job_history,
+    micro_benchmarks,
+    tuning_profiles,
+    webhdfs,
+)
 from hvstack.progress import Progress
 from hvstack.results import task_splits
-from hvstack.results.benchmark import RECORD_BYTES
 from hvstack.results.observations import DataCheck
-from hvstack.tpcxhs import datacheck, job_memory
+from hvstack.results.workload_types import TERASORT, TESTDFSIO, TPCX_HS
+from hvstack.tpcxhs import datacheck, job_memory, job_results
 from hvstack.tpcxhs.deadlines import (
     DEFAULT_LIMITS,
     Limits,
@@ -37,25 +42,6 @@ OUTPUT = f'{BASE}/output'
 REPORT = f'{BASE}/validate'
 _JAR = '/opt/hadoop/hadoop-mapreduce-examples.jar'
 _JOB = re.compile(r'\bjob_\d+_\d+\b')
-#: Lines in the output of the client about a container that the kernel killed,
-#: or that YARN killed because of its memory.
-_KILLED = re.compile(
-    r'(?i)exit code is 137|exitcode: 137|exit code 137|'
-    r"beyond the '?physical'? memory limit|java heap space|"
-    r'OutOfMemoryError'
-)
-#: Messages of nodes, HDFS and YARN about full disks, with the reason. HDFS
-#: prints the last one also for lost DataNodes.
-_FULL_DISK_REASONS = {
-    re.compile(
-        r'No space left on device|DiskOutOfSpaceException|'
-        r'Could not find any valid local directory|'
-        r'local-dirs usable space is below'
-    ): 'disks are full',
-    re.compile(
-        r'could only be written to \d+ of the'
-    ): 'no DataNode accepted a block: disks are full or DataNodes are missing',
-}
 
 
 @dataclass
@@ -78,19 +64,24 @@ class PhaseRunner:
     @property
     def steps(self) -> Sequence[Callable[[], None]]:
         """The phases in order."""
-        return (
+        checked = (
             self.generate,
             self.check_input,
             self.sort,
             self.check_output,
             self.validate,
         )
+        return {
+            TPCX_HS.name: checked,
+            TERASORT.name: (self.generate, self.sort),
+            TESTDFSIO.name: (self.write_files, self.read_files),
+        }[self.workload.type.name]
 
     def generate(self) -> None:
         """Create the input (HSGen)."""
         workload = self.workload
         self._run_job(
-            'HSGen',
+            workload.type.generator,
             f'teragen -Dmapreduce.job.maps={workload.maps}',
             f'{workload.records} {INPUT}',
         )
@@ -119,7 +110,7 @@ class PhaseRunner:
         """Sort the input (HSSort)."""
         workload = self.workload
         self._run_job(
-            'HSSort',
+            workload.type.sorter,
             f'terasort -Dmapreduce.job.reduces={workload.reduces} '
             '-Dmapreduce.terasort.output.replication='
             f'{workload.output_copies}',
@@ -140,6 +131,30 @@ class PhaseRunner:
     def validate(self) -> None:
         """Check the order of the output (HSValidate)."""
         self._run_job('HSValidate', 'teravalidate', f'{OUTPUT} {REPORT}')
+
+    def write_files(self) -> None:
+        """Write the files of TestDFSIO."""
+        self._run_dfsio('write')
+
+    def read_files(self) -> None:
+        """Read the files of TestDFSIO."""
+        self._run_dfsio('read')
+
+    def _run_dfsio(self, verb: str) -> None:
+        """Run TestDFSIO, and record the rate that it reports."""
+        phase, workload = f'{TESTDFSIO.title} {verb}', self.workload
+        client, options = self._list_options(phase)
+        program = micro_benchmarks.render(
+            verb, BASE, workload.maps, f'{workload.file_bytes}B', *options
+        )
+        output = self._run_client(
+            phase, f'{client}sh -c {shlex.quote(program)}'
+        )
+        try:
+            rate = micro_benchmarks.parse_dfsio(output)
+        except ValueError as exc:
+            raise errors.RunFailedError(f'{phase} failed: {exc}.') from exc
+        self.run_result.phases[-1].reported = round(rate, 3)
 
     @cached_property
     def _deadlines(self) -> dict[str, float]:
@@ -162,17 +177,40 @@ class PhaseRunner:
             self.progress.say(text)
 
     def _run_job(self, phase: str, program: str, operands: str) -> None:
-        """Run a job and measure the time of its client, as TPCx-HS does."""
+        """Run a program of Hadoop's examples as a job."""
+        client, options = self._list_options(phase)
+        self._run_client(
+            phase,
+            f'{client}hadoop jar {_JAR} {program} {shlex.join(options)} '
+            f'{operands}',
+        )
+
+    def _list_options(self, phase: str) -> tuple[str, list[str]]:
+        """Return the settings of the job of a phase.
+
+        :returns: assignment of a variable for its client, and options.
+        """
         workload = self.workload
-        self._say(f'{phase} ...')
         tuning = tuning_profiles.load(self.cluster.tuning)
-        max_block_bytes = tuning.max_block_mib * MIB
-        block = min(workload.block_bytes, max_block_bytes)
+        block = min(workload.block_bytes, tuning.max_block_mib * MIB)
         client, master = self._job_memory(phase)
+        options = [
+            f'-D{name}={value}' for name, value in workload.settings
+        ] + master
         if workload.one_jvm:
-            program += ' -Dmapreduce.job.ubertask.enable=true'
-        for name, value in workload.settings:
-            program += f' -D{name}={shlex.quote(value)}'
+            options.insert(0, '-Dmapreduce.job.ubertask.enable=true')
+        return client, [
+            *options,
+            f'-Ddfs.blocksize={block}',
+            f'-Ddfs.replication={workload.replication}',
+        ]
+
+    def _run_client(self, phase: str, command: str) -> str:
+        """Run a job and measure the time of its client, as TPCx-HS does.
+
+        :returns: standard output of the client.
+        """
+        self._say(f'{phase} ...')
         watch = StallWatch(
             self.cluster.manager,
             self.limits.stall_timeout,
@@ -181,9 +219,7 @@ class PhaseRunner:
         begin = time.monotonic()
         try:
             result = self.cluster.gateway.run(
-                f'{client}hadoop jar {_JAR} {program}{master} '
-                f'-Ddfs.blocksize={block} '
-                f'-Ddfs.replication={workload.replication} {operands}',
+                command,
                 timeout=self._deadlines[phase],
                 check=False,
                 on_timeout=watch,
@@ -209,25 +245,31 @@ class PhaseRunner:
             raise errors.RunFailedError(
                 f'{phase} exited with status {result.returncode} after '
                 f'{seconds:.0f} s: '
-                f'{_failure_reason(output).removesuffix(".")}.'
+                f'{job_results.find_reason(output).removesuffix(".")}.'
             )
+        return result.stdout
 
     def _count_maps(self, phase: str) -> int:
         """Return the expected number of map tasks of a phase."""
-        if phase == 'HSSort':
+        workload = self.workload
+        if phase == workload.type.sorter:
             tuning = tuning_profiles.load(self.cluster.tuning)
-            return self.workload.count_splits(tuning.max_block_mib * MIB)
-        return {'HSGen': self.workload.maps}.get(phase, self.workload.reduces)
+            return workload.count_splits(tuning.max_block_mib * MIB)
+        return workload.reduces if phase == 'HSValidate' else workload.maps
 
     def _count_reduces(self, phase: str) -> int:
         """Return the number of reduce tasks of a phase."""
-        return {'HSGen': 0, 'HSSort': self.workload.reduces}.get(phase, 1)
+        phases = self.workload.type
+        return {
+            phases.generator: 0,
+            phases.sorter: self.workload.reduces,
+        }.get(phase, 1)
 
     def _count_tasks(self, phase: str) -> int:
         """Return the expected number of tasks of a phase."""
         return self._count_maps(phase) + self._count_reduces(phase)
 
-    def _job_memory(self, phase: str) -> tuple[str, str]:
+    def _job_memory(self, phase: str) -> tuple[str, list[str]]:
         """Return the settings that give a large job more memory.
 
         :returns: assignment of a variable for its client, and options for its
@@ -239,9 +281,8 @@ class PhaseRunner:
         client = job_memory.client_mib(maps, keys)
         return (
             f'HADOOP_CLIENT_OPTS=-Xmx{client}m ' if client else '',
-            ''.join(
-                f' {option}'
-                for option in job_memory.master_options(
+            list(
+                job_memory.master_options(
                     cluster.manager, maps + reduces, cluster.processors
                 )
             ),
@@ -275,10 +316,9 @@ class PhaseRunner:
     def collect(self) -> None:
         """Load the statistics of all jobs and check them.
 
-        :raises hvstack.errors.RunFailedError: data records were lost, or are
-            not sorted.
+        :raises hvstack.errors.RunFailedError: data was lost, or is not sorted.
         """
-        gateway, manager = self.cluster.gateway, self.cluster.manager
+        manager, workload = self.cluster.manager, self.workload
         jobs = [
             (phase.job_id, phase)
             for phase in self.run_result.phases
@@ -306,6 +346,9 @@ class PhaseRunner:
                 phase.tasks = job_history.summarize_tasks(
                     histories[job_id], locations, names
                 )
+                if workload.type is TESTDFSIO:
+                    # Its input is a name for each task, not the data.
+                    phase.tasks = replace(phase.tasks, locality={})
                 phase.hosts = task_splits.count_by_host(
                     phase.tasks.nodes, workers
                 )
@@ -313,17 +356,23 @@ class PhaseRunner:
             str(split)
             for split in task_splits.list_uneven(self.run_result.read_phases())
         ]
-        report = _read_report(gateway)
         by_name = {phase.name: job_id for job_id, phase in jobs}
         self.run_result.observations['parameters'] = (
             effective_settings.parameters(
-                self.cluster, str(by_name.get('HSSort'))
+                self.cluster, str(by_name.get(workload.type.main_job))
             )
         )
-        reason = check_sorted(self.run_result.phases, report, self.workload)
+        phases = self.run_result.phases
+        if workload.type is TPCX_HS:
+            report = _read_report(self.cluster.gateway)
+            reason = job_results.check_sorted(phases, report, workload)
+            name = 'HSValidate'
+        else:
+            reason = job_results.check_counters(phases, workload)
+            name = workload.type.title
         if reason:
             raise errors.RunFailedError(
-                f'HSValidate failed: {reason.removesuffix(".")}.'
+                f'{name} failed: {reason.removesuffix(".")}.'
             )
 
 
@@ -338,63 +387,3 @@ def _read_report(gateway: Node) -> str:
     except errors.HVStackError:
         # Bare-metal hosts may have no curl.
         return gateway.run(f"hdfs dfs -cat '{REPORT}/part-r-*'").stdout
-
-
-def check_sorted(
-    phases: Sequence[PhaseResult], report: str, workload: Workload
-) -> str:
-    """Return why the sorted data is not valid; an empty text for valid data.
-
-    :param phases: phases with the counters of their jobs.
-    :param report: output of HSValidate: "checksum", a space, a hexadecimal
-        number, and lines about data records that are not in order.
-    :param workload: workload of the run.
-    """
-    lines = [line.split() for line in report.splitlines() if line.strip()]
-    if [line[0] for line in lines] != ['checksum']:
-        text = ' '.join(report.split())[:200] or 'nothing'
-        return f'the output is not sorted: it reports {text}'
-    counters = {
-        phase.name: phase.job.counters
-        for phase in phases
-        if phase.job is not None
-    }
-    input_checksum = counters['HSGen'].get('CHECKSUM')
-    if (
-        input_checksum is not None
-        and int(lines[0][1], 16) != int(input_checksum) % 2**64
-    ):
-        return 'the checksum of the output is not that of the input'
-    for name, counter in (
-        ('HSGen', 'MAP_OUTPUT_RECORDS'),
-        ('HSSort', 'MAP_INPUT_RECORDS'),
-        ('HSSort', 'REDUCE_OUTPUT_RECORDS'),
-        ('HSValidate', 'MAP_INPUT_RECORDS'),
-    ):
-        record_count = counters[name].get(counter)
-        if record_count != workload.records:
-            return (
-                f'{counter} of {name} is {record_count}, not '
-                f'{workload.records} (records of {RECORD_BYTES} bytes)'
-            )
-    return ''
-
-
-def _failure_reason(output: str) -> str:
-    """Return the lines of a job's output with the reason of its failure."""
-    lines = output.splitlines()
-    for index, line in enumerate(lines):
-        if _KILLED.search(line):
-            return f'a task was killed: {" ".join(lines[index].split())}'
-    for pattern, reason in _FULL_DISK_REASONS.items():
-        for line in filter(pattern.search, lines):
-            return (
-                f'{reason}: {" ".join(line.split())[:300]}. Use a smaller '
-                'size, or free space on the nodes.'
-            )
-    telling = [
-        line
-        for line in lines
-        if 'Exception' in line or 'ERROR' in line or 'failed' in line.lower()
-    ]
-    return ' '.join(processutils.tail('\n'.join(telling or lines), 4).split())

@@ -70,10 +70,13 @@ def check_fit(cluster: Cluster, workload: Workload) -> None:
     free_bytes = int(state['CapacityRemaining'])
     needed = workload.needed_bytes
     if needed > free_bytes:
+        verb, parts = 'write', f'{workload.replication} replicas'
+        if workload.type.sorter:
+            verb = 'sort'
+            parts = f'twice {parts}, and half a replica for the sort'
         raise errors.InputError(
-            f'Cannot sort {workload.size_bytes / 1e9:.3g} GB: the run needs '
-            f'{needed / 1e9:.3g} GB in HDFS (twice {workload.replication} '
-            'replicas, and half a replica for the sort), and '
+            f'Cannot {verb} {workload.size_bytes / 1e9:.3g} GB: the run needs '
+            f'{needed / 1e9:.3g} GB in HDFS ({parts}), and '
             f'{free_bytes / 1e9:.3g} GB remain. Use a smaller size.'
         )
 

@@ -55,7 +55,7 @@ class RunSpec:
 class PhaseResult:
     """Phase of a run that has ended.
 
-    :param name: name of the phase in TPCx-HS.
+    :param name: name of the phase.
     :param seconds: duration in seconds.
     :param started_at: start time in seconds since 1970; None if it is
         unknown.
@@ -68,6 +68,8 @@ class PhaseResult:
     :param hosts: numbers of workers and tasks by host; empty without
         statistics of the tasks.
     :param machine_cpu: CPU time of the machine below a lab; None elsewhere.
+    :param reported: value that the program of the phase reports; None if it
+        reports none.
     """
 
     name: str
@@ -80,6 +82,7 @@ class PhaseResult:
     tasks: TaskSummary | None = None
     hosts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     machine_cpu: MachineCpu | None = None
+    reported: float | None = None
 
     def to_mapping(self) -> JsonObject:
         """Return the phase as the run record contains it."""
@@ -90,6 +93,8 @@ class PhaseResult:
             mapping |= asdict(self.data_check)
         if self.has_client:
             mapping['job_id'] = self.job_id
+        if self.reported is not None:
+            mapping['reported'] = self.reported
         if self.machine_cpu is not None:
             mapping['machine_cpu'] = asdict(self.machine_cpu)
         if self.job is not None:

@@ -28,7 +28,9 @@ from hvstack.results import (
     record_data,
     signing,
     telemetry_files,
+    workload_types,
 )
+from hvstack.results.workload_types import TESTDFSIO, TPCX_HS
 from hvstack.tpcxhs import host_losses, preparation
 from hvstack.tpcxhs.deadlines import DEFAULT_LIMITS, Limits, load_limits
 from hvstack.tpcxhs.phases import PhaseRunner
@@ -176,6 +178,11 @@ def _describe_system(cluster: Cluster, run_result: RunResult) -> None:
         'os_profile': system.profile,
         **cluster.environment(),
     }
+    if workload.type is not TPCX_HS:
+        run_result.sut[workload_types.FACT] = workload.type.name
+    if workload.type is TESTDFSIO:
+        # Each file has a map task, and the rate is that of a map task.
+        run_result.sut['files'] = workload.maps
     if workload.output_replication:
         run_result.sut['output_replication'] = workload.output_replication
     if workload.settings:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hvstack import errors
 from hvstack.hadoop import sizing
 from hvstack.results.benchmark import RECORD_BYTES
+from hvstack.results.workload_types import TESTDFSIO, TPCX_HS, WorkloadType
 
 MIB = 1024 * 1024
 #: An exabyte: no cluster sorts more.
@@ -29,13 +30,15 @@ class Workload:
     :param size_bytes: size of the data set in bytes, a multiple of 100 (the
         size of a data record).
     :param replication: number of replicas of input and output.
-    :param maps: number of map tasks of HSGen, and of input files.
-    :param reduces: number of reduce tasks of HSSort, and of output files.
+    :param maps: number of map tasks of the phase that writes the data set,
+        and of its files.
+    :param reduces: number of reduce tasks of a sort, and of output files.
     :param one_jvm: whether the tasks of a small job run in the JVM of its
         ApplicationMaster: on emulated CPUs each JVM takes minutes to start.
     :param settings: properties of Hadoop that the jobs set, with their values.
     :param output_replication: number of replicas of the output; None uses
         ``replication``.
+    :param type: phases of a run.
     :raises hvstack.errors.InputError: a number is not valid.
     """
 
@@ -46,6 +49,7 @@ class Workload:
     one_jvm: bool = False
     settings: tuple[tuple[str, str], ...] = ()
     output_replication: int | None = None
+    type: WorkloadType = TPCX_HS
 
     @property
     def output_copies(self) -> int:
@@ -66,6 +70,20 @@ class Workload:
                     f"Cannot use {getattr(self, name)} as '{name}' of a "
                     'workload: it is less than 1. Use 1 or more.'
                 )
+        if self.type is TESTDFSIO and self.file_bytes < 1:
+            raise errors.InputError(
+                f'Cannot create {self.maps} files of {self.size_bytes} bytes '
+                'together: each file needs a byte. Use fewer files or more '
+                'data.'
+            )
+
+    @property
+    def file_bytes(self) -> int:
+        """Size of a file of TestDFSIO in bytes.
+
+        All files together may lack a byte for each file.
+        """
+        return self.size_bytes // self.maps
 
     @property
     def records(self) -> int:
@@ -79,7 +97,8 @@ class Workload:
         It is 256 MiB, or less for a smaller data set, so that each file is a
         single block and HSSort has as many map tasks as HSGen.
         """
-        parts = max(1, min(self.maps, self.reduces))
+        has_output = bool(self.type.sorter)
+        parts = min(self.maps, self.reduces) if has_output else self.maps
         whole = -(-self.size_bytes // parts)
         # Sampled partitions of the output differ in size by a few percent.
         needed = -(-int(whole * 1.1) // MIB)
@@ -99,6 +118,8 @@ class Workload:
     @property
     def needed_bytes(self) -> float:
         """Bytes in HDFS for input, output and intermediate data."""
+        if not self.type.sorter:
+            return float(self.replication * self.size_bytes)
         copies = self.replication + self.output_copies
         return (copies + _INTERMEDIATE) * self.size_bytes
 

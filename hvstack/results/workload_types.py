@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workloads of runs: which phases they have, and what these report.
+
+A run record contains the name of its workload as a fact, unless it is TPCx-HS.
+Records of different workloads are never compared.
+"""
+
+from dataclasses import dataclass
+
+from hvstack.results.benchmark import KIT_PHASES, PHASES
+
+#: Fact of a record that contains the name of its workload.
+FACT = 'workload'
+
+
+@dataclass(frozen=True)
+class ReportedValue:
+    """Value that the program of a phase reports.
+
+    :param measure: name of the measure in the claims of a study.
+    :param phase: name of the phase.
+    :param unit: unit of the value.
+    """
+
+    measure: str
+    phase: str
+    unit: str
+
+
+@dataclass(frozen=True)
+class WorkloadType:
+    """Phases of the runs of a workload.
+
+    :param name: name in studies and in run records.
+    :param title: name of the program.
+    :param phases: all phases of a run, in order.
+    :param jobs: phases that are Hadoop jobs, in order.
+    :param generator: phase that generates the input of a sort; empty without
+        a sort.
+    :param sorter: phase that sorts; empty without a sort.
+    :param reported: values that the programs of phases report.
+    """
+
+    name: str
+    title: str
+    phases: tuple[str, ...]
+    jobs: tuple[str, ...]
+    generator: str = ''
+    sorter: str = ''
+    reported: tuple[ReportedValue, ...] = ()
+
+    @property
+    def main_job(self) -> str:
+        """Phase whose job has the settings of the workload."""
+        return self.sorter or self.jobs[-1]
+
+    def find_reported(self, measure: str) -> ReportedValue | None:
+        """Return the reported value of a measure; None without any."""
+        for value in self.reported:
+            if value.measure == measure:
+                return value
+        return None
+
+
+TPCX_HS = WorkloadType(
+    *('tpcx-hs', 'TPCx-HS', PHASES, KIT_PHASES, 'HSGen', 'HSSort')
+)
+#: TeraGen and TeraSort without checks of the data, as the papers measured.
+TERASORT = WorkloadType(
+    name='terasort',
+    title='TeraSort',
+    phases=('TeraGen', 'TeraSort'),
+    jobs=('TeraGen', 'TeraSort'),
+    generator='TeraGen',
+    sorter='TeraSort',
+)
+#: TestDFSIO reports the rate of a map task.
+TESTDFSIO = WorkloadType(
+    name='testdfsio',
+    title='TestDFSIO',
+    phases=('TestDFSIO write', 'TestDFSIO read'),
+    jobs=('TestDFSIO write', 'TestDFSIO read'),
+    reported=(
+        ReportedValue('write throughput', 'TestDFSIO write', 'MB/s'),
+        ReportedValue('read throughput', 'TestDFSIO read', 'MB/s'),
+    ),
+)
+#: All workloads by name.
+TYPES = {item.name: item for item in (TPCX_HS, TERASORT, TESTDFSIO)}
