@@ -113,7 +113,9 @@ class TPCxHS(scenario.OpenStackScenario):
             ``controllers`` are those of the HVE paper; bare metal ignores
             them. ``output_replication`` is that of HSSort's output.
             ``lost_hosts`` hosts are lost at once after each run,
-            ``loss_rounds`` times.
+            ``loss_rounds`` times. ``workload`` is another workload than
+            TPCx-HS: ``terasort`` or ``testdfsio``, whose number of files is
+            ``maps``.
         :param compared: all configurations of the sweep, whose containers the
             tasks fill; None uses those of ``shape``.
         :param maps: number of map tasks of HSGen, such as that of a paper;

@@ -323,16 +323,18 @@ class ReportTest(testtools.TestCase):
                     'measure': 'local maps',
                     'rule': {'at_least': 95},
                 },
+                {**CLAIM, 'measure': 'rate', 'rule': {'within': 3}},
             ],
         )
         self.assertEqual(
-            [verdicts.HOLDS] * 2, [item.verdict for item in report.claims]
+            [verdicts.HOLDS] * 3, [item.verdict for item in report.claims]
         )
         self.assertIn("100.0 % of TeraSort's maps", report.claims[1].measured)
-        # Only the runs of TestDFSIO belong to the fit of the throughput.
-        percent = report.claims[0].percent
-        assert percent is not None
-        self.assertEqual(3, percent.degrees_of_freedom)
+        # Only the runs of TestDFSIO belong to the fit.
+        for index in (0, 2):
+            percent = report.claims[index].percent
+            assert percent is not None
+            self.assertEqual(3, percent.degrees_of_freedom)
         text = study_page.format_text(report)
         self.assertIn('Workload TeraSort:', text)
         self.assertIn('Workload TestDFSIO:', text)
