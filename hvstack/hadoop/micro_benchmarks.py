@@ -13,7 +13,7 @@ from hvstack import shell_scripts
 #: Name of the program that runs them, in ``hvstack/share/shell``.
 SCRIPT = 'micro-benchmark'
 #: Bytes of a MB of TestDFSIO.
-_MIB = 1024 * 1024
+_MEGABYTE = 1024 * 1024
 _THROUGHPUT = re.compile(r'^ *Throughput mb/sec: ([\d.]+)$', re.MULTILINE)
 _OPERATIONS = re.compile(r'^ *TPS: Create/Write/Close: (\d+)$', re.MULTILINE)
 _LATE = re.compile(r'^ *# maps that missed the barrier: (\d+)$', re.MULTILINE)
@@ -48,7 +48,7 @@ def parse_dfsio(text: str) -> float:
     match = _THROUGHPUT.search(text)
     if match is None:
         raise ValueError('TestDFSIO reports no throughput')
-    return float(match[1]) * _MIB / 1e6
+    return float(match[1]) * _MEGABYTE / 1e6
 
 
 def parse_nnbench(text: str) -> float:

@@ -455,6 +455,26 @@ class SessionTest(testtools.TestCase):
         run_workload = self.state.workload(SIZE, args)
         self.assertEqual((682, 620), (run_workload.maps, run_workload.reduces))
 
+    def test_a_set_up_chooses_the_workload(self) -> None:
+        sort = self.state.workload(SIZE, workload_args())
+        self.assertEqual('tpcx-hs', sort.type.name)
+        setup = {'workload': 'testdfsio'}
+        files = self.state.workload(SIZE, workload_args(setup=setup))
+        self.assertEqual('testdfsio', files.type.name)
+        # As many files as a sort has, and the reduce task of TestDFSIO.
+        self.assertEqual((sort.maps, 1), (files.maps, files.reduces))
+        args = workload_args(setup=setup, maps=8)
+        self.assertEqual(8, self.state.workload(SIZE, args).maps)
+
+    def test_kit_has_no_other_workload(self) -> None:
+        error = self.assertRaises(
+            errors.InputError,
+            workload_args,
+            kit='/kit',
+            setup={'workload': 'testdfsio'},
+        )
+        self.assertIn("'testdfsio' with TPC's kit", str(error))
+
     def test_kit_does_not_set_properties(self) -> None:
         """A record must not contain settings that no job had."""
         setup = {'hadoop': {'mapreduce.task.io.sort.factor': 64}}
