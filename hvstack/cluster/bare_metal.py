@@ -40,6 +40,7 @@ from hvstack.cluster.command_node import CommandNode
 from hvstack.cluster.host_inventory import Host as Host
 from hvstack.hadoop import (
     daemons,
+    master_node,
     os_profiles,
     site_files,
     sizing,
@@ -359,9 +360,16 @@ class BareHosts(ClusterNodes):
 
         :raises hvstack.errors.InputError: it is too small for that.
         """
-        worker = next(host for host in self.hosts if host.role == 'worker')
+        worker, controller = (
+            next(host for host in self.hosts if host.role == role)
+            for role in ('worker', 'controller')
+        )
         return sizing.size_node(
-            worker.vcpus, worker.memory_mib, tuning=tuning, native=True
+            worker.vcpus,
+            worker.memory_mib,
+            tuning=tuning,
+            native=True,
+            controller_mib=controller.memory_mib,
         )
 
     def _configure(self) -> None:
@@ -375,6 +383,7 @@ class BareHosts(ClusterNodes):
             bind=True,
         )
         files['hadoop-env.sh'] = site_files.render_hadoop_env(sized)
+        prepare_masters = master_node.render_setup(sized)
         table = ''.join(
             f'{key} /rack1/ng-{node.host}\n'
             for node in self.nodes
@@ -396,11 +405,11 @@ class BareHosts(ClusterNodes):
                         )
                 node.put(text, f'{site_files.CONF}/{name}')
             node.put(table, f'{site_files.CONF}/topology.table')
-            roles = (
-                site_files.WORKER_ROLES
-                if host.role == 'worker'
-                else site_files.CONTROLLER_ROLES
-            )
+            roles = site_files.WORKER_ROLES
+            if host.role != 'worker':
+                roles = f'namenode {site_files.list_manager_roles(sized)}'
+                if prepare_masters:
+                    node.run(prepare_masters, timeout=60)
             setup = os_profiles.fragment(
                 self.os_profile,
                 disk_table=over_ssh,

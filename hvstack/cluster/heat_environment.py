@@ -12,7 +12,7 @@ import yaml
 from hvstack import share
 from hvstack.cloud import user_data
 from hvstack.cluster.plan import ClusterPlan
-from hvstack.hadoop import site_files
+from hvstack.hadoop import master_node, site_files
 from hvstack.results.typed_json import JsonObject
 
 TEMPLATE = 'hadoop-cluster.yaml'
@@ -91,6 +91,11 @@ def parameters(plan: ClusterPlan) -> JsonObject:
         'volume_types': [list(slot_types) for slot_types in plan.disks.types],
         'disk_gb': plan.disks.size_gb,
     }
+    if plan.sizing.has_master_node:
+        values |= {
+            'manager_roles': site_files.list_manager_roles(plan.sizing),
+            'manager_setup': master_node.render_setup(plan.sizing),
+        }
     if plan.disks.local:
         values['local_volumes'] = True
     if nodes.compute_workers:

@@ -106,7 +106,12 @@ def plan_cluster(
         spec=spec,
         nodes=nodes,
         flavors=ClusterFlavors(worker, controller),
-        sizing=size_node(worker.vcpus, worker.ram, tuning=spec.tuning),
+        sizing=size_node(
+            worker.vcpus,
+            worker.ram,
+            tuning=spec.tuning,
+            controller_mib=controller.ram,
+        ),
         stack=_get_stack_resources(options),
         disks=replace(
             node_counts.plan_disks(configuration, worker, requested_volumes),
@@ -325,7 +330,10 @@ def plan_with_flavors(
             flavors['worker'], flavors['controller'], flavors['compute']
         ),
         sizing=size_node(
-            flavors[running].vcpus, flavors[running].ram, tuning=spec.tuning
+            flavors[running].vcpus,
+            flavors[running].ram,
+            tuning=spec.tuning,
+            controller_mib=flavors['controller'].ram,
         ),
         stack=replace(
             _get_stack_resources(options, resources.image, resources.network),
@@ -396,7 +404,11 @@ def plan_machines(
             ids={role: item.id for role, item in flavors_in_nova.items()},
         ),
         sizing=size_node(
-            worker.vcpus, worker.ram, tuning=spec.tuning, native=True
+            worker.vcpus,
+            worker.ram,
+            tuning=spec.tuning,
+            native=True,
+            controller_mib=controller.ram,
         ),
         stack=_get_stack_resources(options, image),
         node_setup=os_profiles.fragment(spec.os_profile),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from hvstack import errors, processutils, shell_scripts
-from hvstack.hadoop import daemon_http
+from hvstack.hadoop import daemon_http, master_node
 from hvstack.hadoop.daemon_http import HadoopNodes, Runner
 from hvstack.hadoop.site_files import TABLE
 
@@ -86,6 +86,12 @@ def find_unmet_conditions(cluster: HadoopNodes) -> list[str]:
     ).get('node') or []
     yarn = {n['nodeHostName'] for n in nodes if n.get('state') == 'RUNNING'}
     unmet_conditions = []
+    manager = cluster.manager
+    if not master_node.is_registered(manager, nodes) and master_node.is_used(
+        manager
+    ):
+        # No job would start.
+        unmet_conditions.append(f'{manager.name} in YARN')
     for worker in cluster.workers:
         for names, (service, daemon) in zip(
             (hdfs, yarn), _DAEMON_BY_SERVICE.items(), strict=True
@@ -213,7 +219,7 @@ def _describe_unregistered_daemon(
     cluster: HadoopNodes, missed: Sequence[str]
 ) -> str:
     """Return the end of the log of a daemon that has not registered."""
-    for worker in cluster.workers:
+    for worker in (*cluster.workers, cluster.manager):
         for service, role in _DAEMON_BY_SERVICE.items():
             if f'{worker.name} in {service}' in missed:
                 return f'; {role} of {worker.name}: {_log_tail(worker, role)}'

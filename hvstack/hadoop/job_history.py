@@ -32,7 +32,7 @@ _FILES = (
     f'{_HISTORY}/done_intermediate/*/{{job}}-*.jhist',
     f'{_HISTORY}/done/*/*/*/*/{{job}}-*.jhist',
 )
-_JOB = re.compile(r'"(?:attempt|task|job)_(\d+_\d+)[_"]')
+_JOB = re.compile(r'"(?:appattempt|attempt|task|job)_(\d+_\d+)[_"]')
 #: Maximum number of failures per job, and of characters per failure.
 _FAILURES, _ERROR = 5, 300
 #: Maximum number of seconds to read the history of a small job, that of all
@@ -106,6 +106,8 @@ class TaskSummary:
         if it is unknown.
     :param reducers: input records of the reducers; None for a single one.
     :param failures: failed attempts with their errors.
+    :param master_nodes: node of each attempt of the ApplicationMaster, in
+        order; empty if they are unknown.
     """
 
     nodes: Mapping[str, Mapping[str, float]]
@@ -113,6 +115,7 @@ class TaskSummary:
     locality: Mapping[str, int]
     reducers: ReducerRecords | None
     failures: tuple[TaskFailure, ...]
+    master_nodes: tuple[str, ...] = ()
 
     def to_mapping(self) -> JsonObject:
         """Return the keys of a phase in the run record."""
@@ -124,6 +127,8 @@ class TaskSummary:
             },
             'failures': [asdict(failure) for failure in self.failures],
         }
+        if self.master_nodes:
+            mapping['master_nodes'] = list(self.master_nodes)
         if self.locality:
             mapping['locality'] = self.locality
         if self.reducers is not None:
@@ -272,14 +277,16 @@ class Task:
 
 @dataclass
 class JobHistory:
-    """Task attempts of a job, as its history file lists them.
+    """Attempts of a job, as its history file lists them.
 
-    :param tasks: successful attempts.
-    :param failures: node and error of each failed attempt.
+    :param tasks: successful attempts of tasks.
+    :param failures: node and error of each failed attempt of a task.
+    :param masters: node of each attempt of the ApplicationMaster.
     """
 
     tasks: list[Task] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
+    masters: list[str] = field(default_factory=list)
 
 
 def load_histories(
@@ -334,7 +341,9 @@ def parse_histories(lines: Iterable[str]) -> dict[str, JobHistory]:
         if not job:
             continue
         history = histories.setdefault(f'job_{job[1]}', JobHistory())
-        if 'splitLocations' in event:
+        if 'nodeManagerHost' in event:
+            history.masters.append(event['nodeManagerHost'])
+        elif 'splitLocations' in event:
             splits[event['taskid']] = tuple(event['splitLocations'].split(','))
         elif 'startTime' in event and 'attemptId' in event:
             start_times[event['attemptId']] = event['startTime'] / 1000
@@ -431,6 +440,7 @@ def summarize_tasks(
             TaskFailure(names.get(host, host), error)
             for host, error in history.failures[:_FAILURES]
         ),
+        master_nodes=tuple(names.get(host, host) for host in history.masters),
     )
 
 

@@ -37,6 +37,15 @@ _COMPUTED = {
     'yarn.app.mapreduce.am.resource.mb': 'it follows from the number of tasks',
     'yarn.app.mapreduce.am.command-opts': 'its heap follows from the number '
     'of tasks',
+    **dict.fromkeys(
+        (
+            'mapreduce.job.am.node-label-expression',
+            'mapreduce.job.node-label-expression',
+            'mapreduce.map.node-label-expression',
+            'mapreduce.reduce.node-label-expression',
+        ),
+        'ApplicationMasters run on the controller, and tasks on workers',
+    ),
 }
 _TYPES = (
     ('true or false', re.compile(r'true|false')),

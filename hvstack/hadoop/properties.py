@@ -146,8 +146,8 @@ def large_master_jvm(facts: Facts) -> str:
 
 
 def node_mib(facts: Facts) -> str:
-    """Memory of a NodeManager."""
-    return str(facts.sizing.yarn_mib)
+    """Memory of the largest NodeManager."""
+    return str(facts.sizing.largest_mib)
 
 
 def no_heap_jvm(facts: Facts) -> str:

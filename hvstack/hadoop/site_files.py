@@ -36,7 +36,8 @@ TOPOLOGY_SCRIPT = '/usr/lib/hvstack/place'
 TABLE = f'{CONF}/topology.table'
 CLASSPATH = ('/etc/hadoop', '/opt/hadoop', '/opt/hadoop/lib/*')
 NAMENODE_PORT = 8020
-CONTROLLER_ROLES = 'namenode resourcemanager historyserver'
+MANAGER_ROLES = 'resourcemanager historyserver'
+CONTROLLER_ROLES = f'namenode {MANAGER_ROLES}'
 WORKER_ROLES = 'datanode nodemanager'
 #: Port of the web interface of each controller daemon.
 UI_PORTS = {'namenode': 9870, 'resourcemanager': 8088, 'historyserver': 19888}
@@ -292,6 +293,18 @@ def _render_xml(properties: dict[str, str]) -> str:
         for name, value in sorted(properties.items())
     )
     return f'<?xml version="1.0"?>\n<configuration>\n{rows}</configuration>\n'
+
+
+def list_manager_roles(sizing: NodeSizing) -> str:
+    """Return the daemons of the node with the ResourceManager.
+
+    A NameNode on it is not among them.
+
+    :param sizing: size of the nodes.
+    """
+    if sizing.has_master_node:
+        return f'{MANAGER_ROLES} nodemanager'
+    return MANAGER_ROLES
 
 
 def render_node_env(roles: str, processors: int) -> str:

@@ -15,8 +15,9 @@ DEFAULT = 'hvstack'
 LAB = 'lab'
 #: Memory in MiB for the operating system of a node, without page cache.
 _SYSTEM_MIB = 128
-#: Memory in MiB of DataNode and NodeManager together, including memory outside
-#: the heap, with the serial collector and only the first compiler.
+#: Memory in MiB of two daemons, such as DataNode and NodeManager, including
+#: memory outside the heap, with the serial collector and only the first
+#: compiler.
 _DAEMONS_MIB = 512
 #: Bytes of a TeraSort record in a map task's buffer: 10 of key and 90 of
 #: value, each behind one byte of length, and 16 of metadata (amd, 3.1.6).
@@ -42,9 +43,12 @@ class NodeSizing:
         guest image.
     :param small_jvms: whether JVMs start fast and use little memory, at the
         expense of their speed.
-    :param master_mib: memory in MiB of a container for the ApplicationMaster
-        only, which is too small for a task; 0 if the worker has no room for
-        it, or the tuning profile none: then it uses a task's container.
+    :param master_mib: memory in MiB of the container of an ApplicationMaster
+        on the controller; 0 if the tuning profile runs ApplicationMasters on
+        workers, where each uses a task's container.
+    :param master_node_mib: memory in MiB of the NodeManager on the controller,
+        which runs nothing but ApplicationMasters; 0 without one, or if the
+        memory of the controller is unknown.
     """
 
     containers: int
@@ -57,12 +61,27 @@ class NodeSizing:
     daemon_mib: int | None = None
     small_jvms: bool = False
     master_mib: int = 0
+    master_node_mib: int = 0
+
+    @property
+    def has_master_node(self) -> bool:
+        """Whether ApplicationMasters run on the controller, not on workers."""
+        return self.master_mib > 0
 
     @property
     def yarn_mib(self) -> int:
-        """``yarn.nodemanager.resource.memory-mb``."""
-        tasks_mib = self.containers * (self.map_mib + self.container_mib) // 2
-        return tasks_mib + self.master_mib
+        """``yarn.nodemanager.resource.memory-mb`` of a worker."""
+        return self.containers * (self.map_mib + self.container_mib) // 2
+
+    @property
+    def largest_mib(self) -> int:
+        """``yarn.scheduler.maximum-allocation-mb``."""
+        return max(self.yarn_mib, self.master_node_mib)
+
+    @property
+    def master_room_mib(self) -> int:
+        """Memory in MiB of the largest container of an ApplicationMaster."""
+        return self.master_node_mib or self.yarn_mib
 
     @property
     def allocation_mib(self) -> int:
@@ -89,7 +108,7 @@ class NodeSizing:
         :param workers: number of workers.
         """
         containers = self.containers * workers
-        return containers if self.master_mib else max(1, containers - 1)
+        return containers if self.has_master_node else max(1, containers - 1)
 
 
 def size_node(
@@ -98,6 +117,7 @@ def size_node(
     *,
     tuning: str = DEFAULT,
     native: bool = False,
+    controller_mib: int = 0,
 ) -> NodeSizing:
     """Return the size of a worker, which is a guest or a bare-metal host.
 
@@ -106,6 +126,8 @@ def size_node(
     :param tuning: tuning profile.
     :param native: whether the worker is a bare-metal host, which only the
         profile vsphere6 sizes differently.
+    :param controller_mib: memory in MiB of the controller with the
+        ResourceManager; 0 if it is unknown.
     :raises hvstack.errors.InputError: the worker is too small for a
         container, or the tuning profile does not exist.
     """
@@ -119,13 +141,6 @@ def size_node(
     units = sum(sizing_rule.containers)
     max_groups = room // (smallest_mib * units)
     master_share = sizing_rule.master_share or 0
-    groups_with_master = int(
-        (room - master_share * smallest_mib) // (smallest_mib * units)
-    )
-    if groups_with_master < 1:
-        master_share = 0
-    elif master_share:
-        max_groups = groups_with_master
     if vcpus < 1 or max_groups < 1:
         raise errors.InputError(
             f'Cannot run Hadoop on a worker with {vcpus} vCPUs and '
@@ -148,6 +163,7 @@ def size_node(
         unit * sizing_rule.containers[-1],
     )
     map_heap = int(map_mib * sizing_rule.map_heap)
+    master_mib = int(master_share * unit)
     return NodeSizing(
         containers=groups * len(sizing_rule.containers),
         container_mib=container_mib,
@@ -160,8 +176,28 @@ def size_node(
         map_heap_mib=map_heap,
         daemon_mib=daemon,
         small_jvms=sizing_rule.small_jvms,
-        master_mib=int(master_share * unit),
+        master_mib=master_mib,
+        master_node_mib=_size_master_node(master_mib, controller_mib, daemons),
     )
+
+
+def _size_master_node(
+    master_mib: int, controller_mib: int, daemons_mib: int
+) -> int:
+    """Return the memory in MiB of the NodeManager on the controller.
+
+    It is what the controller has besides its operating system and four
+    daemons, so that the ApplicationMaster of a large job fits, and never less
+    than one ApplicationMaster needs.
+
+    :param master_mib: memory of the container of an ApplicationMaster; 0 if
+        it runs on a worker.
+    :param controller_mib: memory of the controller; 0 if it is unknown.
+    :param daemons_mib: memory of two daemons.
+    """
+    if not (master_mib and controller_mib):
+        return 0
+    return max(master_mib, controller_mib - _SYSTEM_MIB - 2 * daemons_mib)
 
 
 def count_tasks(containers: int, tuning: str) -> int:

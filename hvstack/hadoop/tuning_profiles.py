@@ -85,10 +85,10 @@ class SizingRule:
         runs all its map tasks (or reduce tasks) at once; None for half of the
         containers.
     :param master_share: memory of the ApplicationMaster's container as a
-        fraction of a task's container, less than 1. Every worker has this
-        memory in addition to its containers, so that the ApplicationMaster
-        takes no task's container, and tasks fill all containers in whole
-        waves; None if the ApplicationMaster uses a task's container.
+        fraction of a task's container, less than 1. The ApplicationMaster
+        then runs on the controller, so that it takes nothing from a worker,
+        and tasks fill all containers in whole waves; None if it uses a task's
+        container on a worker.
     """
 
     containers: tuple[int, ...]

@@ -33,6 +33,7 @@ WITH_BASELINE = (
     'libhadoop',
     'tuning',
     'hadoop_profile',
+    'application_masters',
     'caches_dropped',
 )
 

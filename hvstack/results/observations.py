@@ -97,6 +97,8 @@ class JobStatistics:
     :param last: last task by type.
     :param locality: number of map tasks by the distance to their data.
     :param failures: failed attempts with their errors.
+    :param master_nodes: node of each attempt of the ApplicationMaster; empty
+        in older records.
     """
 
     job_id: str = ''
@@ -115,6 +117,7 @@ class JobStatistics:
     locality: Mapping[str, int] = field(default_factory=dict)
     reducers: ReducerRecords | None = None
     failures: tuple[TaskFailure, ...] = ()
+    master_nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -129,20 +129,24 @@ def compute_needs(hosts: Hosts, area: Space) -> list[ClusterNeeds]:
 
 def _size_platform(hosts: Hosts, target: Target) -> _Platform:
     """Return bare metal or a configuration, with the sizes of its nodes."""
-    profile, tuning = hosts.profile, hosts.tuning
+    profile = hosts.profile
     native = isinstance(target, BareMetal)
     configuration = target if isinstance(target, Configuration) else None
     size = compute_cluster_size(
         profile, configuration or Configuration(), hosts.count, native=native
     )
-    plan = None
-    vcpus, memory_mib = profile.cpus, profile.memory_mib
     if configuration:
         plan = _plan(hosts, configuration, size)
-        worker = plan.flavors.worker
-        vcpus, memory_mib = worker.vcpus, worker.ram
-    sizing = size_node(vcpus, memory_mib, tuning=tuning, native=native)
-    return _Platform(target, size, sizing, vcpus, plan)
+        vcpus = plan.flavors.worker.vcpus
+        return _Platform(target, size, plan.sizing, vcpus, plan)
+    sizing = size_node(
+        profile.cpus,
+        profile.memory_mib,
+        tuning=hosts.tuning,
+        native=True,
+        controller_mib=profile.memory_mib,
+    )
+    return _Platform(target, size, sizing, profile.cpus)
 
 
 def _compute(
@@ -214,7 +218,12 @@ def _plan(
             replication=min(3, hosts.count, size.workers),
         ),
         ClusterFlavors(worker, controller),
-        size_node(worker.vcpus, worker.ram, tuning=hosts.tuning),
+        size_node(
+            worker.vcpus,
+            worker.ram,
+            tuning=hosts.tuning,
+            controller_mib=controller.ram,
+        ),
         StackResources('', ''),
         node_counts.plan_disks(configuration, worker, Volumes()),
     )
@@ -239,7 +248,7 @@ def _heaps(
     sizing: NodeSizing, splits: int, tasks: int, keys: int
 ) -> dict[str, int]:
     """Return the Java heaps in MiB of HSSort, by JVM."""
-    master = job_memory.master_mib(splits + tasks, sizing.yarn_mib)
+    master = job_memory.master_mib(splits + tasks, sizing.master_room_mib)
     return {
         'daemon': sizing.daemon_mib or 0,
         'map': sizing.map_heap_mib,

@@ -5,7 +5,7 @@ Small jobs use the sizes of the tuning profile and of the guest image. The
 numbers of bytes are upper estimates, and no measurements of hvstack.
 """
 
-from hvstack.hadoop import daemon_http, properties
+from hvstack.hadoop import daemon_http, master_node, properties
 from hvstack.hadoop.daemon_http import Runner
 
 MIB = 1024 * 1024
@@ -41,7 +41,8 @@ def master_mib(tasks: int, node_mib: int) -> tuple[int, int] | None:
     """Return container and heap in MiB of the ApplicationMaster of a job.
 
     :param tasks: number of map and reduce tasks.
-    :param node_mib: memory of a NodeManager: no container is larger.
+    :param node_mib: memory of a NodeManager that runs ApplicationMasters: no
+        container is larger.
     :returns: None for a small job, which uses those of the tuning profile.
     """
     if tasks <= SMALL_JOB:
@@ -62,7 +63,7 @@ def master_options(manager: Runner, tasks: int, processors: int) -> list[str]:
     """
     if tasks <= SMALL_JOB:
         return []
-    sizes = master_mib(tasks, _largest_node_mib(manager))
+    sizes = master_mib(tasks, _find_node_mib(manager))
     assert sizes is not None
     container, heap = sizes
     return [
@@ -74,16 +75,20 @@ def master_options(manager: Runner, tasks: int, processors: int) -> list[str]:
     ]
 
 
-def _largest_node_mib(manager: Runner) -> int:
-    """Return the memory in MiB that the largest NodeManager offers."""
+def _find_node_mib(manager: Runner) -> int:
+    """Return the memory in MiB of a NodeManager for ApplicationMasters.
+
+    It is the one with their label, or else the largest.
+    """
     answer = daemon_http.get_json(
         manager, 'resourcemanager', '/ws/v1/cluster/nodes?states=RUNNING'
     )
     nodes = daemon_http.list_elements((answer.get('nodes') or {}).get('node'))
+    labelled = [node for node in nodes if master_node.has_label(node)]
     return max(
         (
             int(node['usedMemoryMB']) + int(node['availMemoryMB'])
-            for node in nodes
+            for node in labelled or nodes
         ),
         default=0,
     )

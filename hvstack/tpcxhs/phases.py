@@ -18,6 +18,7 @@ from hvstack.cluster import effective_settings
 from hvstack.cluster.base import Cluster, Node
 from hvstack.hadoop import (
     job_history,
+    master_node,
     micro_benchmarks,
     tuning_profiles,
     webhdfs,
@@ -199,6 +200,9 @@ class PhaseRunner:
         ] + master
         if workload.one_jvm:
             options.insert(0, '-Dmapreduce.job.ubertask.enable=true')
+        if workload.is_uber:
+            # Tasks in the JVM of the ApplicationMaster belong to a worker.
+            options.append(f'-D{master_node.EXPRESSION}=')
         return client, [
             *options,
             f'-Ddfs.blocksize={block}',

@@ -21,7 +21,7 @@ from hvstack.cluster import (
 from hvstack.cluster.base import Cluster
 from hvstack.cluster.lab_groups import HostGroup
 from hvstack.cluster.machine_cpu import MachineMeter
-from hvstack.hadoop import daemons, site_files, tuning_profiles
+from hvstack.hadoop import daemons, master_node, site_files, tuning_profiles
 from hvstack.progress import Progress
 from hvstack.results import (
     passes,
@@ -175,6 +175,7 @@ def _describe_system(cluster: Cluster, run_result: RunResult) -> None:
         'hadoop_profile': site_files.digest_settings(
             workload.replication, cluster.tuning
         ),
+        'application_masters': master_node.locate(cluster),
         'os_profile': system.profile,
         **cluster.environment(),
     }

@@ -19,6 +19,8 @@ LARGEST_BLOCK_MIB = 256
 MIN_TASK_MIB = 64
 #: Decimal units, as in the scale factors of TPCx-HS.
 _UNITS = {'': 1, 'B': 1, 'KB': 10**3, 'MB': 10**6, 'GB': 10**9, 'TB': 10**12}
+#: Property of a job whose tasks run in the JVM of its ApplicationMaster.
+_UBER = 'mapreduce.job.ubertask.enable'
 #: Space for intermediate data, as a fraction of the data set.
 _INTERMEDIATE = 0.5
 
@@ -50,6 +52,11 @@ class Workload:
     settings: tuple[tuple[str, str], ...] = ()
     output_replication: int | None = None
     type: WorkloadType = TPCX_HS
+
+    @property
+    def is_uber(self) -> bool:
+        """Whether tasks may run in the JVM of their ApplicationMaster."""
+        return self.one_jvm or (_UBER, 'true') in self.settings
 
     @property
     def output_copies(self) -> int:

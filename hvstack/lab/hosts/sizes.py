@@ -37,7 +37,7 @@ CONTROLLER_TRAIT = 'CUSTOM_HVSTACK_LAB_CONTROLLER'
 #: MiB of the machine for the control plane, and for page cache outside the
 #: hosts' caps: with few hosts a run's data should not press on them.
 _CONTROL_MIB = 4096
-_CACHE_MIB = 4864
+_CACHE_MIB = 4608
 _CACHE_MANY_MIB = 2048
 #: MiB of a host for its agents: 290 to 330 PSS were measured, with guests;
 #: the remainder is for what the kernel charges to the host otherwise (page
@@ -61,6 +61,10 @@ _STEP_MIB = 256
 #: Share of the machine's cores for hosts, and for the controllers' one.
 _SHARE = 0.9
 _CONTROLLER_SHARE = 0.25
+#: Of the controllers' host in addition, for the NodeManager and the
+#: ApplicationMaster of a job: cores of the hosts' share, and memory.
+_MASTER_CORES = 0.2
+_MASTER_MIB = 512
 #: GB of a guest's root disk in the lab: sparse files on the machine.
 _ROOT_GB = 12
 
@@ -130,7 +134,7 @@ def machine_mib() -> int:
 
 def minimum_mib(count: int) -> int:
     """Return the least memory of a machine for a number of hosts, in MiB."""
-    return _control_mib(count) + count * _SMALLEST_MIB
+    return _control_mib(count) + _masters_mib(count) + count * _SMALLEST_MIB
 
 
 def largest_count(memory: int) -> int:
@@ -147,6 +151,26 @@ def largest_count(memory: int) -> int:
 def _control_mib(count: int) -> int:
     """Return the memory of a machine that hosts do not get, in MiB."""
     return _CONTROL_MIB + (_CACHE_MIB if count <= 3 else _CACHE_MANY_MIB)
+
+
+def _masters_mib(count: int) -> int:
+    """Return the memory of the controllers' host for ApplicationMasters."""
+    return _MASTER_MIB if count > 1 else 0
+
+
+def _split_memory(available_mib: int, count: int) -> tuple[int, int]:
+    """Return the memory of the first host and of every other host, in MiB.
+
+    :param available_mib: memory of all hosts together, without that for
+        ApplicationMasters, which the first of several hosts has in addition.
+    :param count: number of hosts.
+    """
+    each = min(_LARGEST_MIB, available_mib // count // _STEP_MIB * _STEP_MIB)
+    if count == 1:
+        return each, each
+    first = min(4096, each)
+    others = (available_mib - first) // (count - 1) // _STEP_MIB * _STEP_MIB
+    return first, min(_LARGEST_MIB, others)
 
 
 def plan(
@@ -170,22 +194,16 @@ def plan(
     cores = cores or os.cpu_count() or 1
     memory = memory or machine_mib()
     count = lab_settings.hosts
-    available_mib = memory - _control_mib(count)
-    each = min(_LARGEST_MIB, available_mib // count // _STEP_MIB * _STEP_MIB)
-    first = each
-    if count > 1:
-        first = min(4096, each)
-        each = min(
-            _LARGEST_MIB,
-            (available_mib - first) // (count - 1) // _STEP_MIB * _STEP_MIB,
-        )
+    first, each = _split_memory(
+        memory - _control_mib(count) - _masters_mib(count), count
+    )
     if min(first, each) < _SMALLEST_MIB:
         raise errors.MissingPrerequisiteError(
             f'Cannot place {count} hosts of {_SMALLEST_MIB} MiB: they do not '
             f'fit into {memory} MiB of memory together with the control '
             'plane. Use a smaller number of --hosts.'
         )
-    control = cores * _CONTROLLER_SHARE
+    control = cores * _CONTROLLER_SHARE + _MASTER_CORES * (count > 1)
     worker_cores = cores * _SHARE - control
     sizes = []
     for index in range(1, count + 1):
@@ -197,7 +215,7 @@ def plan(
             number=index,
             role='controller' if controller else 'worker',
             cpu_cap=round(cap, 3),
-            memory_mib=first if controller else each,
+            memory_mib=first + _masters_mib(count) if controller else each,
             cpus=cores,
             reserved_mib=RESERVED_MIB,
             backend=lab_settings.host_compute.get(

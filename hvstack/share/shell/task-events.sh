@@ -1,6 +1,7 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
-# Prints the topology table, and the events of tasks in history files.
+# Prints the topology table, and the events of tasks and ApplicationMasters in
+# history files.
 # Arguments: topology table; paths of history files in HDFS, which may contain
 # wildcards.
 # The first event of a task, and the events of attempts that failed, are as
@@ -10,7 +11,7 @@
 cat "$1"
 shift
 hdfs dfs -cat "$@" 2>/dev/null |
-    grep -e _ATTEMPT_ -e '"TASK_STARTED"' |
+    grep -e _ATTEMPT_ -e '"TASK_STARTED"' -e '"AM_STARTED"' |
     LC_ALL=C sed -E '
         /^\{"type":"[A-Z]*_ATTEMPT_STARTED"/ {
             s/,"(trackerName|containerId)":"[^"]*"//g
