@@ -10,6 +10,8 @@ import testtools
 from hvstack import paths, processutils
 from hvstack.hadoop import tuning_profiles
 from tests.unit.hadoop.test_papers_parameters import (
+    CAPACITIES,
+    COMPOSED,
     KNOWN,
     NOT_IN_DEFAULTS,
     SITE_FILES,
@@ -57,7 +59,8 @@ class HadoopNamesTest(testtools.TestCase):
             }
         self.assertEqual(set(), set(KNOWN.read_text().split()) - names)
         self.assertEqual(set(), set(NOT_IN_DEFAULTS) & names)
-        self.assertEqual(set(), written() - names - set(NOT_IN_DEFAULTS))
+        others = {*NOT_IN_DEFAULTS, *COMPOSED}
+        self.assertEqual(set(), written() - names - others)
 
     def test_the_others_are_read_by_their_classes(self) -> None:
         classes = {}
@@ -65,9 +68,13 @@ class HadoopNamesTest(testtools.TestCase):
             with zipfile.ZipFile(jar) as archive:
                 for name in archive.namelist():
                     classes[name] = jar
-        for name, holder in NOT_IN_DEFAULTS.items():
+        texts = list(NOT_IN_DEFAULTS.items())
+        texts += [
+            (part, CAPACITIES) for parts in COMPOSED.values() for part in parts
+        ]
+        for text, holder in texts:
             path = f'org/apache/hadoop/{holder.replace(".", "/")}.class'
-            self.assertIn(name.encode(), self.read(classes[path], path))
+            self.assertIn(text.encode(), self.read(classes[path], path))
 
     def test_new_names_are_those_that_hadoop_itself_gives(self) -> None:
         new: dict[str, str] = {}

@@ -173,19 +173,38 @@ class TemplateTest(testtools.TestCase):
                 'own_hdfs' if name == 'workers' else 'shared_hdfs',
                 resources[name]['condition'],
             )
-        (roles,) = (
-            node['list_join'][1][1]['if']
+        (namenode,) = (
+            node['%NAMENODE%']
             for node in walk(resources['controller'])
-            if 'list_join' in node and node['list_join'][0] == '\n'
+            if '%NAMENODE%' in node
         )
-        self.assertEqual(
-            ['own_hdfs', "begin 'resourcemanager historyserver'"],
-            [roles[0], roles[2]],
-        )
+        self.assertEqual({'if': ['own_hdfs', 'namenode ', '']}, namenode)
         # What only other clusters have is read where they have it.
         for name, output in content['outputs'].items():
             if {'get_attr': ['workers', 'node']} in walk(output):
                 self.assertEqual('own_hdfs', output['condition'], name)
+
+    def test_masters_are_where_the_resourcemanager_is(self) -> None:
+        """A NameNode on a node of its own has no NodeManager."""
+        resources = load('hadoop-cluster.yaml')['resources']
+        controller, manager = (
+            next(
+                node['list_join'][1]
+                for node in walk(resources[name])
+                if 'list_join' in node and node['list_join'][0] == '\n'
+            )
+            for name in ('controller', 'resourcemanager')
+        )
+        setup = {'get_param': 'manager_setup'}
+        self.assertEqual({'if': ['separate', '', setup]}, controller[1])
+        self.assertEqual(setup, manager[1])
+        start = controller[2]['if']
+        self.assertEqual(['separate', 'begin namenode'], start[:2])
+        for text in (start[2], manager[2]):
+            self.assertEqual(
+                {'get_param': 'manager_roles'},
+                text['str_replace']['params']['%ROLES%'],
+            )
 
     def test_only_nodes_have_an_address(self) -> None:
         """Host keys of a mapping with an address are recorded."""

@@ -32,29 +32,49 @@ class SizingTest(testtools.TestCase):
             self.assertEqual(vcpus, sizing.processors)
             self.assertEqual(8, sizing.count_slots(nodes))
 
-    def test_master_takes_no_container_of_a_task(self) -> None:
-        """Every worker has room for it, in which no task fits."""
-        for vcpus, memory in ((1, 2048), (2, 8216), (40, 256 * 1024)):
+    def test_master_takes_nothing_from_a_worker(self) -> None:
+        """It runs on the controller, also with the smallest workers."""
+        for vcpus, memory in (
+            *((1, 1152), (1, 2048), (2, 8216)),
+            (40, 256 * 1024),
+        ):
             sizing = size_node(vcpus, memory)
+            self.assertTrue(sizing.has_master_node)
             self.assertGreater(sizing.map_mib, sizing.master_mib)
             self.assertEqual(
-                sizing.yarn_mib,
-                sizing.containers * sizing.map_mib + sizing.master_mib,
+                sizing.yarn_mib, sizing.containers * sizing.map_mib
             )
+            self.assertEqual(4 * sizing.containers, sizing.count_slots(4))
             for size in (sizing.map_mib, sizing.master_mib):
                 # YARN rounds up to multiples of it.
                 self.assertEqual(0, size % sizing.allocation_mib)
             self.assertGreater(sizing.heap_mib, sizing.master_heap_mib)
-        for vcpus, memory, tuning in (
-            # The smallest worker has no room beside its only container.
-            (1, 1152, 'hvstack'),
-            (2, 4864, 'vsan'),
-        ):
-            sizing = size_node(vcpus, memory, tuning=tuning)
-            self.assertEqual(0, sizing.master_mib)
+        for tuning in ('vsan', 'vsphere6', 'stock'):
+            sizing = size_node(2, 4864, tuning=tuning, controller_mib=8192)
+            self.assertFalse(sizing.has_master_node)
+            self.assertEqual(0, sizing.master_node_mib)
+            self.assertEqual(sizing.yarn_mib, sizing.master_room_mib)
             self.assertEqual(sizing.container_mib, sizing.master_container_mib)
             self.assertEqual(sizing.map_mib, sizing.allocation_mib)
             self.assertEqual(4 * sizing.containers - 1, sizing.count_slots(4))
+
+    def test_node_of_the_masters(self) -> None:
+        """What four daemons leave of the controller, or one of them."""
+        for controller, tuning, expected in (
+            (3840, 'lab', 3840 - 128 - 2 * 512),
+            (1280, 'lab', 384),
+            (65536, 'hvstack', 65536 - 128 - 4 * 1024),
+        ):
+            worker = 2048 if tuning == 'lab' else 65536
+            sizing = size_node(
+                2, worker, tuning=tuning, controller_mib=controller
+            )
+            self.assertEqual(expected, sizing.master_node_mib)
+            self.assertLessEqual(sizing.master_mib, expected)
+            self.assertEqual(
+                max(sizing.yarn_mib, expected), sizing.largest_mib
+            )
+            self.assertEqual(expected, sizing.master_room_mib)
 
     def test_host_of_the_paper(self) -> None:
         """vsphere6: a map and a reduce task per CPU; heaps under half."""

@@ -32,12 +32,12 @@ class SizesTest(testtools.TestCase):
     def test_default_lab(self) -> None:
         first, second, third = plan()
         self.assertEqual(
-            ('controller', 0.5, 4096),
+            ('controller', 0.7, 4608),
             (first.role, first.cpu_cap, first.memory_mib),
         )
         for size in (second, third):
             self.assertEqual(
-                ('worker', 0.65, 5376),
+                ('worker', 0.55, 5376),
                 (size.role, size.cpu_cap, size.memory_mib),
             )
         self.assertEqual('10.251.0.13', third.mgmt)
@@ -57,6 +57,24 @@ class SizesTest(testtools.TestCase):
             self.assertLessEqual(
                 sum(size.memory_mib for size in hosts), 20 * GIB
             )
+
+    def test_controllers_have_room_for_application_masters(self) -> None:
+        """A NodeManager and a job's ApplicationMaster, however small."""
+        for count in (2, 3):
+            least = sizes.minimum_mib(count)
+            first, *others = plan(hosts=count, memory=least)
+            self.assertEqual(1536 + 512, first.memory_mib)
+            self.assertEqual({1536}, {size.memory_mib for size in others})
+            self.assertRaises(
+                errors.MissingPrerequisiteError,
+                plan,
+                hosts=count,
+                memory=least - 1,
+            )
+            # Starts of ApplicationMasters are no slower than on a worker.
+            self.assertGreaterEqual(first.cpu_cap, 0.5 + 0.2)
+        (only,) = plan(hosts=1, memory=sizes.minimum_mib(1))
+        self.assertEqual((1.3, 1536), (only.cpu_cap, only.memory_mib))
 
     def test_small_machine_is_refused(self) -> None:
         exc = self.assertRaises(

@@ -82,12 +82,12 @@ class MachineTest(testtools.TestCase):
     def test_too_little_memory_for_the_hosts(self) -> None:
         self.be(DEBIAN, gib=12)
         exc = self.refused(hosts=3)
-        self.assertIn('need 13.25 GiB', str(exc))
+        self.assertIn('need 13.50 GiB', str(exc))
         self.assertIn('--hosts 2', str(exc))
         requirements.check(LabSettings(hosts=2))
 
     def test_too_little_memory_for_any_host(self) -> None:
         self.be(DEBIAN, gib=7)
         exc = self.refused(hosts=1)
-        self.assertIn('10.25 GiB', str(exc))
+        self.assertIn('10.00 GiB', str(exc))
         self.assertIn('larger machine', str(exc))
