@@ -32,7 +32,7 @@ _FACTS_BY_SETTING = {
     'replication': ('replication',),
     'files': ('files',),
     'output_replication': ('output_replication',),
-    'tuning': ('tuning', 'hadoop_profile'),
+    'tuning': ('tuning', 'hadoop_profile', 'application_masters'),
     'os_profile': ('os_profile', 'thp'),
     'disks': ('data_disks', 'host_disks', 'storage'),
     'volume_type': ('data_disks', 'host_disks', 'storage', 'disk'),

@@ -131,6 +131,27 @@ class EnvironmentTest(testtools.TestCase):
         )
         self.assertEqual(2, environment['parameters']['workers_per_host'])
 
+    def test_application_masters_on_the_controller(self) -> None:
+        values = heat_environment.parameters(PLAN)
+        self.assertEqual(
+            'resourcemanager historyserver nodemanager',
+            values['manager_roles'],
+        )
+        self.assertIn('node-labels', values['manager_setup'])
+        for name in ('manager_roles', 'manager_setup'):
+            self.assertIn(name, TEMPLATE['parameters'])
+        self.assertIn(
+            values['manager_roles'],
+            TEMPLATE['parameters']['manager_roles']['constraints'][0][
+                'allowed_values'
+            ],
+        )
+        # A paper's profile gives it a task's container.
+        sizing = size_node(4, 8192, tuning='vsan')
+        values = heat_environment.parameters(replace(PLAN, sizing=sizing))
+        self.assertNotIn('manager_roles', values)
+        self.assertNotIn('manager_setup', values)
+
     def test_every_nested_template_is_sent(self) -> None:
         plan = change_spec(PLAN, configuration=parse('i2-ceph-pinned'))
         sent, _ = template_utils.process_multiple_environments_and_files(

@@ -232,6 +232,32 @@ class HostsFileTest(testtools.TestCase):
         # The lab's hosts have this machine's kernel.
         self.assertEqual(2, text.count('SHARED_KERNEL=yes'))
 
+    def test_application_masters_on_the_controller(self) -> None:
+        """As in guests: a NodeManager with its label, and no DataNode."""
+        logs = {name: self.directory / f'log-{name}' for name in 'cw'}
+        path = self.write(
+            [
+                entry(
+                    name,
+                    role,
+                    enter=['sh', '-c', f'(echo "$@"; cat) >>{log}', 'enter'],
+                )
+                for (name, log), role in zip(
+                    logs.items(), ('controller', 'worker'), strict=True
+                )
+            ]
+        )
+        bare_hosts = bare_metal.BareHosts.from_file(path)
+        bare_hosts._configure()
+        controller, worker = (log.read_text() for log in logs.values())
+        roles = 'namenode resourcemanager historyserver nodemanager'
+        self.assertIn(f'ROLES="{roles}"\n', controller)
+        self.assertIn('nodelabel.mirror', controller)
+        self.assertIn('ROLES="datanode nodemanager"\n', worker)
+        self.assertNotIn('nodelabel.mirror', worker)
+        sized = bare_hosts.sized('hvstack')
+        self.assertIn(f' am {sized.master_node_mib}\n', controller)
+
     def test_no_such_profile(self) -> None:
         path = self.write([entry('c', 'controller'), entry('w', 'worker')])
         for options in ({'tuning': 'x'}, {'os_profile': 'x'}):

@@ -223,6 +223,21 @@ class Tasks(testtools.TestCase):
         few = replace(summary, locality={}, reducers=None).to_mapping()
         self.assertEqual({'nodes', 'last', 'failures'}, few.keys())
 
+    def test_nodes_of_the_master(self) -> None:
+        """As Hadoop 3.5 writes the event, with a second attempt."""
+        self.assertEqual((), self.summarize().master_nodes)
+        host = self.lines[0].split()[0]
+        lines = [master_event(1, '10.9.9.9'), master_event(2, host)]
+        histories = job_history.parse_histories([*lines, *self.lines])
+        self.assertEqual(['10.9.9.9', host], histories[JOB].masters)
+        self.assertEqual(self.histories[JOB].tasks, histories[JOB].tasks)
+        summary = job_history.summarize_tasks(histories[JOB], {}, self.names)
+        self.assertEqual(('10.9.9.9', 'w0'), summary.master_nodes)
+        (phase,) = read_phases(
+            [{'name': 'HSSort', 'seconds': 30, **summary.to_mapping()}]
+        )
+        self.assertEqual(summary.master_nodes, phase.job.master_nodes)
+
     def test_failures(self) -> None:
         name = 'org.apache.hadoop.mapreduce.jobhistory.Unsuccessful'
         event = {
@@ -309,6 +324,22 @@ class Tasks(testtools.TestCase):
         )
 
 
+def master_event(attempt: int, host: str) -> str:
+    """Return the event of an attempt of the ApplicationMaster."""
+    job = JOB.removeprefix('job_')
+    event = {
+        'applicationAttemptId': f'appattempt_{job}_{attempt:06}',
+        'startTime': 1795264974000,
+        'containerId': f'container_{job}_{attempt:02}_000001',
+        'nodeManagerHost': host,
+        **{'nodeManagerPort': 42865, 'nodeManagerHttpPort': 8042},
+    }
+    kind = 'org.apache.hadoop.mapreduce.jobhistory.AMStarted'
+    return json.dumps(
+        {'type': 'AM_STARTED', 'event': {kind: event}}, separators=(',', ':')
+    )
+
+
 #: Counters of a map task in Hadoop 3.4 that hvstack does not read.
 _OTHER_COUNTERS = (
     *('FILE_BYTES_READ', 'FILE_BYTES_WRITTEN', 'HDFS_READ_OPS'),
@@ -374,7 +405,8 @@ class TaskEventsTest(testtools.TestCase):
             {'type': 'MAP_ATTEMPT_FAILED', 'event': {kind: event}},
             separators=(',', ':'),
         )
-        self.assertEqual([self.lines[0], line], self.filter_events([line]))
+        lines = [master_event(1, 'a'), line]
+        self.assertEqual([self.lines[0], *lines], self.filter_events(lines))
 
 
 def enlarge(line: str) -> str:

@@ -46,6 +46,8 @@ class JobSettingsTest(testtools.TestCase):
                 '-Xmx1g',
                 'hvstack computes it',
             ),
+            ('mapreduce.map.node-label-expression', 'am', 'tasks on workers'),
+            ('mapreduce.job.node-label-expression', 'am', 'tasks on workers'),
             ('dfs.replication', 1, "it is the workload's 'replication'"),
             ('mapreduce.task.io.sort.factor', 'many', 'not a whole number'),
             ('mapreduce.task.io.sort.factor', 1.5, 'not a whole number'),

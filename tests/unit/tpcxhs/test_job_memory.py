@@ -18,8 +18,9 @@ class Manager:
     address = '10.0.0.1'
     role = 'controller'
 
-    def __init__(self, *sizes: int) -> None:
+    def __init__(self, *sizes: int, labelled: int = 0) -> None:
         self.sizes = sizes
+        self.labelled = labelled
         self.queries = 0
 
     def put(self, text: str, path: str, mode: int = 0o644) -> None:
@@ -31,6 +32,9 @@ class Manager:
             {'usedMemoryMB': 512, 'availMemoryMB': size - 512}
             for size in self.sizes
         ]
+        if self.labelled:
+            node = {'usedMemoryMB': 0, 'availMemoryMB': self.labelled}
+            nodes.append({**node, 'nodeLabels': ['am']})
         text = json.dumps({'nodes': {'node': nodes}})
         return processutils.Result(0, text, '')
 
@@ -64,3 +68,12 @@ class JobMemoryTest(testtools.TestCase):
         )
         self.assertEqual('-Dyarn.app.mapreduce.am.resource.mb=3000', resource)
         self.assertIn('-Xmx2400m', command)
+
+    def test_node_of_the_masters_counts_alone(self) -> None:
+        for labelled, expected in ((2000, 2000), (66_000, 4716)):
+            resource, _ = job_memory.master_options(
+                Manager(3000, 33_000, labelled=labelled), 111_936 + 636, 2
+            )
+            self.assertEqual(
+                f'-Dyarn.app.mapreduce.am.resource.mb={expected}', resource
+            )

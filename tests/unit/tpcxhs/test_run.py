@@ -472,6 +472,35 @@ class RunTest(testtools.TestCase):
         ]
         for job in jobs[3:]:
             self.assertIn(' -Dmapreduce.job.ubertask.enable=true ', job)
+            # No task runs on the controller.
+            self.assertIn(' -Dmapreduce.job.am.node-label-expression= ', job)
+        self.assertNotIn('label', ' '.join(jobs[:3]))
+
+    def test_a_study_with_tasks_in_one_jvm(self) -> None:
+        name = 'mapreduce.job.ubertask.enable'
+        for value, is_uber in (('true', True), ('false', False)):
+            self.gateway.commands.clear()
+            self.workload = Workload(
+                BYTES, 2, 6, 6, settings=((name, value),)
+            )
+            self.run_once()
+            self.assertEqual(
+                is_uber, 'label-expression= ' in ' '.join(self.gateway.commands)
+            )
+
+    def test_place_of_application_masters_is_a_fact(self) -> None:
+        sut = self.run_once().sut
+        self.assertEqual('workers', sut['application_masters'])
+        self.gateway.broken['cat /etc/hadoop/mapred-site.xml'] = (
+            processutils.Result(
+                0,
+                '<name>mapreduce.job.am.node-label-expression</name>'
+                '<value>am</value>',
+                '',
+            )
+        )
+        sut = self.run_once().sut
+        self.assertEqual('controller', sut['application_masters'])
 
     def test_phases_in_order(self) -> None:
         run_result = self.run_once()
