@@ -71,9 +71,7 @@ def has_label(node: Mapping[str, Any]) -> bool:
     return LABEL in daemon_http.list_elements(node.get('nodeLabels'))
 
 
-def is_registered(
-    manager: Runner, nodes: Sequence[Mapping[str, Any]]
-) -> bool:
+def is_registered(manager: Runner, nodes: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether YARN has the NodeManager for ApplicationMasters.
 
     :param manager: controller with the ResourceManager.

@@ -12,6 +12,7 @@ from hvstack import processutils
 from hvstack.cloud import connection, journal
 from hvstack.report import telemetry_checks
 from hvstack.results import percentages
+from hvstack.results.record_data import RunRecord
 from hvstack.results.telemetry import compute_retransmitted_shares
 from hvstack.sweep import sweep_store
 
@@ -67,3 +68,26 @@ class SweepTest(testtools.TestCase):
             self.assertLess(
                 max(shares.values()), telemetry_checks.MAX_RETRANSMITTED_SHARE
             )
+            self.check_application_masters(record)
+
+    def check_application_masters(self, record: RunRecord) -> None:
+        """Check that they alone ran on the controller, as on bare metal."""
+        self.assertEqual('controller', record.sut.facts['application_masters'])
+        telemetry = record.observations.telemetry
+        assert telemetry is not None
+        controllers = {
+            name
+            for name, node in telemetry.nodes.items()
+            if node.role == 'controller'
+        }
+        self.assertEqual(1, len(controllers))
+        jobs = [phase.job for phase in record.phases if phase.job.job_id]
+        self.assertEqual(3, len(jobs))
+        for job in jobs:
+            self.assertEqual(tuple(controllers), job.master_nodes)
+            self.assertEqual(set(), controllers & job.nodes.keys())
+            for task_type in ('maps', 'reduces'):
+                self.assertEqual(
+                    getattr(job, task_type),
+                    sum(node.get(task_type, 0) for node in job.nodes.values()),
+                )

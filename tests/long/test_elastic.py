@@ -12,7 +12,7 @@ from hvstack.cloud import journal, keypairs
 from hvstack.cluster import topology_refresh
 from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
-from hvstack.hadoop import daemon_http
+from hvstack.hadoop import daemon_http, master_node
 from tests.long.biglab import BigLabTest
 
 EXAMPLES = 'hadoop jar /opt/hadoop/lib/hadoop-mapreduce-examples-*.jar'
@@ -72,14 +72,14 @@ class ElasticTest(BigLabTest):
         return thread
 
     def count_containers(self) -> dict[str, int]:
-        """Return the number of containers by name of the NodeManager."""
+        """Return the number of containers of the workers, by their names."""
         answer = daemon_http.get_json(
             self.cluster.manager, 'resourcemanager', '/ws/v1/cluster/nodes'
         )
         return {
             node['nodeHostName']: int(node['numContainers'])
             for node in answer['nodes']['node']
-            if node['state'] == 'RUNNING'
+            if node['state'] == 'RUNNING' and not master_node.has_label(node)
         }
 
     def check_sorted(self, thread: threading.Thread, output: str) -> None:

@@ -52,7 +52,8 @@ class ReadinessTest(templates.MemberTest):
             report = gateway.run('hdfs dfsadmin -report').stdout
             self.assertIn('Live datanodes (1)', report)
             nodes = gateway.run('yarn node -list').stdout
-            self.assertIsNotNone(re.search('Total Nodes: *1', nodes), nodes)
+            # A worker, and the controller for ApplicationMasters.
+            self.assertIsNotNone(re.search('Total Nodes: *2', nodes), nodes)
             running = gateway.run('ls /run/hadoop/*.pid', check=False)
             self.assertEqual('', running.stdout)
             gateway.close()

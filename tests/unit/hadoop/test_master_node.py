@@ -53,9 +53,7 @@ class SiteFilesTest(testtools.TestCase):
     def test_jobs_ask_for_the_label(self) -> None:
         for tuning in ('hvstack', 'lab'):
             mapred = render(tuning, MAPRED)
-            self.assertEqual(
-                master_node.LABEL, mapred[master_node.EXPRESSION]
-            )
+            self.assertEqual(master_node.LABEL, mapred[master_node.EXPRESSION])
             # No task asks for a label, on whatever nodes the files are.
             labels = [name for name in mapred if 'label' in name]
             self.assertEqual([master_node.EXPRESSION], labels)
@@ -74,7 +72,9 @@ class SiteFilesTest(testtools.TestCase):
         self.assertNotIn(PROVIDER, yarn)
 
     def test_the_largest_container_fits_the_controller(self) -> None:
-        largest = render('hvstack', YARN)['yarn.scheduler.maximum-allocation-mb']
+        largest = render('hvstack', YARN)[
+            'yarn.scheduler.maximum-allocation-mb'
+        ]
         sizing = size_node(2, 4096, controller_mib=16384)
         self.assertEqual(str(sizing.master_node_mib), largest)
         self.assertGreater(sizing.master_node_mib, sizing.yarn_mib)

@@ -480,12 +480,11 @@ class RunTest(testtools.TestCase):
         name = 'mapreduce.job.ubertask.enable'
         for value, is_uber in (('true', True), ('false', False)):
             self.gateway.commands.clear()
-            self.workload = Workload(
-                BYTES, 2, 6, 6, settings=((name, value),)
-            )
+            self.workload = Workload(BYTES, 2, 6, 6, settings=((name, value),))
             self.run_once()
             self.assertEqual(
-                is_uber, 'label-expression= ' in ' '.join(self.gateway.commands)
+                is_uber,
+                'label-expression= ' in ' '.join(self.gateway.commands),
             )
 
     def test_place_of_application_masters_is_a_fact(self) -> None:
