@@ -46,11 +46,11 @@ from hvstack.cluster.plan import (
 )
 from hvstack.conf import CloudOptions
 from hvstack.hadoop import os_profiles
-from hvstack.hadoop.sizing import size_node
+from hvstack.hadoop.sizing import NodeSizing, size_node
 from hvstack.model import host_disks, pinned_disks
 from hvstack.model.compute_backends import unsupported_parameter
 from hvstack.model.configuration import Configuration
-from hvstack.model.flavor import derive_flavor
+from hvstack.model.flavor import Flavor, derive_flavor
 from hvstack.model.host import HostProfile
 from hvstack.results.comparability import HOST_FACTS
 
@@ -106,12 +106,7 @@ def plan_cluster(
         spec=spec,
         nodes=nodes,
         flavors=ClusterFlavors(worker, controller),
-        sizing=size_node(
-            worker.vcpus,
-            worker.ram,
-            tuning=spec.tuning,
-            controller_mib=controller.ram,
-        ),
+        sizing=_size_nodes(worker, controller, spec.tuning),
         stack=_get_stack_resources(options),
         disks=replace(
             node_counts.plan_disks(configuration, worker, requested_volumes),
@@ -141,6 +136,25 @@ def plan_cluster(
             if spec.secondary_namenode is None
             else spec.secondary_namenode
         ),
+    )
+
+
+def _size_nodes(
+    worker: Flavor, controller: Flavor, tuning: str, *, native: bool = False
+) -> NodeSizing:
+    """Return the sizes of Hadoop on nodes with these flavors.
+
+    :param worker: flavor of the nodes that run tasks.
+    :param controller: flavor of the controllers.
+    :param tuning: tuning profile.
+    :param native: whether the nodes are whole machines.
+    """
+    return size_node(
+        worker.vcpus,
+        worker.ram,
+        tuning=tuning,
+        native=native,
+        controller_mib=controller.ram,
     )
 
 
@@ -329,11 +343,8 @@ def plan_with_flavors(
         flavors=ClusterFlavors(
             flavors['worker'], flavors['controller'], flavors['compute']
         ),
-        sizing=size_node(
-            flavors[running].vcpus,
-            flavors[running].ram,
-            tuning=spec.tuning,
-            controller_mib=flavors['controller'].ram,
+        sizing=_size_nodes(
+            flavors[running], flavors['controller'], spec.tuning
         ),
         stack=replace(
             _get_stack_resources(options, resources.image, resources.network),
@@ -403,13 +414,7 @@ def plan_machines(
             controller,
             ids={role: item.id for role, item in flavors_in_nova.items()},
         ),
-        sizing=size_node(
-            worker.vcpus,
-            worker.ram,
-            tuning=spec.tuning,
-            native=True,
-            controller_mib=controller.ram,
-        ),
+        sizing=_size_nodes(worker, controller, spec.tuning, native=True),
         stack=_get_stack_resources(options, image),
         node_setup=os_profiles.fragment(spec.os_profile),
     )

@@ -12,8 +12,7 @@ cluster is made like this.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from hvstack import shell_scripts
 from hvstack.hadoop import daemon_http
@@ -21,6 +20,7 @@ from hvstack.hadoop.daemon_http import HadoopNodes, Runner
 from hvstack.hadoop.properties import MAPRED
 from hvstack.hadoop.site_files import CONF
 from hvstack.hadoop.sizing import NodeSizing
+from hvstack.results.typed_json import JsonObject
 
 #: Label of the NodeManager, and the directory of the ResourceManager's labels,
 #: as in hvstack/share/hadoop/property-groups.yaml.
@@ -63,7 +63,7 @@ def locate(cluster: HadoopNodes) -> str:
     return 'controller' if is_used(cluster.manager) else 'workers'
 
 
-def has_label(node: Mapping[str, Any]) -> bool:
+def has_label(node: JsonObject) -> bool:
     """Return whether a NodeManager has the label.
 
     :param node: answer of the ResourceManager about the NodeManager.
@@ -71,7 +71,7 @@ def has_label(node: Mapping[str, Any]) -> bool:
     return LABEL in daemon_http.list_elements(node.get('nodeLabels'))
 
 
-def is_registered(manager: Runner, nodes: Sequence[Mapping[str, Any]]) -> bool:
+def is_registered(manager: Runner, nodes: Sequence[JsonObject]) -> bool:
     """Return whether YARN has the NodeManager for ApplicationMasters.
 
     :param manager: controller with the ResourceManager.

@@ -97,8 +97,6 @@ class JobStatistics:
     :param last: last task by type.
     :param locality: number of map tasks by the distance to their data.
     :param failures: failed attempts with their errors.
-    :param master_nodes: node of each attempt of the ApplicationMaster; empty
-        in older records.
     """
 
     job_id: str = ''
@@ -117,7 +115,6 @@ class JobStatistics:
     locality: Mapping[str, int] = field(default_factory=dict)
     reducers: ReducerRecords | None = None
     failures: tuple[TaskFailure, ...] = ()
-    master_nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -153,6 +150,8 @@ class Phase:
         lab, and in older records.
     :param reported: value that the program of the phase reports, such as the
         MB/s of a map task of TestDFSIO; None if it reports none.
+    :param master_nodes: node of each attempt of the ApplicationMaster of its
+        job; empty in older records.
     """
 
     name: str
@@ -166,6 +165,7 @@ class Phase:
     )
     machine_cpu: MachineCpu | None = None
     reported: float | None = None
+    master_nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -81,10 +81,11 @@ class SweepTest(testtools.TestCase):
             if node.role == 'controller'
         }
         self.assertEqual(1, len(controllers))
-        jobs = [phase.job for phase in record.phases if phase.job.job_id]
-        self.assertEqual(3, len(jobs))
-        for job in jobs:
-            self.assertEqual(tuple(controllers), job.master_nodes)
+        phases = [phase for phase in record.phases if phase.job.job_id]
+        self.assertEqual(3, len(phases))
+        for phase in phases:
+            job = phase.job
+            self.assertEqual(tuple(controllers), phase.master_nodes)
             self.assertEqual(set(), controllers & job.nodes.keys())
             for task_type in ('maps', 'reduces'):
                 self.assertEqual(

@@ -236,7 +236,7 @@ class Tasks(testtools.TestCase):
         (phase,) = read_phases(
             [{'name': 'HSSort', 'seconds': 30, **summary.to_mapping()}]
         )
-        self.assertEqual(summary.master_nodes, phase.job.master_nodes)
+        self.assertEqual(summary.master_nodes, phase.master_nodes)
 
     def test_failures(self) -> None:
         name = 'org.apache.hadoop.mapreduce.jobhistory.Unsuccessful'

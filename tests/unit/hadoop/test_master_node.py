@@ -178,13 +178,13 @@ class LabelledCluster(FakeCluster):
         if '/ws/v1/cluster/nodes' not in command:
             return text
         document = json.loads(text)
-        listed = (document['nodes'] or {}).get('node') or []
-        return json.dumps({'nodes': {'node': [*listed, *self.nodes]}})
+        nodes = (document['nodes'] or {}).get('node') or []
+        return json.dumps({'nodes': {'node': [*nodes, *self.nodes]}})
 
 
 class WaitTest(testtools.TestCase):
     def missing(self, separate: bool = False, **node: Any) -> list[str]:
-        """Return what the wait misses with one NodeManager more."""
+        """Return the unmet conditions with one NodeManager more."""
         cluster = LabelledCluster(separate=separate)
         cluster.gateway.files[site_files.TABLE] = ''.join(
             f'{worker.address} /rack1/ng-a\n' for worker in cluster.workers

@@ -61,15 +61,15 @@ class SizesTest(testtools.TestCase):
     def test_controllers_have_room_for_application_masters(self) -> None:
         """A NodeManager and a job's ApplicationMaster, however small."""
         for count in (2, 3):
-            least = sizes.minimum_mib(count)
-            first, *others = plan(hosts=count, memory=least)
+            smallest_mib = sizes.minimum_mib(count)
+            first, *others = plan(hosts=count, memory=smallest_mib)
             self.assertEqual(1536 + 512, first.memory_mib)
             self.assertEqual({1536}, {size.memory_mib for size in others})
             self.assertRaises(
                 errors.MissingPrerequisiteError,
                 plan,
                 hosts=count,
-                memory=least - 1,
+                memory=smallest_mib - 1,
             )
             # Starts of ApplicationMasters are no slower than on a worker.
             self.assertGreaterEqual(first.cpu_cap, 0.5 + 0.2)

@@ -74,7 +74,10 @@ class DefinitionTest(testtools.TestCase):
         self.assertEqual({'tuning': 'stock'}, first.setup.to_mapping())
         self.assertEqual('i2, tuning stock', first.describe())
         self.assertEqual(
-            {'tuning', 'hadoop_profile', 'size_bytes', 'node_groups'},
+            {
+                *('tuning', 'hadoop_profile', 'application_masters'),
+                *('size_bytes', 'node_groups'),
+            },
             claim_results.list_varied_facts(
                 replace(first, setup=NodeSetup(node_groups=False)), second
             ),

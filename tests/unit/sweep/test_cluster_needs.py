@@ -107,11 +107,12 @@ class PaperScaleTest(testtools.TestCase):
 
     def test_whole_waves(self) -> None:
         """Configurations that no number of tasks fills are named."""
-        for memory_mib, expected in (
-            # The smallest worker has no room for the ApplicationMaster.
-            (5376, {'i4-c2': (7, False)}),
+        for memory_mib, size_bytes, tasks, expected in (
             # Three containers each instead of two: three waves of the others.
-            (6144, {'i2-c2': (12, True), 'i4-c2': (7, False)}),
+            (5376, 8 * 10**8, 24, {'i2-c2': (12, True)}),
+            # There is too little data for more than one wave.
+            (5376, 10**8, 8, {'i2-c2': (12, False)}),
+            (6144, 8 * 10**8, 16, {'i2-c2': (16, True)}),
         ):
             size = HostSize('h', 2, 'worker', 0.65, memory_mib, 2, 768, 'lxc')
             space = search_space.explore_space(
@@ -123,12 +124,9 @@ class PaperScaleTest(testtools.TestCase):
                 {},
                 'lab',
             )
-            hosts = Hosts(sizes.profile(size), 3, 8 * 10**8, 'lab')
+            hosts = Hosts(sizes.profile(size), 3, size_bytes, 'lab')
             needs = {need.name: need for need in compute_needs(hosts, space)}
-            self.assertEqual(
-                {24 if 'i2-c2' in expected else 8},
-                {need.tasks for need in needs.values()},
-            )
+            self.assertEqual({tasks}, {need.tasks for need in needs.values()})
             for name in ('bare-metal', 'i1', 'i2', 'i2-c2', 'i4-c2'):
                 need = needs[name]
                 self.assertEqual(

@@ -412,7 +412,7 @@ class SessionTest(testtools.TestCase):
     def test_tasks_fill_all_compared_configurations(self) -> None:
         """The same number for bare metal and for each configuration."""
         path = Path(self.state.options.sweep.baseline_hosts)
-        host = {'vcpus': 2, 'memory_mib': 6144}
+        host = {'vcpus': 2, 'memory_mib': 5376}
         path.write_text(
             json.dumps(
                 [
@@ -422,7 +422,7 @@ class SessionTest(testtools.TestCase):
             ),
             encoding='utf-8',
         )
-        size = HostSize('h', 2, 'worker', 0.65, 6144, 2, 768, 'lxc')
+        size = HostSize('h', 2, 'worker', 0.65, 5376, 2, 768, 'lxc')
         self.useFixture(
             fixtures.MonkeyPatch(
                 'hvstack.host_profiles.load', lambda _: sizes.profile(size)
