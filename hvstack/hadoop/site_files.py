@@ -222,19 +222,18 @@ def _base_properties(
     }
 
 
-def digest_settings(replication: int, tuning: str = DEFAULT) -> str:
-    """Return a digest of the settings that do not depend on the node size.
+def digest_settings(tuning: str = DEFAULT) -> str:
+    """Return a digest of the settings that every cluster has.
 
     Runs with different digests are not comparable. Settings that depend on the
-    node size differ between configurations.
+    size of a node differ between configurations. The number of replicas is a
+    part of the workload, which variants of a study change on purpose.
 
-    :param replication: number of replicas of input and output.
     :param tuning: tuning profile.
     :raises hvstack.errors.InputError: the tuning profile does not exist.
     """
     same = render_site_files(
         NodeSizing(*(1, 1, 1, 1, 1, 1, 1), master_mib=has_whole_waves(tuning)),
-        replication=replication,
         tuning=tuning,
         # No result depends on the look-up of node locations.
         location_properties={},

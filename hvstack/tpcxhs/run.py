@@ -172,9 +172,7 @@ def _describe_system(cluster: Cluster, run_result: RunResult) -> None:
     workload = run_result.workload
     run_result.sut = {
         'tuning': cluster.tuning,
-        'hadoop_profile': site_files.digest_settings(
-            workload.replication, cluster.tuning
-        ),
+        'hadoop_profile': site_files.digest_settings(cluster.tuning),
         'application_masters': master_node.locate(cluster),
         'os_profile': system.profile,
         **cluster.environment(),

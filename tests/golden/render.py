@@ -387,10 +387,7 @@ def hadoop_site_files() -> Iterator[tuple[str, str]]:
                 name: _properties(text) for name, text in files.items()
             } | {'hadoop-env.sh': site_files.render_hadoop_env(sized)}
     for tuning in tuning_profiles.list_names():
-        data[f'digest, {tuning}'] = {
-            replication: site_files.digest_settings(replication, tuning)
-            for replication in (1, 2, 3)
-        }
+        data[f'digest, {tuning}'] = site_files.digest_settings(tuning)
     yield 'hadoop-site-files.yaml', _dump(data)
 
 

@@ -441,6 +441,15 @@ class RunTest(testtools.TestCase):
             self.run_once().observations['without_effect'],
         )
 
+    def test_another_number_of_replicas(self) -> None:
+        """A study compares the runs: all other settings are the same."""
+        first = self.run_once()
+        self.workload = Workload(10**9, 1, 6, 6)
+        second = self.run_once()
+        self.assertEqual(
+            first.sut['hadoop_profile'], second.sut['hadoop_profile']
+        )
+
     def test_another_tuning(self) -> None:
         first = self.run_once()
         self.cluster.tuning = 'stock'
