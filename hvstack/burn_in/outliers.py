@@ -8,8 +8,13 @@ to Detect and Handle Outliers", 1993), among all others or among those of other
 physical hosts. The median absolute deviation (MAD) of the score is at least
 that of the rounds of a part: a few parts that agree by chance do not make an
 outlier of another one.
+
+The score is that of the logarithms. No rate is less than nothing: its
+difference from the others is at most their median, and would never exceed a
+MAD of a fifth of it by the factor of the score, however slow the part is.
 """
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -153,19 +158,33 @@ class _Scale:
     ) -> RowVerdict:
         """Compare a value with the median of others."""
         center = statistics.median(others)
-        mad = max(
-            statistics.median(abs(other - center) for other in others),
-            round_deviation * abs(center),
-        )
         worse = center - value if self.larger_is_better else value - center
-        is_outlier = (
-            100 * worse > self.threshold * abs(center)
-            and _NORMAL_MAD * worse > MAX_Z_DEVIATION * mad
-        )
+        is_outlier = 100 * worse > self.threshold * abs(
+            center
+        ) and _is_extreme(value, others, round_deviation)
         return RowVerdict(
             100 * value / center if center else None,
             OUTLIER if is_outlier else OK,
         )
+
+
+def _is_extreme(
+    value: float, others: Sequence[float], round_deviation: float
+) -> bool:
+    """Return whether the modified z-score of a value is that of an outlier.
+
+    A value of 0 has no logarithm, and is always extreme.
+    """
+    logarithms = [math.log(other) for other in others if other > 0]
+    if value <= 0 or not logarithms:
+        return True
+    center = statistics.median(logarithms)
+    mad = max(
+        statistics.median(abs(number - center) for number in logarithms),
+        round_deviation,
+    )
+    distance = abs(math.log(value) - center)
+    return _NORMAL_MAD * distance > MAX_Z_DEVIATION * mad
 
 
 def compute_round_deviation(rounds: Sequence[Sequence[float]]) -> float:

@@ -86,37 +86,39 @@ class BurnInTest(BigLabTest):
     @contextlib.contextmanager
     def slow_disk(self, host: str) -> Iterator[None]:
         """Throttle all that the guests of a host read and write directly."""
-        worker = next(
-            worker
+        devices = {
+            worker.run("stat -c '%Hd:%Ld' /srv").stdout.strip()
             for worker in self.cluster.workers
             if worker.name in self.nodes[host]
-        )
-        device = worker.run("stat -c '%Hd:%Ld' /srv").stdout.strip()
-        if cgroups.version() == 2:
-            # The group of the host contains those of its guests.
-            throttles = {
-                cgroups.directories(host)[0] / 'io.max': (
-                    f'{device} rbps={DISK_RATE} wbps={DISK_RATE}',
-                    f'{device} rbps=max wbps=max',
+        }
+        throttles: list[tuple[Path, str, str]] = []
+        for device in devices:
+            if cgroups.version() == 2:
+                # The group of the host contains those of its guests.
+                throttles.append(
+                    (
+                        cgroups.directories(host)[0] / 'io.max',
+                        f'{device} rbps={DISK_RATE} wbps={DISK_RATE}',
+                        f'{device} rbps=max wbps=max',
+                    )
                 )
-            }
-        else:
+                continue
             # Version 1 throttles each group by itself.
-            tree = os.walk(cgroups.ROOT / 'blkio' / host)
-            throttles = {
-                Path(path) / f'blkio.throttle.{name}_bps_device': (
+            throttles += [
+                (
+                    Path(path) / f'blkio.throttle.{name}_bps_device',
                     f'{device} {DISK_RATE}',
                     f'{device} 0',
                 )
-                for path, _, _ in tree
+                for path, _, _ in os.walk(cgroups.ROOT / 'blkio' / host)
                 for name in ('read', 'write')
-            }
-        for path, (slow, _) in throttles.items():
+            ]
+        for path, slow, _ in throttles:
             path.write_text(slow, encoding='utf-8')
         try:
             yield
         finally:
-            for path, (_, fast) in throttles.items():
+            for path, _, fast in throttles:
                 path.write_text(fast, encoding='utf-8')
 
     def test_slow_host_and_slow_disk(self) -> None:

@@ -109,6 +109,20 @@ class NodesTest(testtools.TestCase):
         verdicts = compare_all(self.SUBJECTS, [80, 90, 105, 120])
         self.assertEqual([OK] * 4, [verdict.text for verdict in verdicts])
 
+    def test_a_slow_disk_among_values_that_scatter(self) -> None:
+        """MB/s of direct reads that a cache of the host answered, but one."""
+        subjects = [node(f'n{n}', f'h{n}') for n in range(6)]
+        values = [6396.3, 8.4, 4920.2, 4264.2, 7107.0, 6396.3]
+        verdicts = compare(
+            subjects,
+            [[0.75 * value, value, 1.3 * value] for value in values],
+            threshold=10,
+        )
+        self.assertEqual(
+            [OK, OUTLIER, OK, OK, OK, OK],
+            [verdict.text for verdict in verdicts],
+        )
+
     def test_rounds_that_scatter(self) -> None:
         rounds = [
             [60, 80, 110],
@@ -234,7 +248,20 @@ class SlowHostTest(testtools.TestCase):
             ['', '', '', 'h3', 'h3', '', '', ''],
             [verdict.host for verdict in verdicts],
         )
-        self.assertEqual(49, round(verdicts[3].of_others or 0))
+        self.assertEqual(52, round(verdicts[3].of_others or 0))
+
+    def test_disks_of_two_hosts(self) -> None:
+        """Among all others, the slow ones are too many to be found."""
+        subjects = [
+            node(f'{host}n{n}', host) for host in ('h1', 'h2') for n in 'abc'
+        ]
+        verdicts = compare_all(subjects, [100, 115, 105, 60, 62, 61], 3)
+        self.assertEqual(
+            ['', '', '', 'h2', 'h2', 'h2'],
+            [verdict.host for verdict in verdicts],
+        )
+        # The median of the other host, not of all others.
+        self.assertEqual(57, round(verdicts[3].of_others or 0))
 
     def test_one_host(self) -> None:
         subjects = [node(f'n{n}', 'h') for n in range(5)]
