@@ -5,8 +5,10 @@ Those that wait multiply them by the slowness of this machine
 (:func:`hvstack.speed.factor`).
 """
 
+import math
 from collections.abc import Mapping
 
+from hvstack import speed
 from hvstack.results.typed_json import Json
 
 #: Seconds for each server, which are added to the time-outs of a small stack:
@@ -16,6 +18,13 @@ NODE_SECONDS = 6
 #: Seconds for each node, which are added to the time-out of a small cluster:
 #: Hadoop treats each node by itself.
 NODE_READY_SECONDS = 1
+#: Default of ``stack_action_timeout`` of Heat, in minutes.
+DEFAULT_HEAT_MINUTES = 60
+#: Seconds that Heat has longer than hvstack waits, whose message names the
+#: unfinished resources. Heat counts from its answer to the request; hvstack
+#: begins to count when an update has begun (120 s), and ends only when Heat
+#: answers (after 180 s at most).
+_HEAT_MARGIN_SECONDS = 600
 
 
 def compute_stack_seconds(stack_timeout: float, nodes: int) -> float:
@@ -25,6 +34,20 @@ def compute_stack_seconds(stack_timeout: float, nodes: int) -> float:
     :param nodes: number of nodes that are created, updated or deleted.
     """
     return stack_timeout + NODE_SECONDS * nodes
+
+
+def compute_heat_minutes(seconds: float) -> int:
+    """Return the minutes after which Heat itself ends a change of a stack.
+
+    Without ``timeout_mins`` in a request, Heat ends the change after
+    ``stack_action_timeout``; it accepts longer and shorter times. It keeps
+    the minutes for later changes, such as the deletion of the stack, so that
+    they are never less than the default of this option.
+
+    :param seconds: seconds on an ordinary server for which hvstack waits.
+    """
+    patient_seconds = (seconds + _HEAT_MARGIN_SECONDS) * speed.factor()
+    return max(DEFAULT_HEAT_MINUTES, math.ceil(patient_seconds / 60))
 
 
 def compute_ready_seconds(ready_timeout: float, nodes: int) -> float:

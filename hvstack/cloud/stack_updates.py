@@ -163,6 +163,8 @@ def update(
 
     Template, environment and the other parameters stay what they are.
 
+    :param timeout: seconds, as for :func:`hvstack.cloud.stacks.wait`. Heat
+        itself has longer.
     :raises hvstack.errors.CloudError: Heat refused, or the update failed;
         names the resource and why.
     :raises hvstack.errors.DeadlineExceededError: it took too long.
@@ -170,7 +172,10 @@ def update(
     with refused(f"Cannot update stack '{stack.name}'"):
         conn.orchestration.patch(
             f'/stacks/{stack.name}/{stack.id}',
-            json={'parameters': dict(parameters)},
+            json={
+                'parameters': dict(parameters),
+                'timeout_mins': stack_times.compute_heat_minutes(timeout),
+            },
             raise_exc=True,
         )
     _wait_for_update(conn, stack)

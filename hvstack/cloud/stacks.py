@@ -74,12 +74,15 @@ def create(
     template: Path,
     parameters: Mapping[str, Json],
     environments: Sequence[Path] = (),
+    *,
+    timeout: float,
 ) -> str:
     """Begin a stack and return its id.
 
     :param template: its file; nested templates are read beside it.
     :param parameters: they win over those of the environments.
     :param environments: environment files, later ones win.
+    :param timeout: seconds that :func:`wait` gets. Heat itself has longer.
     :raises hvstack.errors.InputError: the name is taken, or user data would
         be larger than it may be.
     :raises hvstack.errors.CloudError: Heat refused the template.
@@ -107,6 +110,7 @@ def create(
             name=name,
             parameters=dict(parameters),
             is_rollback_disabled=True,
+            timeout_mins=stack_times.compute_heat_minutes(timeout),
             tags=tag,
             **content,
         )

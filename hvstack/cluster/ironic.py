@@ -137,6 +137,10 @@ def _create(
     keypairs.create(conn, name)
     plan = plan.with_key(name, plan.flavors.ids)
     template_dir = share.HEAT_TEMPLATES
+    timeout = stack_times.compute_stack_seconds(
+        max(options.stack_timeout, _DEPLOY_SECONDS),
+        validation.needs(plan).instances,
+    )
     stack_id = stacks.create(
         conn,
         name,
@@ -147,16 +151,9 @@ def _create(
             *heat_environment.files(plan),
             template_dir / 'environments' / ENVIRONMENT,
         ],
+        timeout=timeout,
     )
-    outputs = stacks.wait(
-        conn,
-        stack_id,
-        timeout=stack_times.compute_stack_seconds(
-            max(options.stack_timeout, _DEPLOY_SECONDS),
-            validation.needs(plan).instances,
-        ),
-        progress=progress,
-    )
+    outputs = stacks.wait(conn, stack_id, timeout=timeout, progress=progress)
     return outputs, access
 
 

@@ -76,14 +76,8 @@ def launch(
     local_volumes.check_hosts(admin, plan)
     plan = plan.with_key(name, flavor_ids)
     keypairs.create(tenant, name)
-    nodes = validation.needs(plan).instances
     outputs = _create_stack(
-        tenant,
-        plan,
-        name,
-        timeout_factor(plan.hosts.backend)
-        * stack_times.compute_stack_seconds(options.stack_timeout, nodes),
-        progress,
+        tenant, plan, name, compute_stack_timeout(plan, options), progress
     )
     allocation_ratios.check(
         admin,
@@ -157,6 +151,22 @@ def open_cluster(
     )
 
 
+def compute_stack_timeout(plan: ClusterPlan, options: CloudOptions) -> float:
+    """Return the seconds on an ordinary server for the stack of a plan.
+
+    They include those for the signals of its nodes.
+
+    :param options: group ``cloud`` of :mod:`hvstack.conf`.
+    """
+    nodes = validation.needs(plan).instances
+    has_signals = plan.spec.readiness or plan.stack.host_keys
+    return timeout_factor(
+        plan.hosts.backend
+    ) * stack_times.compute_stack_seconds(options.stack_timeout, nodes) + (
+        _SIGNAL_SECONDS if has_signals else 0
+    )
+
+
 def _compute_ready_timeout(plan: ClusterPlan, options: CloudOptions) -> float:
     """Return the seconds until Hadoop of a complete stack must be ready."""
     nodes = validation.needs(plan).instances
@@ -221,8 +231,7 @@ def _create_stack(
 ) -> StackOutputs:
     """Create the stack of a plan, and wait until it is complete.
 
-    :param timeout: seconds for the stack, without those for the signals of
-        its nodes.
+    :param timeout: result of :func:`compute_stack_timeout`.
     :returns: outputs of the stack.
     :raises hvstack.errors.HVStackError: Heat rejected the stack, or the stack
         failed or was not complete in time.
@@ -233,14 +242,9 @@ def _create_stack(
         share.HEAT_TEMPLATES / heat_environment.TEMPLATE,
         heat_environment.parameters(plan),
         heat_environment.files(plan),
+        timeout=timeout,
     )
-    has_signals = plan.spec.readiness or plan.stack.host_keys
-    return stacks.wait(
-        tenant,
-        stack_id,
-        timeout=timeout + (_SIGNAL_SECONDS if has_signals else 0),
-        progress=progress,
-    )
+    return stacks.wait(tenant, stack_id, timeout=timeout, progress=progress)
 
 
 def wait_until_ready(

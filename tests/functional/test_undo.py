@@ -32,7 +32,9 @@ class UndoTest(HostsTest):
 
     def create(self) -> str:
         """Create a stack, which this process' journal has."""
-        stack_id = stacks.create(self.cloud, self.name, self.template, {})
+        stack_id = stacks.create(
+            self.cloud, self.name, self.template, {}, timeout=60
+        )
         stacks.wait(self.cloud, stack_id, timeout=60)
         return stack_id
 

@@ -356,7 +356,9 @@ class ApiFaultsTest(testtools.TestCase):
         undo.undo_own([self.faulty])
 
     def stack(self) -> str:
-        stack_id = stacks.create(self.faulty, _NAME, self.template, {})
+        stack_id = stacks.create(
+            *(self.faulty, _NAME, self.template, {}), timeout=_STACK_SECONDS
+        )
         stacks.wait(self.faulty, stack_id, timeout=_STACK_SECONDS)
         return stack_id
 

@@ -74,6 +74,7 @@ class ResourceTest(templates.MemberTest):
             share.HEAT_TEMPLATES / heat_environment.TEMPLATE,
             {},
             [path],
+            timeout=conf.load().cloud.stack_timeout,
         )
         error = self.assertRaises(
             errors.CloudError,

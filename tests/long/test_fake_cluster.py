@@ -78,7 +78,12 @@ class FakeClusterTest(HostsTest):
         self.addCleanup(stacks.delete, self.conn, self.name, timeout=600)
         # Servers on fake hosts have no host keys.
         stack_id = stacks.create(
-            self.conn, self.name, TEMPLATE, {'host_keys': False}, [path]
+            self.conn,
+            self.name,
+            TEMPLATE,
+            {'host_keys': False},
+            [path],
+            timeout=900,
         )
         outputs = stacks.wait(self.conn, stack_id, timeout=900)
         self.assertEqual(WORKERS, len(outputs['workers']))

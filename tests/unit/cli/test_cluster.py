@@ -212,6 +212,20 @@ class MadeTest(OnHostsTest):
         )
         self.assertEqual([], journal.entries())
 
+    def test_heat_has_longer_than_hvstack(self) -> None:
+        """In minutes: the option, 6 s for each node, host keys, a margin."""
+        for seconds, source, minutes in (
+            ('900', 'heat', 60),
+            ('7200', 'heat', 146),
+            ('7200', 'console', 131),
+        ):
+            self.option('STACK_TIMEOUT', seconds)
+            self.option('HOST_KEY_SOURCE', source)
+            self.failed()
+            body = self.stack_creations.last_request.json()
+            self.assertEqual(7, body['parameters']['worker_count'])
+            self.assertEqual(minutes, body['timeout_mins'])
+
     def test_no_room(self) -> None:
         """It is refused before anything is made."""
         for args, part in self.no_room():

@@ -130,7 +130,8 @@ class UpdatesTest(testtools.TestCase):
         )
         self.assertEqual({'ssh': 'new'}, outputs)
         self.assertEqual(
-            {'parameters': {'worker_count': 4}}, patch_mock.last_request.json()
+            {'parameters': {'worker_count': 4}, 'timeout_mins': 60},
+            patch_mock.last_request.json(),
         )
 
     def test_update_that_fails_says_why(self) -> None:

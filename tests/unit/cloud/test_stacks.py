@@ -232,7 +232,10 @@ class StacksTest(testtools.TestCase):
         template = Path(self.useFixture(fixtures.TempDir()).path) / 't.yaml'
         template.write_text('heat_template_version: wallaby\n')
         error = self.assertRaises(
-            errors.CloudError, stacks.create, self.conn, 'hv-x', template, {}
+            errors.CloudError,
+            stacks.create,
+            *(self.conn, 'hv-x', template, {}),
+            timeout=5,
         )
         self.assertIn('max_resources_per_stack in heat.conf', str(error))
 
@@ -253,6 +256,7 @@ class StacksTest(testtools.TestCase):
             directory / 't.yaml',
             {'q': 3},
             [directory / 'a.yaml', directory / 'b.yaml'],
+            timeout=5,
         )
         sent = post_mock.last_request.json()
         self.assertEqual({'p': 2}, sent['environment']['parameters'])
@@ -470,10 +474,36 @@ class StacksTest(testtools.TestCase):
         self.mock_stack_list('DELETE_IN_PROGRESS', 'DELETE_IN_PROGRESS')
         stacks.undo(self.conn, {'name': 'hv-x', 'id': 's1'})
 
-    def create(self, parameters: Mapping[str, Json] | None = None) -> None:
+    def create(
+        self,
+        parameters: Mapping[str, Json] | None = None,
+        timeout: float = 5,
+    ) -> None:
         template = Path(self.useFixture(fixtures.TempDir()).path) / 't.yaml'
         template.write_text('heat_template_version: 2021-04-16\n')
-        stacks.create(self.conn, 'hv-x', template, parameters or {})
+        stacks.create(
+            *(self.conn, 'hv-x', template, parameters or {}), timeout=timeout
+        )
+
+    def test_heat_has_longer_than_hvstack(self) -> None:
+        """An hour, or the time of hvstack and ten minutes, in minutes."""
+        self.http.get(f'{URL}/hv-x', status_code=404)
+        post_mock = self.http.post(URL, json=stack('CREATE_IN_PROGRESS'))
+        for slowness, timeout, minutes in (
+            (1.0, 900, 60),
+            (1.0, 3000, 60),
+            (1.0, 3001, 61),
+            # 638 nodes that send their host keys.
+            (1.0, 900 + 6 * 638 + 900, 104),
+            (20.0, 900, 500),
+        ):
+            with fixtures.MonkeyPatch(
+                'hvstack.speed.factor', lambda value=slowness: value
+            ):
+                self.create(timeout=timeout)
+            self.assertEqual(
+                minutes, post_mock.last_request.json()['timeout_mins']
+            )
 
     def test_undo_by_id(self) -> None:
         """A stack that later got the name stays."""
@@ -546,6 +576,7 @@ class StacksTest(testtools.TestCase):
             'hv-x',
             Path('none.yaml'),
             {},
+            timeout=5,
         )
         self.assertEqual([], journal.entries())
 
@@ -557,5 +588,6 @@ class StacksTest(testtools.TestCase):
             'hv-x',
             Path('none.yaml'),
             {'core_site': 'x' * 70_000},
+            timeout=5,
         )
         self.assertIn('49149', str(error))

@@ -270,6 +270,8 @@ class TakenTest(_Cloud):
             if request.method == 'POST' and request.path.endswith('/stacks')
         )
         self.assertTrue(body['parameters']['node_groups'])
+        # An hour, 6 s for each node, and ten minutes.
+        self.assertEqual(71, body['timeout_mins'])
         self.assertEqual(2, body['parameters']['worker_count'])
         self.assertIn('hadoop-node.yaml', ' '.join(body['files']))
         self.assertEqual(

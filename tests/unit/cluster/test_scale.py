@@ -360,6 +360,17 @@ class MapTest(testtools.TestCase):
             )
             self.assertIn(f'after {seconds} s', str(error))
 
+    def test_heat_has_longer_for_an_update(self) -> None:
+        """The larger of both numbers of workers counts."""
+        patch_mock = self.serve_update()
+        for change in (ScalePlan(638, 3), ScalePlan(3, 638)):
+            self.serve_states()
+            self.scale(None, change)
+            # 5 s, 6 s for each worker, and ten minutes.
+            self.assertEqual(
+                74, patch_mock.last_request.json()['timeout_mins']
+            )
+
     def serve_unfinished(self) -> None:
         """Have Heat show the stack before its update, and during it."""
         states = [('CREATE_COMPLETE', None)] * 2
