@@ -22,7 +22,7 @@ from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemon_http, daemons, fsck
 from hvstack.hadoop.site_files import CONF as HADOOP_CONF
-from hvstack.results.typed_json import JsonObject
+from hvstack.results.typed_json import Json, JsonObject
 from hvstack.tempest_plugin.member_base import MemberTest
 from hvstack.tempest_plugin.stacks_client import StacksClient
 from hvstack.tpcxhs import datacheck
@@ -106,13 +106,39 @@ class ClusterTest(MemberTest):
         """
         name = cls.random_name('stack')
         cls.create_key(name)
-        parameters = {**cls.request['parameters'], 'key_name': name}
+        parameters: JsonObject = {
+            **cls.request['parameters'],
+            'key_name': name,
+        }
         stack = cls.stacks_client.create_stack(
-            {**cls.request, 'stack_name': name, 'parameters': parameters}
+            {
+                **cls.request,
+                'stack_name': name,
+                'parameters': parameters,
+                'timeout_mins': _compute_heat_minutes(parameters),
+            }
         )
         cls.addClassResourceCleanup(host_keys.forget, name)
         cls.addClassResourceCleanup(cls.delete, name, stack['id'])
         return cls.wait_until_complete(name, stack['id'])
+
+    @classmethod
+    def update(cls, stack: JsonObject, parameters: JsonObject) -> None:
+        """Begin an update of a stack; its other parameters stay.
+
+        :param stack: stack as Heat shows it.
+        :param parameters: parameters with other values.
+        """
+        before = stack['parameters']
+        changed = (before if isinstance(before, dict) else {}) | parameters
+        cls.stacks_client.update_stack(
+            str(stack['stack_name']),
+            str(stack['id']),
+            {
+                'parameters': parameters,
+                'timeout_mins': _compute_heat_minutes(changed),
+            },
+        )
 
     @classmethod
     def wait_for_stack(
@@ -137,7 +163,7 @@ class ClusterTest(MemberTest):
         processutils.wait_for(
             done,
             f'stack {name}',
-            timeout=_compute_stack_seconds(stack),
+            timeout=_compute_stack_seconds(stack.get('parameters')),
             interval=2,
         )
         return stack
@@ -187,7 +213,7 @@ class ClusterTest(MemberTest):
         processutils.wait_for(
             is_deleted,
             f'stack {name} to be gone',
-            timeout=_compute_stack_seconds(stack),
+            timeout=_compute_stack_seconds(stack.get('parameters')),
         )
 
     @staticmethod
@@ -415,15 +441,22 @@ class ClusterTest(MemberTest):
         return workers, others
 
 
-def _compute_stack_seconds(stack: JsonObject) -> float:
-    """Return the seconds in which Heat must complete a change of a stack."""
-    parameters = stack.get('parameters')
+def _compute_stack_seconds(parameters: Json) -> float:
+    """Return the seconds in which Heat must complete a change of a stack.
+
+    :param parameters: parameters of the stack, also as Heat shows them.
+    """
     return stack_times.compute_stack_seconds(
         CONF.hvstack.stack_timeout,
         stack_times.count_workers(
             parameters if isinstance(parameters, dict) else {}
         ),
     )
+
+
+def _compute_heat_minutes(parameters: Json) -> int:
+    """Return the minutes after which Heat itself ends a change of a stack."""
+    return stack_times.compute_heat_minutes(_compute_stack_seconds(parameters))
 
 
 def _list_files(cluster: StackCluster) -> list[fsck.HDFSFile]:

@@ -4,7 +4,7 @@
 import json
 import unittest
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import fixtures
 import testtools
@@ -118,6 +118,42 @@ class TimeoutsTest(testtools.TestCase):
         Test.wait_for_stack('s', 'id')
         Test.delete('s', 'id')
         self.assertEqual([900 + 6 * 36] * 2, self.timeouts)
+
+    def test_heat_has_longer(self) -> None:
+        """638 workers: 15 minutes, 6 s for each of them, ten minutes."""
+        bodies: list[Any] = []
+
+        class Test(cluster_base.ClusterTest):
+            request: ClassVar[Any] = {
+                'template': {},
+                'parameters': {'worker_count': 638},
+            }
+            _class_cleanups: ClassVar[list[Any]] = []
+            stacks_client = SimpleNamespace(
+                create_stack=lambda body: bodies.append(body) or {'id': 'i'},
+                update_stack=lambda *args: bodies.append(args[2]),
+            )
+
+            @classmethod
+            def create_key(cls, name: str) -> None:
+                """Create nothing."""
+
+            @classmethod
+            def wait_until_complete(cls, *_: Any) -> dict[str, Any]:
+                return {
+                    'stack_name': 's',
+                    'id': 'i',
+                    'parameters': {'worker_count': '3', 'key_name': 'k'},
+                }
+
+        stack = Test.create()
+        Test.update(stack, {'worker_count': 638})
+        Test.update(stack, {'worker_count': 2})
+        self.assertEqual(
+            [89, 89, 60], [body['timeout_mins'] for body in bodies]
+        )
+        self.assertEqual({'worker_count': 2}, bodies[2]['parameters'])
+        self.assertEqual({}, bodies[0]['template'])
 
     def test_a_cluster(self) -> None:
         cluster: Any = SimpleNamespace(nodes=range(13))

@@ -69,9 +69,7 @@ class FullClusterTest(Providers, OwnClusterTest):
         }
         name, stack_id = stack['stack_name'], stack['id']
         count = self.requested_workers()
-        self.stacks_client.update_stack(
-            name, stack_id, {'parameters': {'worker_count': count + 1}}
-        )
+        self.update(stack, {'worker_count': count + 1})
         status = self.wait_for_stack(name, stack_id, 'UPDATE')['stack_status']
         self.assert_results(
             cluster_checks.check_full_cluster(

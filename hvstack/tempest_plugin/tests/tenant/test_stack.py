@@ -176,9 +176,7 @@ class StackLifeTest(OwnClusterTest):
         before = self.list_resources()
         stack = self.create()
         name, stack_id = stack['stack_name'], stack['id']
-        self.stacks_client.update_stack(
-            name, stack_id, {'parameters': {'worker_count': count - 1}}
-        )
+        self.update(stack, {'worker_count': count - 1})
         smaller = self.wait_until_complete(name, stack_id, 'UPDATE')
         workers, others = self.names(smaller)
         self.assert_results(
