@@ -15,10 +15,11 @@ from hvstack import conf, errors, paths
 from hvstack.cli import arguments, hadoop_options
 from hvstack.cli.cluster import add_readiness
 from hvstack.cli.options import add_cloud
-from hvstack.cloud import connection, credentials, servers
+from hvstack.cloud import connection, credentials, servers, stack_times
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import (
     heat_environment,
+    launch,
     node_counts,
     planner,
     shared_hdfs,
@@ -197,6 +198,7 @@ class Environment(Command):
         node_count = validation.needs(plan).instances
         _check_network(conn, plan.stack.network, args.network, node_count)
         _report_credential(conn, options, node_count)
+        _report_timeout(plan, options, node_count)
         if heat_environment.controllers_first(plan):
             Progress().say(
                 'the controllers come first, and wait for their topology: '
@@ -298,6 +300,25 @@ def _report_credential(
         credentials.check(conn, options, nodes=nodes)
     except errors.InputError as exc:
         Progress().say(str(exc))
+
+
+def _report_timeout(
+    plan: ClusterPlan, options: CloudOptions, nodes: int
+) -> None:
+    """Report that Heat would end the creation of a large stack.
+
+    :param options: group ``cloud`` of :mod:`hvstack.conf`.
+    :param nodes: number of nodes of the stack.
+    """
+    minutes = stack_times.compute_heat_minutes(
+        launch.compute_stack_timeout(plan, options)
+    )
+    if minutes > stack_times.DEFAULT_HEAT_MINUTES:
+        Progress().say(
+            f'{nodes} nodes may need more than an hour, after which Heat ends '
+            'the creation of a stack by default: create the stack with '
+            f"'openstack stack create --timeout {minutes}'"
+        )
 
 
 def _add_hdfs(parser: argparse.ArgumentParser) -> None:

@@ -724,6 +724,27 @@ class EnvironmentTest(ClusterTest):
             self.assertEqual(slots > 1, values.get('controllers_first', False))
             self.assertEqual(slots > 1, 'topology NAME --refresh' in err)
 
+    def test_a_cluster_that_needs_more_than_an_hour(self) -> None:
+        """The option of Heat's client is that of hvstack's own request."""
+        self.useFixture(
+            fixtures.EnvironmentVariable(
+                'OS_CLOUD__MAX_RESOURCES_PER_STACK', '-1'
+            )
+        )
+        self.cloud.http.get(f'{fake.NOVA}/limits', json=limits({}))
+        self.cloud.pool('10.0.0.1', '10.0.9.1')
+        args = ('--worker-flavor', 'shared', '--configuration', 'i20')
+        for hosts, minutes in (('9', 0), ('32', 105)):
+            status, out, err = self.call(*args, '--hosts', hosts)
+            self.assertEqual(0, status, err)
+            self.assertIn('key_name: key', out)
+            self.assertEqual(
+                minutes > 0,
+                f"'openstack stack create --timeout {minutes}'" in err,
+                err,
+            )
+            self.assertEqual(minutes > 0, '--timeout' in err, err)
+
     def refused(self, *args: str) -> str:
         status, out, err = self.call(*args)
         self.assertEqual((2, ''), (status, out))
