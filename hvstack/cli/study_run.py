@@ -5,7 +5,7 @@ import argparse
 
 from cliff.command import Command
 
-from hvstack import errors, extras
+from hvstack import conf, errors, extras
 from hvstack.cli import study as study_commands
 from hvstack.cli.options import add_cloud
 from hvstack.cli.sweep import ready
@@ -13,7 +13,7 @@ from hvstack.cloud import connection, lease, selection
 from hvstack.progress import Progress
 from hvstack.study import study_page, study_report, study_run
 from hvstack.study.study_store import StartedStudy, StudyRecords
-from hvstack.sweep import recovery
+from hvstack.sweep import recovery, token_check
 
 
 class _Running(Command):
@@ -33,6 +33,15 @@ class _Running(Command):
         # Such as the lease of a study that was killed.
         for line in recovery.recover([conn]):
             progress.say(f'restored: {line}')
+        token_check.check_token(
+            *(conn, conn),
+            [
+                (variant.target, variant.setup)
+                for variant in started.measured_variants
+            ],
+            conf.load().cloud,
+            *(started.host, started.backend),
+        )
 
         def say_verdicts(stored: StudyRecords) -> None:
             for result in study_report.build_report(started, stored).claims:

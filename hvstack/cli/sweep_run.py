@@ -33,6 +33,7 @@ from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import iter_records
 from hvstack.sweep import executor, sweep_store
 from hvstack.sweep.executor import SweepStatus
+from hvstack.sweep.node_setup import NodeSetup
 from hvstack.sweep.sweep_store import Sweep, SweepSpec
 
 
@@ -56,7 +57,7 @@ class _Running(Command):
         """
         # Show does not need the time to import openstacksdk.
         from hvstack.cloud import connection, lease
-        from hvstack.sweep import recovery
+        from hvstack.sweep import recovery, token_check
 
         progress = Progress()
         cloud = ready(os_cloud, progress, sweep)
@@ -65,6 +66,13 @@ class _Running(Command):
         # Such as the lease of a sweep that was killed.
         for line in recovery.recover([conn]):
             progress.say(f'restored: {line}')
+        if sweep.spec is not None:
+            token_check.check_token(
+                *(conn, conn),
+                [(target, NodeSetup()) for target in sweep.configurations],
+                conf.load().cloud,
+                *(sweep.spec.host, sweep.spec.backend),
+            )
         with lease.held(conn, progress):
             try:
                 with progress.stage('sweep'):
@@ -208,7 +216,7 @@ class Run(_Running):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Begin and run."""
         from hvstack.cloud import connection, credentials
-        from hvstack.sweep import recovery
+        from hvstack.sweep import recovery, token_check
 
         progress = Progress()
         check_compared(parsed_args)
@@ -221,6 +229,12 @@ class Run(_Running):
             for line in recovery.recover([conn]):
                 progress.say(f'restored: {line}')
             area, missing = chosen_space(parsed_args, conn, progress.say)
+            token_check.check_token(
+                *(conn, conn),
+                [(target, NodeSetup()) for target in area.possible],
+                conf.load().cloud,
+                *(parsed_args.host, parsed_args.backend),
+            )
         for skip in area.skipped:
             progress.say(f'skipped: {skip.name}: {skip.reason}')
         sweep = executor.begin_sweep(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from cliff.command import Command
 from cliff.lister import Lister
 
-from hvstack import errors, extras
+from hvstack import conf, errors, extras
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cli.sweep import add_size, ready
@@ -16,6 +16,7 @@ from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
 from hvstack.results import stats
 from hvstack.sweep import trials
+from hvstack.sweep.node_setup import NodeSetup
 
 
 class Run(Command):
@@ -81,7 +82,7 @@ class Run(Command):
         """Begin or continue."""
         # Show does not need the time to import openstacksdk.
         from hvstack.cloud import connection, lease
-        from hvstack.sweep import recovery
+        from hvstack.sweep import recovery, token_check
 
         if parsed_args.max_trials is not None and parsed_args.max_trials < 1:
             raise errors.InputError(
@@ -109,6 +110,13 @@ class Run(Command):
         # Such as the lease of a sweep that was killed.
         for line in recovery.recover([conn]):
             progress.say(f'restored: {line}')
+        options = conf.load().cloud
+        token_check.check_token(
+            *(conn, conn),
+            [(target, NodeSetup()) for target in stored_trials.targets],
+            options,
+            *(options.host_profile, options.backend),
+        )
         with lease.held(conn, progress):
             try:
                 trials.run_trials(

@@ -19,6 +19,15 @@ from hvstack.conf import CloudOptions
 from hvstack.model.compute_backends import timeout_factor
 
 
+def is_token(conn: Connection) -> bool:
+    """Return whether the credential of a connection is a token.
+
+    A password and an application credential get new tokens; a token does not:
+    each token that Keystone gives for it expires at the same time.
+    """
+    return isinstance(conn.session.auth, generic.Token | v3.Token)
+
+
 def check(
     conn: Connection,
     options: CloudOptions,
@@ -61,9 +70,7 @@ def check(
                 f'({reason}). Use a password or a token, or set try_trust in '
                 'hvstack.conf to try it anyhow.'
             )
-    if token.expires and isinstance(
-        conn.session.auth, generic.Token | v3.Token
-    ):
+    if token.expires and is_token(conn):
         one_stack = timeout_factor(backend) * (
             stack_times.compute_stack_seconds(options.stack_timeout, nodes)
             + stack_times.compute_ready_seconds(options.ready_timeout, nodes)
@@ -80,9 +87,6 @@ def _check_expiry(
     seconds: float,
 ) -> None:
     """Refuse a token that ends before the work does.
-
-    A password and an application credential get new tokens; a token does
-    not: each token that Keystone gives for it expires at the same time.
 
     :param one_stack: seconds that creating one stack may take.
     :param seconds: expected duration of all work in seconds.

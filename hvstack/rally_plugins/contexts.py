@@ -58,7 +58,7 @@ class _Context(context.Context):
 
     def setup(self) -> None:
         """Prepare the workload, if it has runs without a valid record."""
-        task = task_state.get_task_state(self.context)
+        task = task_state.get_task_state(self.context, self.args)
         task.raise_if_interrupted()
         pending = task.pending_steps(self.args)
         if not pending or task.skip_reason:

@@ -44,6 +44,7 @@ from hvstack.sweep import (
     run_order,
     sweep_store,
     task_events,
+    token_check,
 )
 from hvstack.sweep.node_setup import NodeSetup
 from hvstack.sweep.run_order import Step
@@ -412,10 +413,14 @@ class TaskState:
 _STATES: list[TaskState] = []
 
 
-def get_task_state(context: Mapping[str, Any]) -> TaskState:
+def get_task_state(
+    context: Mapping[str, Any], args: WorkloadArgs | None = None
+) -> TaskState:
     """Return the state of this process; the first call undoes old changes.
 
     :param context: context of Rally, with the credentials of its environment.
+    :param args: arguments of the first workload, whose clusters a token must
+        outlast; None if they are unknown.
     :raises hvstack.errors.HVStackError: the cloud does not answer, another
         sweep runs, or old changes cannot be undone.
     """
@@ -446,6 +451,12 @@ def get_task_state(context: Mapping[str, Any]) -> TaskState:
     for line in recovery.recover(session.connections):
         session.progress.say(
             f'Reverted a change left by a process that no longer runs: {line}'
+        )
+    if args is not None:
+        options = session.options.cloud
+        token_check.check_token(
+            *(admin, tenant, args.list_targets(), options),
+            *(options.host_profile, options.backend),
         )
     # After Ctrl-C Rally skips the clean-up of the contexts, but not this.
     atexit.register(_undo, session)

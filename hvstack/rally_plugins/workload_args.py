@@ -168,6 +168,16 @@ class WorkloadArgs:
             )
         return self.target
 
+    def list_targets(self) -> list[tuple[Target, NodeSetup]]:
+        """Return the target of the workload and the targets of its shape.
+
+        The settings of the nodes belong to each of them.
+        """
+        targets: list[Target] = [self.target]
+        if self.shape is not None:
+            targets += self.shape.configurations
+        return [(target, self.setup) for target in targets]
+
 
 def parse_args(config: Mapping[str, Any]) -> WorkloadArgs:
     """Return the arguments of a workload.

@@ -34,12 +34,19 @@ ENTRY = {
 }
 
 
-class SweepTest(testtools.TestCase):
+class SweepCase(testtools.TestCase):
+    """A cloud with hosts, and a Rally that leaves records."""
+
     def setUp(self) -> None:
         super().setUp()
         directory = Path(self.useFixture(fixtures.TempDir()).path)
         clouds = directory / 'clouds.yaml'
-        entries = {'test': ENTRY, 'hvstack-lab': ENTRY}
+        auth = {'auth_url': fake.KEYSTONE, 'token': 't', 'project_id': 'p1'}
+        entries = {
+            'test': ENTRY,
+            'hvstack-lab': ENTRY,
+            'token': {**ENTRY, 'auth_type': 'token', 'auth': auth},
+        }
         clouds.write_text(yaml.safe_dump({'clouds': entries}))
         self.useFixture(
             fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', str(clouds))
@@ -96,6 +103,8 @@ class SweepTest(testtools.TestCase):
             *args,
         )
 
+
+class SweepTest(SweepCase):
     def test_trials_on_the_lab_have_its_image(self) -> None:
         """A lab that has just come up has none in Glance."""
         done: list[str] = []

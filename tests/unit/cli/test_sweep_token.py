@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A token must last until the largest cluster of a sweep may be ready."""
+
+import contextlib
+import datetime
+import io
+from contextlib import redirect_stderr
+from pathlib import Path
+from typing import Any
+
+import fixtures
+import requests
+import yaml
+
+from hvstack import conf, errors, paths
+from hvstack.cli.app import main
+from hvstack.cloud import connection, credentials
+from hvstack.model.configuration import parse
+from hvstack.model.target import BARE_METAL, BareMetal
+from hvstack.rally_plugins import contexts, task_state
+from hvstack.sweep import sweep_store, token_check
+from hvstack.sweep.node_setup import NodeSetup
+from tests.unit.cli.test_sweep import SIZE, SweepCase
+from tests.unit.cloud import fake
+
+CHECK = credentials.check
+#: 32 hosts have 31 workers and a controller with i1, and 639 workers with
+#: i20. Each node adds 7 s to 20 minutes.
+SMALL_MINUTES, LARGE_MINUTES = 23.8, 94.7
+
+
+class _Context(contexts.FlavorsContext):
+    """The first context of a workload, without flavors."""
+
+    FIRST = False
+
+    def prepare(self, task: task_state.TaskState) -> None:
+        """Prepare nothing."""
+
+
+class TokenTest(SweepCase):
+    def setUp(self) -> None:
+        super().setUp()
+        for name, value in (
+            ('cloud.credentials.check', CHECK),
+            ('sweep.trials.run_trials', lambda *_: None),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', value))
+        self.cloud.hosts(32)
+
+    def expire(self, minutes: float) -> None:
+        """Have the token of the cloud expire in some minutes."""
+        url = f'{fake.KEYSTONE}/auth/tokens'
+        token = requests.post(url, timeout=10).json()
+        end = datetime.datetime.now(datetime.UTC) + datetime.timedelta(
+            minutes=minutes
+        )
+        token['token']['expires_at'] = f'{end:%Y-%m-%dT%H:%M:%S.%fZ}'
+        self.cloud.http.post(
+            url, json=token, headers={'X-Subject-Token': 'token-of-test'}
+        )
+
+    def check_command(self, minutes: float, *args: str) -> None:
+        """Call a command with a token that lasts, and with one that does not.
+
+        :param minutes: minutes that the largest stack may need.
+        """
+        self.expire(minutes - 1)
+        status, out, err = self.call(*args, '--os-cloud', 'token')
+        self.assertEqual((2, ''), (status, out), err)
+        self.assertIn('creating a stack may take until', err)
+        self.assertEqual([], self.ran)
+        self.expire(minutes + 1)
+        status, _, err = self.call(*args, '--os-cloud', 'token')
+        self.assertEqual(0, status, err)
+
+    def test_a_sweep(self) -> None:
+        run = ('run', '--host', 'vsphere6', '--backend', 'kvm')
+        options = ('--size', str(SIZE), '--runs', '1')
+        self.expire(LARGE_MINUTES - 1)
+        command = (*run, *options, '--values', 'instances=1,20')
+        status, _, err = self.call(*command, '--os-cloud', 'token')
+        self.assertEqual(2, status)
+        # Nothing was begun.
+        self.assertEqual([], sweep_store.list_sweeps(), err)
+        self.check_command(LARGE_MINUTES, *command)
+        self.ran.clear()
+        self.check_command(
+            SMALL_MINUTES, *run, *options, '--values', 'instances=1'
+        )
+
+    def test_emulated_hosts(self) -> None:
+        """They have six times as long; the option is the backend."""
+        self.expire(6 * SMALL_MINUTES - 1)
+        error = self.assertRaises(
+            errors.InputError, self.check_token, 'i1', backend='qemu'
+        )
+        self.assertIn('creating a stack may take until', str(error))
+        self.expire(6 * SMALL_MINUTES + 1)
+        self.check_token('i1', backend='qemu')
+
+    def check_token(
+        self, *labels: str, backend: str = 'kvm', **setup: Any
+    ) -> None:
+        conn = connection.connect('token')
+        token_check.check_token(
+            *(conn, conn),
+            [(BareMetal(), NodeSetup())]
+            + [(parse(label), NodeSetup(**setup)) for label in labels],
+            conf.load(()).cloud,
+            *('vsphere6', backend),
+        )
+
+    def test_settings_of_the_nodes(self) -> None:
+        """Two controllers, and compute workers, are nodes as well."""
+        # 30 x 4 data workers, compute workers and two controllers: 242.
+        self.expire(20 + 7 * 242 / 60 - 0.1)
+        settings = {'deployment': 4, 'controllers': 'separate'}
+        self.assertRaises(
+            errors.InputError, self.check_token, 'i8', **settings
+        )
+        self.expire(20 + 7 * 242 / 60 + 0.1)
+        self.check_token('i8', **settings)
+
+    def test_what_has_no_stack(self) -> None:
+        """Bare metal, and a configuration that the sweep skips."""
+        self.expire(1)
+        self.check_token()
+        self.cloud.hosts(1)
+        self.check_token('i1')
+
+    def test_hosts_that_are_down(self) -> None:
+        self.cloud.hosts(32, down=32)
+        self.expire(1)
+        self.check_token('i20')
+
+    def test_a_password(self) -> None:
+        """It gets new tokens, so that the hosts do not matter."""
+        self.expire(1)
+        conn = connection.connect('test')
+        self.cloud.http.reset_mock()
+        token_check.check_token(
+            *(conn, conn, [(parse('i1'), NodeSetup())]),
+            conf.load(()).cloud,
+            *('vsphere6', None),
+        )
+        self.assertEqual([], self.cloud.http.request_history)
+
+    def test_resume(self) -> None:
+        self.start('--values', 'instances=1,20')
+        (sweep,) = sweep_store.list_sweeps()
+        for path in sweep_store.RECORDS_DIR.glob('*i1-*.json'):
+            path.unlink()
+        self.ran.clear()
+        self.check_command(LARGE_MINUTES, 'resume', sweep.id)
+
+    def test_trials(self) -> None:
+        self.useFixture(
+            fixtures.EnvironmentVariable('OS_CLOUD__HOST_PROFILE', 'vsphere6')
+        )
+        trials = ('trials', 'run', '--b', 'i20', '--size', str(SIZE))
+        self.check_command(LARGE_MINUTES, *trials)
+
+    def test_rally(self) -> None:
+        """The first workload of a process, or the shape of its sweep."""
+        self.useFixture(
+            fixtures.EnvironmentVariable('OS_CLOUD__HOST_PROFILE', 'vsphere6')
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.cloud.credentials.is_token', lambda _: True
+            )
+        )
+        shape = {
+            'configurations': ['i1', 'i20'],
+            'runs': 1,
+            'size_bytes': SIZE,
+        }
+        for minutes, workload in (
+            (SMALL_MINUTES, {'configuration': 'i1'}),
+            (LARGE_MINUTES, {'configuration': 'i20'}),
+            (LARGE_MINUTES, {'configuration': BARE_METAL, 'shape': shape}),
+        ):
+            self.expire(minutes - 1)
+            error = self.assertRaises(
+                errors.InputError, self.start_rally, **workload
+            )
+            self.assertIn('creating a stack may take until', str(error))
+            self.expire(minutes + 1)
+            self.start_rally(**workload)
+
+    def start_rally(self, **workload: Any) -> None:
+        """Set up the first context of a new Rally process."""
+        context = _Context.__new__(_Context)
+        context.config = {'sweep': 's', 'sizes': [SIZE], **workload}
+        context.context = {'admin': {'credential': fake.CREDENTIAL}}
+        with contextlib.ExitStack() as patches:
+            for name, value in (
+                ('rally_plugins.task_state._STATES', []),
+                ('rally_plugins.task_state.atexit.register', lambda *_: None),
+                (
+                    'sweep.sweep_store.lock_measurements',
+                    contextlib.nullcontext,
+                ),
+                ('cloud.lease.acquire', lambda *_: None),
+            ):
+                patches.enter_context(
+                    fixtures.MonkeyPatch(f'hvstack.{name}', value)
+                )
+            context.setup()
+
+    def test_a_study(self) -> None:
+        """The settings of a variant count: compute workers."""
+        path = self.useFixture(fixtures.TempDir()).join('study.yaml')
+        variants = {'a': {'deployment': 4}, 'b': {'deployment': 3}}
+        claim = {'text': 'x', 'variant': 'a', 'against': 'b', 'rule': 'faster'}
+        paths.write_output(
+            Path(path),
+            yaml.safe_dump(
+                {
+                    'question': 'x?',
+                    'base': {'configuration': 'i20'},
+                    'variants': variants,
+                    'claims': [claim],
+                }
+            ),
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.study.study_store.STUDIES_DIR',
+                Path(path).with_name('studies'),
+            )
+        )
+        command = ('study', 'run', path, '--host', 'vsphere6')
+        # 31 x 20 workers, and the controller.
+        minutes = 20 + 7 * 621 / 60
+        for offset, word in ((-1, 'creating a stack'), (1, 'none of this')):
+            self.expire(minutes + offset)
+            with (
+                fixtures.MonkeyPatch(
+                    'hvstack.study.study_run.run_study', self.run_study
+                ),
+                redirect_stderr(io.StringIO()) as err,
+            ):
+                main([*command, '--os-cloud', 'token'])
+            self.assertIn(word, err.getvalue())
+
+    def run_study(self, *_: Any) -> None:
+        raise errors.RunFailedError('none of this')
