@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import threading
+import unittest
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -17,15 +18,16 @@ import testtools
 
 from hvstack import conf
 from hvstack.cloud import connection, undo
-from hvstack.cluster import launch, planner
+from hvstack.cluster import cpu_caps, lab_groups, launch, planner
 from hvstack.cluster.base import Node
 from hvstack.cluster.plan import ClusterSpec
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop.site_files import CONF
 from hvstack.hadoop.sizing import LAB
-from hvstack.lab import clouds_yaml
-from hvstack.lab.hosts import cgroups
+from hvstack.lab import clouds_yaml, lifecycle, settings
+from hvstack.lab.hosts import sizes
 from hvstack.model.configuration import parse
+from hvstack.progress import Progress
 from hvstack.report import findings, sweep_report
 from hvstack.results import record_data, telemetry
 from hvstack.results.run_id import RunId
@@ -56,7 +58,9 @@ exit 1
 """
 
 
-class FindingsTest(testtools.TestCase):
+class _ClusterTest(testtools.TestCase):
+    """A cluster on the lab, and the findings about a run on it."""
+
     conn: ClassVar[Any]
     cluster: ClassVar[StackCluster]
 
@@ -71,14 +75,17 @@ class FindingsTest(testtools.TestCase):
         plan = planner.plan_cluster(
             cls.conn, ClusterSpec(parse('i2'), tuning=LAB), options
         )
+        groups = lab_groups.find_hosts(lab_groups.list_names())
         try:
             ids = launch.publish(
                 cls.conn, plan, [str(cls.conn.current_project_id)]
             )
-            cls.cluster, _ = launch.launch(
-                cls.conn, cls.conn, plan, ids, NAME, options
-            )
-            tpcxhs.warm_up(cls.cluster, WORK)
+            # As in a sweep: guests of a slow host would boot for long.
+            with cpu_caps.lifted(groups):
+                cls.cluster, _ = launch.launch(
+                    cls.conn, cls.conn, plan, ids, NAME, options
+                )
+                tpcxhs.warm_up(cls.cluster, WORK)
         except BaseException:
             undo.undo_own([cls.conn])
             raise
@@ -121,6 +128,8 @@ class FindingsTest(testtools.TestCase):
             for finding in findings.list_findings(sweep)
         }
 
+
+class FindingsTest(_ClusterTest):
     @contextlib.contextmanager
     def setting(self, name: str, value: str) -> Iterator[None]:
         """Set a property of the jobs that the gateway starts."""
@@ -155,25 +164,6 @@ class FindingsTest(testtools.TestCase):
         with self.setting('mapreduce.task.io.sort.mb', '1'):
             self.assertIn('extra spills by maps', self.collect_evidence())
 
-    def test_slow_host(self) -> None:
-        """Both workers of a host with a third of its CPU are slow."""
-        # Their host is in no guest's rights: its name is that of its cgroup.
-        slow = 'hv-host3'
-        quota = cgroups.ROOT / 'cpu' / slow / 'cpu.cfs_quota_us'
-        before = quota.read_text()
-        quota.write_text(str(int(before) // 3))
-        try:
-            evidence = self.collect_evidence()
-        finally:
-            quota.write_text(before)
-        named = set(re.findall(r'[\w-]+-worker-\d+', evidence['slow node']))
-        hosts = {
-            worker.host
-            for worker in self.cluster.workers
-            if worker.name in named
-        }
-        self.assertEqual(1, len(hosts))
-
     def test_killed_container(self) -> None:
         worker = self.cluster.workers[0]
         job = self.next_job(2)
@@ -198,3 +188,61 @@ class FindingsTest(testtools.TestCase):
     def kill(worker: Node, job: str, killed: list[str]) -> None:
         """End one task of a job on a worker."""
         killed += worker.run(KILL.format(job=job), timeout=400).stdout.split()
+
+
+class SlowHostTest(_ClusterTest):
+    """A host of workers has a third of its cores from the start.
+
+    A run refuses to measure under caps that differ from those that the lab's
+    file has, so that the size of the host is changed, and not its cgroup.
+    """
+
+    #: The last host is another one: the profile of the workers' hosts is that
+    #: of the last host, from which the flavors are derived.
+    SLOW: ClassVar[str] = sizes.name_of(2)
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        if os.environ.get('HVSTACK_LAB'):
+            before = settings.load() or settings.LabSettings()
+            if before.hosts < 3:
+                raise unittest.SkipTest(
+                    'needs two hosts for workers (hvstack lab up --hosts 3)'
+                )
+            # A host with servers does not change.
+            recovery.recover([connection.connect(clouds_yaml.ADMIN_CLOUD)])
+            cls.addClassCleanup(lifecycle.up, lambda _: before, Progress())
+            lifecycle.up(cls.slow_down, Progress())
+        super().setUpClass()
+
+    @classmethod
+    def slow_down(
+        cls, lab_settings: settings.LabSettings
+    ) -> settings.LabSettings:
+        """Return settings of the lab with the slow host."""
+        host_sizes = lab_settings.options.get('host_sizes', {})
+        (cap,) = (
+            size.cpu_cap
+            for size in sizes.plan(lab_settings)
+            if size.name == cls.SLOW
+        )
+        slow = {**host_sizes.get(cls.SLOW, {}), 'cpu_cap': round(cap / 3, 3)}
+        return lab_settings.change(
+            options={
+                **lab_settings.options,
+                'host_sizes': {**host_sizes, cls.SLOW: slow},
+            }
+        )
+
+    def test_slow_host(self) -> None:
+        """Both workers of the host are slow, and no other one is."""
+        evidence = self.collect_evidence()
+        named = set(re.findall(r'[\w-]+-worker-\d+', evidence['slow node']))
+        self.assertEqual(
+            {self.SLOW},
+            {
+                str(server.compute_host)
+                for server in self.conn.compute.servers()
+                if server.name in named
+            },
+        )
