@@ -20,6 +20,9 @@ _HASHED = re.compile(r'hashed \d+')
 #: Seconds between the last request of a node to start a command, if it takes
 #: as long as expected, and the start of the command.
 _START_SECONDS = 1.0
+#: Seconds after the timeout of a command for which a node keeps its output:
+#: the other nodes are collected in waves.
+_KEEP_SECONDS = 300
 
 #: A process killed in a capped group, or one of Hadoop's anywhere. Others that
 #: the machine kills are no matter of the run.
@@ -146,7 +149,9 @@ def run_together(
 
     def start(node: Node) -> str:
         delay = max(0.0, start_at - time.monotonic())
-        program = shell_scripts.render('run-later', f'{delay:.2f}', command)
+        program = shell_scripts.render(
+            'run-later', f'{delay:.2f}', command, timeout + _KEEP_SECONDS
+        )
         return node.run(program, timeout=60).stdout.strip()
 
     def collect(node: Node, directory: str) -> processutils.Result:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test how the facts of nodes and hosts are read."""
 
+import contextlib
 import re
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,18 @@ def node(name: str) -> CommandNode:
         host=name,
         enter=('env',),
     )
+
+
+def list_processes(directory: Path) -> list[str]:
+    """Return the processes that have a directory as an argument."""
+    argument = f'{directory}\0'.encode()
+    pids = []
+    for path in Path('/proc').glob('[0-9]*/cmdline'):
+        # The process may have ended.
+        with contextlib.suppress(OSError):
+            if argument in path.read_bytes():
+                pids.append(path.parent.name)
+    return pids
 
 
 def wait_for_handler(pid: int, number: int) -> None:
@@ -215,6 +229,37 @@ class ProbeTest(testtools.TestCase):
                 process.wait(timeout=60)
             self.assertEqual(status, process.returncode)
             self.assertFalse(directory.exists(), seconds)
+
+    def run_later(self, command: str, keep_seconds: int) -> Path:
+        """Start a program at once; return the directory of its output."""
+        directory = self.useFixture(fixtures.TempDir()).path
+        self.useFixture(fixtures.EnvironmentVariable('TMPDIR', directory))
+        program = shell_scripts.render('run-later', 0, command, keep_seconds)
+        return Path(processutils.run(['sh', '-c', program]).stdout.strip())
+
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        processutils.wait_for(condition, 'it', timeout=60, interval=0.1)
+
+    def test_output_that_is_not_collected_is_deleted(self) -> None:
+        """Some seconds after the end of the program, and not earlier."""
+        directory = self.run_later('sleep 3; echo x', 1)
+        time.sleep(2.5)
+        self.assertFalse((directory / 'status').exists())
+        self.wait_for((directory / 'status').exists)
+        self.wait_for(lambda: not directory.exists())
+        self.assertEqual([], list(directory.parent.iterdir()))
+        self.wait_for(lambda: not list_processes(directory))
+
+    def test_output_is_kept_until_it_is_collected(self) -> None:
+        """No process remains afterwards, however long it is kept."""
+        directory = self.run_later('echo x', 300)
+        self.wait_for((directory / 'status').exists)
+        time.sleep(3)
+        self.assertTrue(list_processes(directory))
+        program = shell_scripts.render('collect-output', directory, 9)
+        done = processutils.run(['sh', '-c', program])
+        self.assertEqual('x\n', done.stdout)
+        self.wait_for(lambda: not list_processes(directory))
 
     def start_soon(self) -> None:
         self.useFixture(
