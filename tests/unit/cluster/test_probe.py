@@ -210,6 +210,9 @@ class ProbeTest(testtools.TestCase):
 
     def test_output_is_deleted_in_any_case(self) -> None:
         """The program does not end in time, or the connection ends."""
+        # A shell cannot handle a signal that nohup ignores.
+        before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        self.addCleanup(signal.signal, signal.SIGHUP, before)
         program = shell_scripts.load('collect-output')
         for seconds, number, status in (
             ('0', 0, 124),
