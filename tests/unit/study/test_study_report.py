@@ -4,7 +4,6 @@
 import io
 import json
 from contextlib import redirect_stderr, redirect_stdout
-from pathlib import Path
 from typing import Any
 
 import fixtures
@@ -27,6 +26,7 @@ from hvstack.study import (
 from hvstack.sweep import rallytask, sweep_store
 from tests.unit.results import factory
 from tests.unit.study.test_definition import CONTENT
+from tests.unit.sweep.directories import SweepDirectories
 
 SIZE = 100_000_000
 PROPERTY = 'mapreduce.job.reduce.slowstart.completedmaps'
@@ -111,18 +111,7 @@ class RuleTest(testtools.TestCase):
 class StudyTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        directory = Path(self.useFixture(fixtures.TempDir()).path)
-        for name in (
-            'sweep.sweep_store.SWEEPS_DIR',
-            'sweep.sweep_store.RECORDS_DIR',
-            'study.study_store.STUDIES_DIR',
-        ):
-            self.useFixture(
-                fixtures.MonkeyPatch(
-                    f'hvstack.{name}', directory / name.split('.')[-1]
-                )
-            )
-        sweep_store.RECORDS_DIR.mkdir()
+        self.useFixture(SweepDirectories())
         self.started = self.create()
         #: Seconds of a run by the value of the property.
         self.seconds = {'0.05': 100.0, '1.0': 80.0}

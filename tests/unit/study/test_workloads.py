@@ -2,7 +2,6 @@
 """Studies of TestDFSIO, and of TeraSort without checks of its data."""
 
 import io
-from pathlib import Path
 from typing import Any
 
 import fixtures
@@ -22,6 +21,7 @@ from hvstack.study import (
 )
 from hvstack.sweep import run_times, sweep_store
 from tests.unit.results import factory
+from tests.unit.sweep.directories import SweepDirectories
 
 CLAIM: dict[str, Any] = {
     'text': 'A single replica is written faster.',
@@ -158,18 +158,7 @@ class DefinitionTest(testtools.TestCase):
 class ReportTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        directory = Path(self.useFixture(fixtures.TempDir()).path)
-        for name in (
-            'sweep.sweep_store.SWEEPS_DIR',
-            'sweep.sweep_store.RECORDS_DIR',
-            'study.study_store.STUDIES_DIR',
-        ):
-            self.useFixture(
-                fixtures.MonkeyPatch(
-                    f'hvstack.{name}', directory / name.split('.')[-1]
-                )
-            )
-        sweep_store.RECORDS_DIR.mkdir()
+        self.useFixture(SweepDirectories())
         #: MB/s of TestDFSIO when it writes, by number of replicas.
         self.rates = {1: 60.0, 2: 40.0}
         self.files = 6

@@ -25,6 +25,7 @@ from hvstack.sweep.search_space import ParameterValues, Space
 from hvstack.sweep.sweep_store import Sweep, SweepSpec
 from tests.unit.cloud import fake
 from tests.unit.results import factory
+from tests.unit.sweep.directories import SweepDirectories
 
 SIZE = 1_000_000
 
@@ -40,14 +41,7 @@ def sweep_spec(area: Space, **options: Any) -> SweepSpec:
 class CourseTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        directory = Path(self.useFixture(fixtures.TempDir()).path)
-        for name in ('SWEEPS_DIR', 'RECORDS_DIR'):
-            self.useFixture(
-                fixtures.MonkeyPatch(
-                    f'hvstack.sweep.sweep_store.{name}', directory / name
-                )
-            )
-        sweep_store.RECORDS_DIR.mkdir()
+        self.useFixture(SweepDirectories())
         self.tasks: list[list[tuple[str, int, int]]] = []
         self.baselines: set[str] = set()
         self.conn = self.useFixture(fake.FakeCloud()).connect()

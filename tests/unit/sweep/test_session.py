@@ -41,6 +41,7 @@ from hvstack.tpcxhs.result import RunSpec
 from hvstack.tpcxhs.workload import Workload
 from tests.unit.cluster.test_hosts import entry
 from tests.unit.results import factory
+from tests.unit.sweep.directories import SweepDirectories
 
 SIZE = 10**11
 
@@ -66,14 +67,7 @@ def sizing(containers: int) -> NodeSizing:
 class SessionTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        directory = Path(self.useFixture(fixtures.TempDir()).path)
-        for name in ('SWEEPS_DIR', 'RECORDS_DIR'):
-            self.useFixture(
-                fixtures.MonkeyPatch(
-                    f'hvstack.sweep.sweep_store.{name}', directory / name
-                )
-            )
-        sweep_store.RECORDS_DIR.mkdir()
+        directory = self.useFixture(SweepDirectories()).path
         for name, target in (
             ('cluster.acquired_hosts.ACQUIRED_HOSTS_DIR', directory / 'taken'),
             ('cloud.journal.DIRECTORY', directory / 'journal'),

@@ -5,9 +5,7 @@ import dataclasses
 import itertools
 import json
 import re
-from pathlib import Path
 
-import fixtures
 import jinja2
 import testtools
 import yaml
@@ -24,6 +22,7 @@ from hvstack.results.run_store import IndexedRun
 from hvstack.sweep import run_order, sweep_store
 from tests.unit.call_count import count_calls
 from tests.unit.results import factory
+from tests.unit.sweep.directories import SweepDirectories
 
 SPEC = {
     'strategy': 'one-at-a-time',
@@ -215,14 +214,7 @@ class TaskFileTest(testtools.TestCase):
 class StateTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.top = Path(self.useFixture(fixtures.TempDir()).path)
-        for name in ('SWEEPS_DIR', 'RECORDS_DIR'):
-            self.useFixture(
-                fixtures.MonkeyPatch(
-                    f'hvstack.sweep.sweep_store.{name}',
-                    self.top / name.lower(),
-                )
-            )
+        self.top = self.useFixture(SweepDirectories()).path
         self.records = self.top / 'records_dir'
 
     def test_an_unfinished_one_goes_on(self) -> None:

@@ -3,7 +3,6 @@
 
 import io
 from contextlib import redirect_stderr, redirect_stdout
-from pathlib import Path
 from typing import Any
 
 import fixtures
@@ -19,6 +18,7 @@ from hvstack.results.stats import Percent
 from hvstack.sweep import sweep_store, trials
 from hvstack.sweep.run_order import Step
 from tests.unit.results import factory
+from tests.unit.sweep.directories import SweepDirectories
 
 SIZE = 1_000_000
 CAPS = {'hv-host2': {'cpu': 0.65}}
@@ -27,18 +27,7 @@ CAPS = {'hv-host2': {'cpu': 0.65}}
 class TrialsTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
-        for name in (
-            'sweep_store.SWEEPS_DIR',
-            'sweep_store.RECORDS_DIR',
-            'trials.TRIALS_DIR',
-        ):
-            self.useFixture(
-                fixtures.MonkeyPatch(
-                    f'hvstack.sweep.{name}', self.directory / name
-                )
-            )
-        sweep_store.RECORDS_DIR.mkdir()
+        self.directory = self.useFixture(SweepDirectories()).path
         self.useFixture(
             fixtures.MonkeyPatch(
                 'hvstack.sweep.rallytask.run_task', self.rally
