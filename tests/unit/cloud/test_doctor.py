@@ -310,50 +310,38 @@ class DoctorTest(testtools.TestCase):
 
     def test_external_network(self) -> None:
         for roles, state in ((('member',), FAULT), (('admin',), OK)):
-            self.cloud = self.useFixture(
-                fake.FakeCloud(
-                    services={'image': fake.GLANCE, 'network': fake.NEUTRON},
-                    roles=roles,
-                )
-            )
-            self.cloud.http.get(
-                re.compile(f'({fake.NOVA}|{fake.PLACEMENT}|{fake.HEAT})/.'),
-                status_code=404,
-            )
-            self.cloud.resources(**{'router:external': True})
+            self.use_images_and_networks(roles, **{'router:external': True})
             finding = self.examine()['network']
             self.assertEqual(state, finding.state)
             self.assertIn('only administrators', finding.detail)
             if state == FAULT:
                 self.assertIn('network-new.yaml', finding.remedy)
 
-    def test_network_with_too_few_addresses(self) -> None:
-        """31 workers and a controller do not fit into 31 addresses."""
+    def use_images_and_networks(
+        self, roles: tuple[str, ...] = (), **network: bool
+    ) -> None:
+        """Use a cloud in which Glance and Neutron alone have resources."""
         self.cloud = self.useFixture(
             fake.FakeCloud(
-                services={'image': fake.GLANCE, 'network': fake.NEUTRON}
+                services={'image': fake.GLANCE, 'network': fake.NEUTRON},
+                roles=roles,
             )
         )
         self.cloud.http.get(
             re.compile(f'({fake.NOVA}|{fake.PLACEMENT}|{fake.HEAT})/.'),
             status_code=404,
         )
-        self.cloud.resources()
+        self.cloud.resources(**network)
+
+    def test_network_with_too_few_addresses(self) -> None:
+        """31 workers and a controller do not fit into 31 addresses."""
+        self.use_images_and_networks()
         for last, state in ((130, FAULT), (131, OK)):
             self.cloud.pool('10.252.0.100', f'10.252.0.{last}')
             self.assertEqual(state, self.examine()['network'].state)
 
     def test_image_that_hvstack_did_not_upload(self) -> None:
-        self.cloud = self.useFixture(
-            fake.FakeCloud(
-                services={'image': fake.GLANCE, 'network': fake.NEUTRON}
-            )
-        )
-        self.cloud.http.get(
-            re.compile(f'({fake.NOVA}|{fake.PLACEMENT}|{fake.HEAT})/.'),
-            status_code=404,
-        )
-        self.cloud.resources()
+        self.use_images_and_networks()
         url = f'{fake.GLANCE}/images/hvstack-hadoop'
         image = {'id': 'i1', 'name': 'hvstack-hadoop', 'status': 'active'}
         self.cloud.http.get(url, json=image)

@@ -28,7 +28,6 @@ from tests.unit.results import factory
 from tests.unit.study.test_definition import CONTENT
 from tests.unit.sweep.directories import SweepDirectories
 
-SIZE = 100_000_000
 PROPERTY = 'mapreduce.job.reduce.slowstart.completedmaps'
 
 
