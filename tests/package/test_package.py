@@ -361,6 +361,19 @@ class _Cloud(BaseHTTPRequestHandler):
                     {'id': 'n1', 'name': 'provider', 'subnets': ['s1']}
                 ]
             },
+            '/network/v2.0/subnets': {
+                'subnets': [
+                    {
+                        'id': 's1',
+                        'network_id': 'n1',
+                        'ip_version': 4,
+                        'cidr': '192.0.2.0/24',
+                        'allocation_pools': [
+                            {'start': '192.0.2.10', 'end': '192.0.2.200'}
+                        ],
+                    }
+                ]
+            },
         }
         answer = answers.get(path)
         self._answer(answer or {}, 200 if answer else 404)
