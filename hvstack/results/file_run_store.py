@@ -94,7 +94,7 @@ class FileRunStore:
         record.store(signed, self.records_dir)
         # The record is stored; the next reader reports what is not valid.
         with contextlib.suppress(errors.InputError):
-            self._update_index()
+            self._update_index(self._load_policy())
         return signed
 
     def add(
@@ -176,12 +176,13 @@ class FileRunStore:
         :raises hvstack.errors.InputError: a record of the sweep is not
             usable.
         """
-        runs = [entry.run for entry in self._list_entries(sweep).values()]
+        entries = self._list_entries(sweep, self._load_policy())
+        runs = [entry.run for entry in entries.values()]
         return sorted(runs, key=lambda run: (run.started, run.index))
 
     def list_all_runs(self) -> list[IndexedRun]:
         """Return the runs of all usable records by start time."""
-        entries, _ = self._update_index()
+        entries, _ = self._update_index(self._load_policy())
         runs = [entry.run for entry in entries.values()]
         return sorted(runs, key=lambda run: (run.started, run.index))
 
@@ -190,9 +191,10 @@ class FileRunStore:
 
         :raises hvstack.errors.InputError: the record is not usable.
         """
-        for path, entry in self._list_entries(run.sweep).items():
+        policy = self._load_policy()
+        for path, entry in self._list_entries(run.sweep, policy).items():
             if entry.run == run:
-                return self._require(path, entry)
+                return self._require(path, entry, policy)
         raise errors.InputError(
             f'Cannot read the record of {run.run_id} ({self.records_dir}): it '
             'is not there any more. Run the command again.'
@@ -207,9 +209,10 @@ class FileRunStore:
         :raises hvstack.errors.InputError: a record of the sweep is not
             usable.
         """
+        policy = self._load_policy()
         records = [
-            self._require(path, entry)
-            for path, entry in self._list_entries(sweep).items()
+            self._require(path, entry, policy)
+            for path, entry in self._list_entries(sweep, policy).items()
         ]
         return sorted(records, key=lambda item: (item.started, item.index))
 
@@ -234,11 +237,12 @@ class FileRunStore:
         :raises hvstack.errors.InputError: a list of keys or ``hvstack.conf``
             is not valid.
         """
-        entries, invalid_records = self._update_index()
+        policy = self._load_policy()
+        entries, invalid_records = self._update_index(policy)
         entries_by_sweep = _group_by_sweep(entries)
         for sweep in sweeps:
             records, invalid = self._read_entries(
-                entries_by_sweep.get(sweep, {})
+                entries_by_sweep.get(sweep, {}), policy
             )
             suspects = [
                 item for item in invalid_records if item.sweep in ('', sweep)
@@ -256,46 +260,52 @@ class FileRunStore:
             reads all.
         :returns: usable records, and why further records are not usable.
         """
-        entries, invalid_records = self._update_index()
+        policy = self._load_policy()
+        entries, invalid_records = self._update_index(policy)
         entries = {
             path: entry
             for path, entry in entries.items()
             if entry.run.configuration == BARE_METAL
             and name in (None, entry.run.id, entry.run.sweep)
         }
-        systems = self._select_systems(entries, is_selected)
+        systems = self._select_systems(entries, is_selected, policy)
         records, invalid = self._read_entries(
             {
                 path: entry
                 for path, entry in entries.items()
                 if entry.run.system in systems
-            }
+            },
+            policy,
         )
         return records, invalid_records + invalid
 
     def list_sweeps(self) -> list[str]:
         """Return the names of all sweeps, the last started run's first."""
-        entries, _ = self._update_index()
+        entries, _ = self._update_index(self._load_policy())
         return list_newest_first(entry.run for entry in entries.values())
 
     def iter_sweeps(
         self, is_selected: Selector | None = None
     ) -> Iterator[list[RunRecord]]:
         """Read the usable records of sweeps, one sweep after the other."""
-        entries, _ = self._update_index()
+        policy = self._load_policy()
+        entries, _ = self._update_index(policy)
         entries_by_sweep = _group_by_sweep(entries)
-        systems = self._select_systems(entries, is_selected)
+        systems = self._select_systems(entries, is_selected, policy)
         runs = [entry.run for entry in entries.values()]
         sweeps = {run.sweep for run in runs if run.system in systems}
         for sweep in list_newest_first(
             run for run in runs if run.sweep in sweeps
         ):
-            records, _ = self._read_entries(entries_by_sweep[sweep])
+            records, _ = self._read_entries(entries_by_sweep[sweep], policy)
             if records:
                 yield records
 
     def _select_systems(
-        self, entries: Mapping[Path, _Entry], is_selected: Selector | None
+        self,
+        entries: Mapping[Path, _Entry],
+        is_selected: Selector | None,
+        policy: signing.Policy,
     ) -> set[str]:
         """Return the systems under test that a function selects.
 
@@ -309,7 +319,7 @@ class FileRunStore:
             system
             for system, example in by_system.items()
             if is_selected is None
-            or all(map(is_selected, self._read_entries(example)[0]))
+            or all(map(is_selected, self._read_entries(example, policy)[0]))
         }
 
     def find_last_sweep(self, *, is_configured: bool = False) -> str:
@@ -319,10 +329,13 @@ class FileRunStore:
                 return run.sweep
         return ''
 
+    def _load_policy(self) -> signing.Policy:
+        """Return the signatures that count; a list of keys can change."""
+        return signing.policy(self.unsigned)
+
     def _read_entries(
-        self, entries: Mapping[Path, _Entry]
+        self, entries: Mapping[Path, _Entry], policy: signing.Policy
     ) -> tuple[list[RunRecord], list[InvalidRecord]]:
-        policy = signing.policy(self.unsigned)
         records, invalid_records = [], []
         for path, entry in entries.items():
             usable = self._load(path, entry, policy)
@@ -333,8 +346,10 @@ class FileRunStore:
         records.sort(key=lambda item: (item.started, item.index))
         return records, invalid_records
 
-    def _require(self, path: Path, entry: _Entry) -> RunRecord:
-        usable = self._load(path, entry, signing.policy(self.unsigned))
+    def _require(
+        self, path: Path, entry: _Entry, policy: signing.Policy
+    ) -> RunRecord:
+        usable = self._load(path, entry, policy)
         if isinstance(usable, InvalidRecord):
             raise errors.InputError(usable.reason)
         return usable
@@ -366,8 +381,10 @@ class FileRunStore:
             self._checked[path] = identity, usable
         return usable
 
-    def _list_entries(self, sweep: str) -> dict[Path, _Entry]:
-        entries, invalid_records = self._update_index()
+    def _list_entries(
+        self, sweep: str, policy: signing.Policy
+    ) -> dict[Path, _Entry]:
+        entries, invalid_records = self._update_index(policy)
         record.require_usable(invalid_records, [sweep])
         return {
             path: entry
@@ -376,10 +393,9 @@ class FileRunStore:
         }
 
     def _update_index(
-        self,
+        self, policy: signing.Policy
     ) -> tuple[dict[Path, _Entry], list[InvalidRecord]]:
         """Return the entries of usable records, and the other records."""
-        policy = signing.policy(self.unsigned)
         if self._stored_policy != _describe_policy(policy):
             self._stored = self._read_index(policy)
             self._stored_policy = _describe_policy(policy)

@@ -171,6 +171,29 @@ class StoreTest(testtools.TestCase):
         path.write_text(path.read_text().replace('"maps": 6', '"maps": 7'))
         self.assertRaises(errors.InputError, store.load_records, 'quick')
 
+    def test_lists_of_keys_are_read_once_for_all_records(self) -> None:
+        for index in range(3):
+            self.append(index)
+        policies: list[signing.Policy] = []
+        load_policy = signing.policy
+
+        def count(unsigned: bool | None = None) -> signing.Policy:
+            policies.append(load_policy(unsigned))
+            return policies[-1]
+
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.results.signing.policy', count)
+        )
+        for read in (
+            lambda: self.store.load_records('quick'),
+            lambda: self.store.read_sweep('quick')[0],
+            lambda: next(self.store.iter_sweeps()),
+            lambda: self.store.read_baselines('quick')[0],
+        ):
+            policies.clear()
+            self.assertEqual(3, len(read()))
+            self.assertEqual(1, len(policies))
+
     def test_index_that_cannot_be_written(self) -> None:
         self.records_dir.mkdir()
         self.store.index_path.parent.write_text('a file')
