@@ -101,7 +101,9 @@ def parse(text: str, path: Path) -> Document:
     :raises hvstack.errors.InputError: the text is not strict JSON.
     """
     try:
-        data = _DECODER.decode(text)
+        # A function for each number of a record takes longer.
+        is_long = textfile.has_digits(text, _MAX_DIGITS)
+        data = (_LONG_DECODER if is_long else _DECODER).decode(text)
     except json.JSONDecodeError as exc:
         raise errors.InputError(
             f'{path}:{exc.lineno}: Cannot read the JSON: wrong character or '
@@ -221,11 +223,14 @@ def _integer(text: str) -> int:
     return int(text)
 
 
-#: Decoder of strict JSON.
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=_unique,
-    parse_constant=_refuse_constant,
-    parse_int=_integer,
+#: Decoders of strict JSON without and with long numbers.
+_DECODER, _LONG_DECODER = (
+    json.JSONDecoder(
+        object_pairs_hook=_unique,
+        parse_constant=_refuse_constant,
+        parse_int=parse_int,
+    )
+    for parse_int in (int, _integer)
 )
 
 

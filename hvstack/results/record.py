@@ -179,9 +179,12 @@ def require_usable(
 
 def list_files(records_dir: Path) -> list[Path]:
     """Return the files of records in a directory."""
+    # A comparison of names is faster than one of paths.
     return [
         path
-        for path in sorted(records_dir.glob('*.json'))
+        for path in sorted(
+            records_dir.glob('*.json'), key=lambda path: path.name
+        )
         if not path.name.startswith('.')
     ]
 

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from hvstack import textfile
 from hvstack.results import target_checks
 from hvstack.results.benchmark import (
     KIT_PHASES,
@@ -55,8 +56,6 @@ _MAX_SECONDS = 10 * 365 * 86400
 _MIN_BLOCK_BYTES = 2**20
 #: A checksum, the sum of 64-bit numbers, has the most digits.
 _LONG_NUMBER = re.compile(r'(?<![\w.])-?\d{31,}')
-#: Translation of bytes that makes all digits the same.
-_DIGITS = bytes.maketrans(b'0123456789', b'0000000000')
 #: Control characters as JSON escapes them, except tab and line feed.
 _CONTROL = re.compile(
     r'(?<!\\)(?:\\\\)*\\(?:[bfr]|u00(?:0[0-8b-f]|1[0-9a-f]|7f|[89][0-9a-f]))'
@@ -74,8 +73,7 @@ def check_text(canonical: str) -> None:
     # one for an expression.
     if '\\' in canonical:
         _check_escapes(canonical)
-    digits = canonical.encode().translate(_DIGITS)
-    if b'0' * 31 in digits and _LONG_NUMBER.search(canonical):
+    if textfile.has_digits(canonical, 31) and _LONG_NUMBER.search(canonical):
         raise ValueError('a number has more than 30 digits')
 
 

@@ -58,6 +58,13 @@ class JSONFileTest(testtools.TestCase):
         for literal in ('NaN', '-Infinity', '1e999', '9' * 5000):
             self.refused(f'{{"b": 1,\n"a": {literal}}}', 2)
 
+    def test_long_numbers(self) -> None:
+        for number in ('9' * 21, '-' + '9' * 20):
+            self.refused(f'{{"b": 1,\n"a": {number}}}', 2)
+        for number in ('9' * 20, '-' + '9' * 19):
+            text = f'{{"b": 1,\n"a": {number}}}'
+            self.assertEqual(json.loads(text), self.load(text).data)
+
     def test_depth(self) -> None:
         for depth in (30, 100_000):
             text = '[' * depth + ']' * depth
