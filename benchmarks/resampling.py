@@ -15,7 +15,7 @@ from hvstack.model.target import BARE_METAL
 from hvstack.results import percentages, stats, time_counters
 from hvstack.results.estimator import ClusterRate
 from hvstack.results.observations import Phase
-from hvstack.results.record_data import RunRecord, number_phase_names
+from hvstack.results.record_data import RunRecord
 from hvstack.results.stats import Percent
 
 SIDES = ('a', 'b')
@@ -182,8 +182,9 @@ def bound_effect(
     for record in records:
         cores = time_counters.count_cores(record)
         hosts = record.sut.worker_hosts
-        names = number_phase_names(record.phases)
-        sums = [time_counters.get_sums(record, name) for name in names]
+        sums = [
+            time_counters.get_sums(record, name) for name in record.phase_names
+        ]
         if not cores or not hosts or not any('throttled' in s for s in sums):
             raise errors.InputError(
                 f'Cannot compute how long the caps bind (record {record.id}): '
@@ -196,7 +197,7 @@ def bound_effect(
             node.cpus or machine_cpus for node in workers
         )
         shortest = longest = 0.0
-        for name, phase in zip(names, record.phases, strict=True):
+        for name, phase in zip(record.phase_names, record.phases, strict=True):
             throttled = time_counters.get_throttled_seconds(record, name)
             used = count_cpu_seconds(record, name, phase)
             limit = min(phase.seconds, used / cores)

@@ -14,7 +14,6 @@ from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore
 from hvstack.sweep import sweep_store
 from hvstack.sweep.search_space import Skipped
-from hvstack.sweep.strategies import OneAtATime
 
 if TYPE_CHECKING:
     from hvstack.sweep.executor import SweepStatus
@@ -105,6 +104,9 @@ def of(
 
 def way(status: 'SweepStatus') -> list[str]:
     """Return the improvement of each step of a one-at-a-time strategy."""
+    # A report of a task needs no strategy.
+    from hvstack.sweep.strategies import OneAtATime
+
     if not isinstance(status.strategy, OneAtATime):
         return []
     step_gains = improvements.compute_gains(

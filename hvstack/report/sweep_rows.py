@@ -5,7 +5,6 @@ A row has a status, which says whether its runs can be compared with bare
 metal, and the reasons why they cannot.
 """
 
-import json
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -196,7 +195,7 @@ def _find_reference_record(records: Sequence[RunRecord]) -> RunRecord:
     # Few of thousands of runs differ: compare one record of each kind.
     kinds: dict[str, tuple[RunRecord, int]] = {}
     for record in records:
-        key = _system_key(record)
+        key = record.system_digest
         kinds[key] = (record, kinds.get(key, (record, 0))[1] + 1)
     return max(
         (record for record, _ in kinds.values()),
@@ -208,11 +207,6 @@ def _find_reference_record(records: Sequence[RunRecord]) -> RunRecord:
             )
         ),
     )
-
-
-def _system_key(record: RunRecord) -> str:
-    workload = [getattr(record, name) for name in comparability.WORKLOAD]
-    return json.dumps([workload, record.sut.facts], sort_keys=True)
 
 
 def build_bare_metal_row(

@@ -218,11 +218,11 @@ def format_comparison(comparison: Comparison) -> str:
 def _format_cells(row: Row) -> tuple[str, ...]:
     percent = row.percent
     failed = f' + {len(row.failed)} failed' if row.failed else ''
-    rate = row.rate
+    rate, seconds = row.rate, row.seconds
     return (
         row.title,
         f'{len(row.valid)}{failed}',
-        *(format_number(row.seconds.get(phase)) for phase in PHASES),
+        *(format_number(seconds.get(phase)) for phase in PHASES),
         format_number(row.total_seconds),
         '-' if rate is None else f'{rate:.4g}',
         format_percent(row),

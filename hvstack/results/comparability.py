@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comparability: two measurements may differ in the sweep parameters alone."""
 
-import hashlib
-import json
 import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -247,22 +245,6 @@ def require_comparable(
     lines = list_record_differences(record, other, swept)
     if lines:
         raise errors.NotComparableError(lines)
-
-
-def compute_system_digest(record: RunRecord) -> str:
-    """Return a digest of all facts that decide whether runs are comparable.
-
-    It covers the kind, the workload, the system under test and the version of
-    hvstack.
-    """
-    facts = [
-        record.kind,
-        [getattr(record, name) for name in WORKLOAD],
-        dict(record.sut.facts),
-        record.observations.hvstack,
-    ]
-    text = json.dumps(facts, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def check_fact_names(

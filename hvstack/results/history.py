@@ -42,7 +42,7 @@ def collect_history(
     results: dict[str, bool] = {}
 
     def is_comparable(record: RunRecord) -> bool:
-        key = comparability.compute_system_digest(record)
+        key = record.system_digest
         if key not in results:
             results[key] = any(
                 _agrees(record, reference) for reference in references
@@ -148,9 +148,7 @@ def compute_scatter(records: Sequence[RunRecord]) -> History:
 def _list_references(records: Iterable[RunRecord]) -> list[RunRecord]:
     """Return a record of each different system under test."""
     references = {
-        comparability.compute_system_digest(record): record
-        for record in records
-        if record.valid
+        record.system_digest: record for record in records if record.valid
     }
     return list(references.values())
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run records: their content as typed data, checked when it is read."""
 
+import functools
 import hashlib
 import json
 import math
@@ -9,7 +10,6 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache
 
 from hvstack import errors
 from hvstack.model.target import BareMetal, parse_target
@@ -19,7 +19,7 @@ from hvstack.results.observations import (
     Phase,
     SystemUnderTest,
 )
-from hvstack.results.run_id import RunId, is_sweep
+from hvstack.results.run_id import RunId, is_id, is_sweep
 from hvstack.results.typed_json import (
     FieldTypeError,
     Json,
@@ -57,14 +57,6 @@ def compute_rate(size_bytes: int, seconds: float) -> float:
             'both must be more than 0. Check the run record.'
         )
     return size_bytes / 1e12 / (seconds / 3600)
-
-
-def is_id(text: str) -> bool:
-    """Tell whether a text is a UUID as Python writes it, as IDs are."""
-    try:
-        return str(uuid.UUID(text)) == text
-    except ValueError:
-        return False
 
 
 #: Control characters, except tab and line feed, and halves of characters.
@@ -145,26 +137,14 @@ class StoredRecord:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """RunRecord of a benchmark run.
+    """Record of a benchmark run.
 
     :func:`from_document` builds it from the content of its file, and
-    :func:`change` builds one with another content.
+    :func:`change` builds one with another content. Parameters without a
+    description are those of :class:`StoredRecord`.
 
     :param document: content of the file, which digest and signature cover.
     :param run: sweep, target and index of the run.
-    :param id: UUID of the record.
-    :param started: start time in ISO 8601, such as ``2026-11-21T05:45:00Z``.
-    :param ended: end time, likewise.
-    :param workload: work of the run.
-    :param valid: whether all phases ended and both data checks passed.
-    :param reason: why the run is not valid, with the evidence.
-    :param phases: phases in order.
-    :param total_seconds: elapsed time of the whole run in seconds.
-    :param rate: TB per hour, see :func:`compute_rate`; 0 if the run is not
-        valid.
-    :param sut: facts that must agree between comparable runs.
-    :param observations: what was observed, not what was asked for.
-    :param signature: ``key`` and ``value``; empty without a signature.
     :param unverified: why the record counts only on request; empty if a
         trusted key signed it. It is not stored.
     """
@@ -240,13 +220,32 @@ class RunRecord:
         """SHA-256 over all else that is stored; empty before it is signed."""
         return str(self.document.get('digest') or '')
 
+    @functools.cached_property
+    def phase_names(self) -> list[str]:
+        """Names of the phases; a second one has a 2 behind it."""
+        return number_phase_names(self.phases)
+
+    @functools.cached_property
+    def system_digest(self) -> str:
+        """Digest of all facts that decide whether runs are comparable.
+
+        It covers the kind, the workload, the system under test and the
+        version of hvstack.
+        """
+        facts = [
+            self.kind,
+            [self.size_bytes, self.replication, self.derived],
+            dict(self.sut.facts),
+            self.observations.hvstack,
+        ]
+        text = json.dumps(facts, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
     def phase_seconds(self) -> dict[str, float]:
-        """Return the seconds by phase; a second one has a 2 behind it."""
+        """Return the duration of each phase in seconds."""
         return {
             name: float(phase.seconds)
-            for name, phase in zip(
-                number_phase_names(self.phases), self.phases, strict=True
-            )
+            for name, phase in zip(self.phase_names, self.phases, strict=True)
         }
 
     def counters(self, phase_name: str) -> Mapping[str, int]:
@@ -382,7 +381,7 @@ def sign(record: RunRecord) -> RunRecord:
     return replace(record, document=document, signature=signature)
 
 
-@cache
+@functools.cache
 def _list_keys() -> frozenset[str]:
     """Return the keys of a record's file."""
     return frozenset([*build_properties(StoredRecord), 'schema', 'digest'])

@@ -2,6 +2,7 @@
 """Identity of a benchmark run: sweep, target and index."""
 
 import re
+import uuid
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -36,6 +37,14 @@ def is_search(name: str) -> bool:
 def parse_sweep_id(name: str) -> str:
     """Return the sweep ID of a name in records, without that of its search."""
     return name.removesuffix(_SEARCH_SUFFIX)
+
+
+def is_id(text: str) -> bool:
+    """Tell whether a text is a UUID as Python writes it, as IDs are."""
+    try:
+        return str(uuid.UUID(text)) == text
+    except ValueError:
+        return False
 
 
 def is_sweep(name: str) -> bool:

@@ -13,7 +13,6 @@ from typing import Protocol
 
 from hvstack import errors
 from hvstack.model.target import parse_target
-from hvstack.results import comparability
 from hvstack.results.record import InvalidRecord
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_id import RunId
@@ -250,6 +249,6 @@ def index_run(run_record: RunRecord) -> IndexedRun:
         rate=run_record.rate,
         seconds=run_record.total_seconds,
         is_killed=run_record.is_killed,
-        system=comparability.compute_system_digest(run_record),
+        system=run_record.system_digest,
         unverified=run_record.unverified,
     )

@@ -19,13 +19,14 @@ is the remainder.
 """
 
 import enum
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hvstack.results import time_counters
 from hvstack.results.observations import JobStatistics, Phase
-from hvstack.results.record_data import RunRecord, number_phase_names
+from hvstack.results.record_data import RunRecord
 
 #: Minimum time that TCP waits before it sends a segment again after a
 #: timeout: TCP_RTO_MIN in include/net/tcp.h of Linux.
@@ -68,6 +69,14 @@ class Reference:
     throttled_ratios: Mapping[str, float] = field(default_factory=dict)
     observed: frozenset[tuple[str, Cause]] = frozenset()
 
+    @functools.cached_property
+    def causes_by_phase(self) -> Mapping[str, set[Cause]]:
+        """Observed causes by phase, without phases that have none."""
+        causes: dict[str, set[Cause]] = {}
+        for name, cause in self.observed:
+            causes.setdefault(name, set()).add(cause)
+        return causes
+
 
 def build_reference(
     records: Iterable[RunRecord], baseline: Sequence[RunRecord]
@@ -80,7 +89,7 @@ def build_reference(
     observed = [list_observed(record) for record in (*records, *baseline)]
     cores = [time_counters.count_cores(record) for record in baseline]
     ratios = {}
-    for name in number_phase_names(baseline[0].phases):
+    for name in baseline[0].phase_names:
         sums = [time_counters.get_sums(record, name) for record in baseline]
         cpu = math.fsum(values.get('cpu', 0.0) for values in sums)
         throttled = math.fsum(
@@ -104,10 +113,9 @@ def account_run(record: RunRecord, reference: Reference) -> dict[str, Account]:
     :param record: valid run.
     :param reference: quantities that all compared runs share.
     """
-    names = number_phase_names(record.phases)
     return {
         name: _account_phase(name, phase, record, reference)
-        for name, phase in zip(names, record.phases, strict=True)
+        for name, phase in zip(record.phase_names, record.phases, strict=True)
     }
 
 
@@ -124,8 +132,7 @@ def list_observed(record: RunRecord) -> frozenset[tuple[str, Cause]]:
         and all('retransmission_timeouts' in n.network for n in workers),
     }
     observed = set()
-    names = number_phase_names(record.phases)
-    for name, phase in zip(names, record.phases, strict=True):
+    for name, phase in zip(record.phase_names, record.phases, strict=True):
         if phase.name == _DATA_CHECK:
             observed.add((name, Cause.STARTS))
             continue
@@ -154,7 +161,7 @@ def _account_phase(
     name: str, phase: Phase, record: RunRecord, reference: Reference
 ) -> Account:
     """Return the seconds of a phase by cause."""
-    causes = {cause for key, cause in reference.observed if key == name}
+    causes = reference.causes_by_phase.get(name, set())
     if phase.name == _DATA_CHECK:
         return {Cause.STARTS: phase.seconds, Cause.REMAINDER: 0.0}
     stages = _measure_stages(phase, record, causes)
@@ -169,13 +176,12 @@ def _account_phase(
             even_seconds * (cores - parallel) if cores else 0.0,
             parallel,
         )
-        waits |= _compute_waits(name, record, reference, parallel)
+        waits |= _compute_waits(name, record, reference, causes, parallel)
     unused = phase.seconds - math.fsum(account.values())
     account |= _share_unused(
         {
             cause: min(seconds, phase.seconds)
             for cause, seconds in waits.items()
-            if cause in causes
         },
         unused,
     )
@@ -256,7 +262,11 @@ def _compute_spent(
 
 
 def _compute_waits(
-    name: str, record: RunRecord, reference: Reference, parallel: float
+    name: str,
+    record: RunRecord,
+    reference: Reference,
+    causes: set[Cause],
+    parallel: float,
 ) -> Account:
     """Return the seconds of a phase that counters of waits show.
 
@@ -269,20 +279,24 @@ def _compute_waits(
     :param parallel: number of tasks that can compute at once.
     """
     sums = time_counters.get_sums(record, name)
-    workers = time_counters.list_workers(record)
-    ratio = reference.throttled_ratios.get(name, 0.0)
-    throttled = time_counters.get_throttled_seconds(record, name)
-    excess = max(0.0, throttled - ratio * sums.get('cpu', 0.0))
-    stopped = MIN_RETRANSMISSION_SECONDS * sum(
-        node.network.get('retransmission_timeouts', 0) for node in workers
-    )
-    network_share = time_counters.compute_share(record, name, ('rx', 'tx'))
-    return {
-        Cause.THROTTLING: excess / (1 + ratio) / parallel,
-        Cause.STEAL: sums.get('steal', 0.0) / parallel,
-        Cause.DISK: time_counters.compute_busy_seconds(record, name),
-        Cause.NETWORK: network_share * stopped / parallel,
-    }
+    waits: Account = {}
+    if Cause.THROTTLING in causes:
+        ratio = reference.throttled_ratios.get(name, 0.0)
+        throttled = time_counters.get_throttled_seconds(record, name)
+        excess = max(0.0, throttled - ratio * sums.get('cpu', 0.0))
+        waits[Cause.THROTTLING] = excess / (1 + ratio) / parallel
+    if Cause.STEAL in causes:
+        waits[Cause.STEAL] = sums.get('steal', 0.0) / parallel
+    if Cause.DISK in causes:
+        waits[Cause.DISK] = time_counters.compute_busy_seconds(record, name)
+    if Cause.NETWORK in causes:
+        stopped = MIN_RETRANSMISSION_SECONDS * sum(
+            node.network.get('retransmission_timeouts', 0)
+            for node in time_counters.list_workers(record)
+        )
+        share = time_counters.compute_share(record, name, ('rx', 'tx'))
+        waits[Cause.NETWORK] = share * stopped / parallel
+    return waits
 
 
 def _compute_idle_seconds(job: JobStatistics) -> float:

@@ -9,7 +9,7 @@ from hvstack.results.observations import (
     NodeSummary,
     TelemetrySummary,
 )
-from hvstack.results.record_data import RunRecord, number_phase_names
+from hvstack.results.record_data import RunRecord
 
 #: Extra spec of a flavor whose servers have a CPU quota of their own.
 _QUOTA_SPEC = 'quota:cpu_quota'
@@ -26,7 +26,7 @@ def compute_share(
             if phase in sums
             else ()
         )
-        for phase in number_phase_names(record.phases)
+        for phase in record.phase_names
     }
     total = math.fsum(by_phase.values())
     return by_phase[name] / total if total else 0.0
