@@ -33,6 +33,7 @@ from hvstack.hadoop import site_files, sizing, tuning_profiles
 from hvstack.rally_plugins import contexts, scenario, slas
 from hvstack.results import record, record_data
 from tests.golden import compare
+from tests.unit.cli.runner import run_command
 from tests.unit.cli.test_host import CLOUDS_ENTRY
 from tests.unit.cloud import fake
 from tests.unit.results import factory
@@ -126,13 +127,7 @@ def run(*argv: str) -> tuple[int, str, str]:
     """Run a command; return its exit status and its two outputs."""
     # Each command adds a handler; Rally's own prints errors a second time.
     logging.getLogger().handlers.clear()
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            status = app.HVStack().run(list(argv))
-        except SystemExit as exc:
-            status = int(exc.code or 0)
-    return status, out.getvalue(), err.getvalue()
+    return run_command(*argv)
 
 
 def _session(

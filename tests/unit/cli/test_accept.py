@@ -7,7 +7,7 @@ import io
 import json
 import os
 import re
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from hvstack.accept.tempest_conf import Workspace
 from hvstack.cli import accept, accept_conf
 from hvstack.cli.app import main
 from hvstack.progress import Progress
+from tests.unit.cli.runner import run_command
 from tests.unit.cloud import fake
 
 CATALOGUES = share.CATALOGUES
@@ -36,11 +37,10 @@ class RefusalTest(testtools.TestCase):
             self.useFixture(fixtures.EnvironmentVariable(name, directory))
 
     def refused(self, *args: str) -> str:
-        err = io.StringIO()
-        with redirect_stdout(io.StringIO()), redirect_stderr(err):
-            self.assertEqual(2, main(args))
-        self.assertEqual(1, err.getvalue().count('\n'), err.getvalue())
-        return err.getvalue()
+        status, _, err = run_command(*args)
+        self.assertEqual(2, status)
+        self.assertEqual(1, err.count('\n'), err)
+        return err
 
     def test_no_cloud(self) -> None:
         for args in (('accept',), ('doctor', '--host', 'vsan')):
@@ -124,11 +124,10 @@ class AcceptTest(CloudTest):
 
     def refused(self, *args: str) -> str:
         """Return the one line that refuses options."""
-        err = io.StringIO()
-        with redirect_stdout(io.StringIO()), redirect_stderr(err):
-            self.assertNotEqual(0, main(self.build_args(*args)))
-        self.assertEqual(1, err.getvalue().count('\n'), err.getvalue())
-        return err.getvalue()
+        status, _, err = run_command(*self.build_args(*args))
+        self.assertNotEqual(0, status)
+        self.assertEqual(1, err.count('\n'), err)
+        return err
 
     def test_refusals(self) -> None:
         self.cloud()
@@ -161,13 +160,12 @@ class AcceptTest(CloudTest):
             ),
             (('--power-on-command', "o'n"), '--power-on-command: a shell'),
         ):
-            err = io.StringIO()
-            with redirect_stdout(io.StringIO()), redirect_stderr(err):
-                self.assertEqual(
-                    2, main(('accept', '--os-cloud', 'nowhere', *args))
-                )
-            self.assertEqual(1, err.getvalue().count('\n'), err.getvalue())
-            self.assertIn(expected, err.getvalue())
+            status, _, err = run_command(
+                *('accept', '--os-cloud', 'nowhere', *args)
+            )
+            self.assertEqual(2, status)
+            self.assertEqual(1, err.count('\n'), err)
+            self.assertIn(expected, err)
 
     def test_one_run_on_a_cloud(self) -> None:
         """Another workspace does not help: clean-ups are the cloud's."""
@@ -271,16 +269,11 @@ class DoctorTest(CloudTest):
             re.compile(r'(heat|nova|placement|neutron|glance)\.test/.*\w/\w'),
             status_code=403,
         )
-        out = io.StringIO()
-        with redirect_stdout(out), redirect_stderr(io.StringIO()):
-            status = main(
-                (
-                    *('doctor', '--os-cloud', 'mine', '--host', 'vsan'),
-                    *('-f', 'json'),
-                )
-            )
+        status, out, _ = run_command(
+            *('doctor', '--os-cloud', 'mine', '--host', 'vsan', '-f', 'json')
+        )
         return status, {
-            finding['Check']: finding for finding in json.loads(out.getvalue())
+            finding['Check']: finding for finding in json.loads(out)
         }
 
     def test_member(self) -> None:

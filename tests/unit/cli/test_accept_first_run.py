@@ -4,7 +4,7 @@
 import io
 import json
 import re
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import fixtures
@@ -14,6 +14,7 @@ import yaml
 from hvstack.accept.first_run_items import ITEMS
 from hvstack.cli.app import main
 from hvstack.cloud import journal
+from tests.unit.cli.runner import run_command
 from tests.unit.cli.test_host import CLOUDS_ENTRY
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_quotas import limits
@@ -66,12 +67,10 @@ class FirstRunTest(testtools.TestCase):
         http.delete(re.compile(f'{nova}/os-keypairs/'), text='')
 
     def run_main(self, *args: str) -> tuple[int, str, str]:
-        out, err = io.StringIO(), io.StringIO()
-        argv = ('accept', '--first-run', '--os-cloud', 'test', *args)
-        argv += ('--workspace', str(self.directory / 'workspace'))
-        with redirect_stdout(out), redirect_stderr(err):
-            status = main(argv)
-        return status, out.getvalue(), err.getvalue()
+        return run_command(
+            *('accept', '--first-run', '--os-cloud', 'test', *args),
+            *('--workspace', str(self.directory / 'workspace')),
+        )
 
     def list_changes(self) -> set[str]:
         """Return the requests that change the cloud."""

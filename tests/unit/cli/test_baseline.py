@@ -2,9 +2,7 @@
 """``hvstack baseline``: what needs no hosts."""
 
 import hashlib
-import io
 import json
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +10,9 @@ import fixtures
 import testtools
 
 from hvstack.cli import baseline
-from hvstack.cli.app import main
 from hvstack.cluster import bare_metal
 from hvstack.results import record
+from tests.unit.cli.runner import run_command
 from tests.unit.results import factory
 from tests.unit.results.factory import run, save
 
@@ -32,10 +30,9 @@ class BaselineTest(testtools.TestCase):
         )
 
     def call(self, *args: str) -> tuple[int, str, str]:
-        out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            status = main(['baseline', *args, '--records', str(self.records)])
-        return status, out.getvalue(), err.getvalue()
+        return run_command(
+            *('baseline', *args, '--records', str(self.records))
+        )
 
     def save(self, where: Path, configuration: str, **fields: str) -> Path:
         return save(run(configuration, 0, 120.0, **fields), where)  # type: ignore

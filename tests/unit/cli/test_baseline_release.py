@@ -4,7 +4,7 @@
 import io
 import json
 import os
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import fixtures
@@ -13,9 +13,9 @@ import yaml
 
 from hvstack import errors
 from hvstack.cli import baseline_release
-from hvstack.cli.app import main
 from hvstack.cluster import acquired_hosts, baseline_hosts, host_inventory
 from hvstack.progress import Progress
+from tests.unit.cli.runner import run_command
 
 DISK = '/dev/disk/by-id/ata-A'
 #: Notes the last argument, and answers as a host with one disk.
@@ -116,15 +116,10 @@ class HostsTest(testtools.TestCase):
         self.assertEqual('', self.log.read_text())
 
     def release(self, *args: str) -> tuple[int, str, str]:
-        out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            status = main(
-                [
-                    *('baseline', 'release', '--hosts', str(self.inventory)),
-                    *('-f', 'json', *args),
-                ]
-            )
-        return status, out.getvalue(), err.getvalue()
+        return run_command(
+            *('baseline', 'release', '--hosts', str(self.inventory)),
+            *('-f', 'json', *args),
+        )
 
     def test_release(self) -> None:
         """The hosts undo what they have recorded themselves."""

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``hvstack cluster environment``, as a tenant without other rights."""
 
-import io
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,8 +13,8 @@ import requests
 import testtools
 import yaml
 
-from hvstack.cli.app import main
 from hvstack.cloud import connection, journal
+from tests.unit.cli.runner import run_command
 from tests.unit.cli.test_host import CLOUDS_ENTRY
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_quotas import NOVA, limits
@@ -61,10 +59,7 @@ class ClusterTest(testtools.TestCase):
         )
 
     def run_main(self, *args: str) -> tuple[int, str, str]:
-        out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            status = main(('cluster', *args, '--os-cloud', 'test'))
-        return status, out.getvalue(), err.getvalue()
+        return run_command('cluster', *args, '--os-cloud', 'test')
 
 
 class OnHostsTest(ClusterTest):

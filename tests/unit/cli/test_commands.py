@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A command that cannot be imported is listed and gives the reason."""
 
-import contextlib
-import io
-
 import fixtures
 import testtools
 from cliff import command
 
 from hvstack import extras
-from hvstack.cli import app, commands
+from hvstack.cli import commands
 from tests.unit import test_extras
+from tests.unit.cli.runner import run_command
 
 ENTRY_POINTS = """\
 [hvstack.cli]
@@ -55,19 +53,6 @@ class CommandsTest(testtools.TestCase):
         }.items():
             (installed.path / f'hvstack_test_{name}.py').write_text(text)
 
-    def run_command(self, *argv: str) -> tuple[int, str, str]:
-        """Return the exit status, standard output and standard error."""
-        stdout, stderr = io.StringIO(), io.StringIO()
-        with (
-            contextlib.redirect_stdout(stdout),
-            contextlib.redirect_stderr(stderr),
-        ):
-            try:
-                status = app.HVStack().run(list(argv))
-            except SystemExit as exc:
-                status = int(exc.code or 0)
-        return status, stdout.getvalue(), stderr.getvalue()
-
     def test_nothing_is_imported_before_it_is_needed(self) -> None:
         names = dict(commands.Commands('hvstack.cli'))
         self.assertEqual(
@@ -79,14 +64,14 @@ class CommandsTest(testtools.TestCase):
         )
 
     def test_help_lists_all(self) -> None:
-        _, stdout, _ = self.run_command('help')
+        _, stdout, _ = run_command('help')
         self.assertIn('works well', stdout)
         self.assertIn('hvstack[rally]', stdout)
         self.assertIn('no bread', stdout)
 
     def test_help_names_the_missing_extra(self) -> None:
         for argv in (('help',), ('--help',)):
-            status, stdout, _ = self.run_command(*argv)
+            status, stdout, _ = run_command(*argv)
             self.assertEqual(0, status)
             summaries = {
                 line[2:15].strip(): line[17:] for line in stdout.splitlines()
@@ -103,13 +88,13 @@ class CommandsTest(testtools.TestCase):
 
     def test_missing_extra(self) -> None:
         for argv in (('lacks', 'extra', '--cloud', 'x'), ('works', 'well')):
-            status, _, stderr = self.run_command(*argv)
+            status, _, stderr = run_command(*argv)
             self.assertEqual(3, status, stderr)
             self.assertIn("pip install 'hvstack[rally]'", stderr)
             self.assertEqual(1, len(stderr.splitlines()), stderr)
 
     def test_help_of_a_command_without_its_extra(self) -> None:
-        status, stdout, _ = self.run_command('works', 'well', '--help')
+        status, stdout, _ = run_command('works', 'well', '--help')
         self.assertEqual(0, status)
         self.assertIn('Do the work.', stdout)
 
@@ -118,7 +103,7 @@ class CommandsTest(testtools.TestCase):
             ('is broken', 'RuntimeError: no bread'),
             ('lacks other', "No module named 'absent_other'"),
         ):
-            status, _, stderr = self.run_command(*name.split(), 'x')
+            status, _, stderr = run_command(*name.split(), 'x')
             self.assertEqual(3, status)
             self.assertIn(reason, stderr)
             self.assertNotIn('pip install', stderr)
@@ -129,11 +114,11 @@ class CommandsTest(testtools.TestCase):
         self.useFixture(
             fixtures.MonkeyPatch('cliff.command._dists_by_mods', None)
         )
-        status, _, stderr = self.run_command('task', 'list')
+        status, _, stderr = run_command('task', 'list')
         self.assertEqual(0, status, stderr)
         self.assertIsNone(command._dists_by_mods)
 
     def test_version_is_that_of_the_package(self) -> None:
-        _, stdout, _ = self.run_command('--version')
+        _, stdout, _ = run_command('--version')
         self.assertEqual('9.9', stdout.split()[-1])
         self.assertEqual([], extras.missing('lab'))

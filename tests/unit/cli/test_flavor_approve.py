@@ -2,7 +2,7 @@
 """``hvstack flavor approve``: the file says what the records prove."""
 
 import io
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import fixtures
@@ -14,6 +14,7 @@ from hvstack.cli.app import main
 from hvstack.model import catalogue
 from hvstack.model.configuration import parse
 from hvstack.results import evidence, record
+from tests.unit.cli.runner import run_command
 from tests.unit.report.test_approval import LAB, Sweep
 from tests.unit.results.factory import run, save
 
@@ -38,15 +39,10 @@ class Approve(testtools.TestCase):
         self.catalogue.chmod(0o640)
 
     def call(self, *args: str) -> tuple[int, str, str]:
-        out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            status = main(
-                (
-                    *('flavor', 'approve', str(self.catalogue)),
-                    *('--records', str(self.records), *args),
-                )
-            )
-        return status, out.getvalue(), err.getvalue()
+        return run_command(
+            *('flavor', 'approve', str(self.catalogue)),
+            *('--records', str(self.records), *args),
+        )
 
     def test_approve_and_again(self) -> None:
         name = self.sweep.flavor.name

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is refused before any cloud is asked."""
 
-import io
 import json
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import fixtures
@@ -11,10 +9,10 @@ import testtools
 import yaml
 
 from hvstack import host_profiles
-from hvstack.cli.app import main
 from hvstack.cloud import catalogue_publisher
 from hvstack.model import catalogue
 from hvstack.model.configuration import parse
+from tests.unit.cli.runner import run_command
 from tests.unit.cli.test_cluster import ClusterTest, flavor
 from tests.unit.cloud import fake
 
@@ -33,11 +31,9 @@ class RefusalTest(testtools.TestCase):
 
     def call(self, command: str, *args: str) -> tuple[int, str]:
         self.path.write_text(yaml.safe_dump(self.data))
-        err = io.StringIO()
-        with redirect_stdout(io.StringIO()), redirect_stderr(err):
-            status = main(['flavor', command, str(self.path), *args])
-        self.assertEqual(1, err.getvalue().count('\n'), err.getvalue())
-        return status, err.getvalue()
+        status, _, err = run_command('flavor', command, str(self.path), *args)
+        self.assertEqual(1, err.count('\n'), err)
+        return status, err
 
     def test_candidate(self) -> None:
         for command in ('publish', 'diff'):
@@ -93,13 +89,11 @@ class ListTest(ClusterTest):
     """What an administrator and a member see of published flavors."""
 
     def rows(self) -> dict[str, dict[str, str]]:
-        out = io.StringIO()
-        with redirect_stdout(out):
-            status = main(
-                ('flavor', 'list', '-f', 'json', '--os-cloud', 'test')
-            )
-        self.assertEqual(0, status)
-        return {row['Name']: row for row in json.loads(out.getvalue())}
+        status, out, err = run_command(
+            *('flavor', 'list', '-f', 'json', '--os-cloud', 'test')
+        )
+        self.assertEqual(0, status, err)
+        return {row['Name']: row for row in json.loads(out)}
 
     def test_in_use(self) -> None:
         flavor_id = catalogue_publisher.flavor_id('vsan', 'f')

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``hvstack host``: what it prints is a profile."""
 
-import io
 import json
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +9,8 @@ import fixtures
 import testtools
 
 from hvstack import host_profiles
-from hvstack.cli.app import main
 from hvstack.model.host import HostDisks
+from tests.unit.cli.runner import run_command
 from tests.unit.cloud import fake
 from tests.unit.model.test_host_detection import CLOUD, SAMPLES
 
@@ -37,10 +35,7 @@ class Commands(testtools.TestCase):
         self.directory = Path(self.useFixture(fixtures.TempDir()).path)
 
     def call(self, *args: str) -> tuple[int, str, str]:
-        out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            status = main(('host', *args))
-        return status, out.getvalue(), err.getvalue()
+        return run_command('host', *args)
 
     def detect(self, *args: str) -> Any:
         """Return the profile that is printed, read again."""

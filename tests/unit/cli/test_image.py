@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``hvstack image upload``: which build goes where."""
 
-import io
 import types
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,7 @@ import fixtures
 import testtools
 import yaml
 
-from hvstack.cli.app import main
+from tests.unit.cli.runner import run_command
 from tests.unit.cloud import fake
 
 
@@ -60,11 +58,9 @@ class UploadTest(testtools.TestCase):
 
     def call(self, *args: str, status: int = 0) -> str:
         """Return the standard output, or the errors if they are expected."""
-        out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            actual = main(['image', 'upload', *args])
-        self.assertEqual(status, actual, err.getvalue())
-        return err.getvalue() if status else out.getvalue()
+        actual, out, err = run_command('image', 'upload', *args)
+        self.assertEqual(status, actual, err)
+        return err if status else out
 
     def test_machines_for_a_cloud_of_ones_own(self) -> None:
         self.assertEqual('id-of-hadoop\n', self.call('--os-cloud', 'mine'))
@@ -127,11 +123,9 @@ class UploadTest(testtools.TestCase):
 
 class ElementsTest(testtools.TestCase):
     def test_path_contains_the_element(self) -> None:
-        out = io.StringIO()
-        with redirect_stdout(out):
-            status = main(['image', 'elements'])
-        self.assertEqual(0, status)
-        directory = Path(out.getvalue().strip())
+        status, out, err = run_command('image', 'elements')
+        self.assertEqual(0, status, err)
+        directory = Path(out.strip())
         self.assertTrue((directory / 'hvstack-hadoop/element-deps').is_file())
 
 
@@ -146,10 +140,10 @@ class ExportTest(testtools.TestCase):
         self.useFixture(
             fixtures.MonkeyPatch('hvstack.lab.images.export', export)
         )
-        out = io.StringIO()
-        with redirect_stdout(out):
-            status = main(['image', 'export', '/srv/files.tar', '--maven'])
-        self.assertEqual((0, 'a' * 64 + '\n'), (status, out.getvalue()))
+        status, out, _ = run_command(
+            *('image', 'export', '/srv/files.tar', '--maven')
+        )
+        self.assertEqual((0, 'a' * 64 + '\n'), (status, out))
         self.assertEqual(
             [(Path('/srv/files.tar'), {'tarball': None, 'maven': True})], calls
         )

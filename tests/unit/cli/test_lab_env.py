@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """``hvstack lab env``: what a shell reads."""
 
-import io
 import subprocess
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import fixtures
 import testtools
 import yaml
 
-from hvstack.cli.app import main
+from tests.unit.cli.runner import run_command
 
 ENTRY = {
     'auth': {
@@ -50,13 +48,11 @@ class EnvTest(testtools.TestCase):
 
     def shell(self, script: str, *args: str) -> list[str]:
         """Return the output of a shell that has read the lines."""
-        out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            status = main(['lab', 'env', *args])
-        self.assertEqual(0, status, err.getvalue())
-        self.assertNotIn('secret-of-test', out.getvalue())
+        status, out, err = run_command('lab', 'env', *args)
+        self.assertEqual(0, status, err)
+        self.assertNotIn('secret-of-test', out)
         done = subprocess.run(
-            ['sh', '-c', f'{out.getvalue()}\n{script}'],
+            ['sh', '-c', f'{out}\n{script}'],
             capture_output=True,
             text=True,
             check=True,

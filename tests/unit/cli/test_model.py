@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``hvstack flavor derive``, ``cluster size`` and ``report``."""
 
-import io
 import json
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,21 +9,15 @@ import fixtures
 import testtools
 
 from hvstack import share
-from hvstack.cli.app import main
+from tests.unit.cli.runner import run_command
 from tests.unit.results.factory import run, save
 
 
 class Commands(testtools.TestCase):
     """The commands that need no cloud."""
 
-    def call(self, *args: str) -> tuple[int, str, str]:
-        out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            status = main(args)
-        return status, out.getvalue(), err.getvalue()
-
     def test_derive(self) -> None:
-        status, out, err = self.call(
+        status, out, err = run_command(
             'flavor', 'derive', '--host', 'vsphere6',
             '--instances', '20', '-f', 'json',
         )  # fmt: skip
@@ -40,7 +32,7 @@ class Commands(testtools.TestCase):
         self.assertIn('4 MiB', err)
 
     def test_derive_by_configuration(self) -> None:
-        status, out, _ = self.call(
+        status, out, _ = run_command(
             'flavor', 'derive', '--host', 'vsphere6', '--configuration',
             'i20-dedicated', '--role', 'namenode', '-f', 'json',
         )  # fmt: skip
@@ -53,7 +45,7 @@ class Commands(testtools.TestCase):
             ('--host', 'amd', '--configuration', 'i2-c3'),
             ('--host', 'amd', '--configuration', 'two'),
         ):
-            status, out, err = self.call('flavor', 'derive', *args)
+            status, out, err = run_command('flavor', 'derive', *args)
             self.assertEqual((2, ''), (status, out))
             self.assertEqual(1, err.count('\n'), err)
 
@@ -63,7 +55,7 @@ class Commands(testtools.TestCase):
             (('--hosts', '32', '--instances', '10'), 318),
             (('--hosts', '32', '--native'), 31),
         ):
-            status, out, _ = self.call(*args, *options)
+            status, out, _ = run_command(*args, *options)
             self.assertEqual(0, status)
             self.assertEqual(workers, json.loads(out)['workers'])
 
@@ -82,16 +74,16 @@ class Commands(testtools.TestCase):
                 directory,
             )
         args = ('report', '--records', str(directory))
-        status, out, _ = self.call(*args)
+        status, out, _ = run_command(*args)
         self.assertEqual(0, status)
         self.assertIn('no baseline', out)
-        status, out, _ = self.call(*args, '--sweep', 'a', '-f', 'json')
+        status, out, _ = run_command(*args, '--sweep', 'a', '-f', 'json')
         self.assertEqual('a', json.loads(out)['sweep'])
         page = directory / 'page.html'
-        status, out, _ = self.call(*args, '-f', 'html', '-o', str(page))
+        status, out, _ = run_command(*args, '-f', 'html', '-o', str(page))
         self.assertEqual((0, ''), (status, out))
         self.assertIn('The report has no percentages', page.read_text())
-        status, _, err = self.call(*args, '--sweep', 'c')
+        status, _, err = run_command(*args, '--sweep', 'c')
         self.assertEqual((2, 1), (status, err.count('\n')))
 
     def test_report_with_a_named_baseline(self) -> None:
@@ -114,7 +106,7 @@ class Commands(testtools.TestCase):
             save(record, directory)
         args = ('report', '--records', str(directory), '-f', 'json')
         for name, count in (('lent', 2), ('auto', 2), (imported[0].id, 1)):
-            status, out, _ = self.call(*args, '--baseline', name)
+            status, out, _ = run_command(*args, '--baseline', name)
             self.assertEqual(0, status)
             data = json.loads(out)
             self.assertEqual(
@@ -128,15 +120,15 @@ class Commands(testtools.TestCase):
             )
         other = run('bare-metal', 5, 90, sweep='odd', jre='8', size=10**8)
         path = save(other, directory / 'elsewhere')
-        status, _, err = self.call(*args, '--baseline', str(path))
+        status, _, err = run_command(*args, '--baseline', str(path))
         self.assertEqual(4, status)
         self.assertIn('jre is missing here and 8 there', err)
-        status, _, err = self.call(
+        status, _, err = run_command(
             *(*args, '--baseline', str(path), '--allow', 'size_bytes'),
             *('--allow', 'jre'),
         )
         self.assertEqual((0, ''), (status, err))
-        status, _, err = self.call(*args, '--baseline', 'none')
+        status, _, err = run_command(*args, '--baseline', 'none')
         self.assertEqual((2, 1), (status, err.count('\n')))
 
     def test_report_with_the_baseline_of_the_task(self) -> None:
@@ -161,14 +153,14 @@ class Commands(testtools.TestCase):
             ('lost', None),
             ('alone', None),
         ):
-            status, out, err = self.call(*args, name)
+            status, out, err = run_command(*args, name)
             self.assertEqual(0, status)
             percent = json.loads(out)['rows'][-1]['percent_of_bare_metal']
             self.assertEqual(
                 expected, percent and round(percent['percent'], 6)
             )
             self.assertEqual(name == 'lost', "baseline 'deleted'" in err)
-        status, _, _ = self.call(*args, 'lost', '--baseline', 'deleted')
+        status, _, _ = run_command(*args, 'lost', '--baseline', 'deleted')
         self.assertEqual(2, status)
 
     def test_report_leaves_out_what_is_edited(self) -> None:
@@ -190,7 +182,7 @@ class Commands(testtools.TestCase):
         other = save(run('i1', 3, 95, sweep='a'), directory)
         other.write_text(other.read_text().replace('Xeon', 'Xenon'))
         (directory / 'torn.json').write_text('{"sweep"')
-        status, out, _ = self.call(*args, '-f', 'json')
+        status, out, _ = run_command(*args, '-f', 'json')
         self.assertEqual(0, status)
         data = json.loads(out)
         self.assertEqual(1, data['rows'][0]['runs'])
@@ -217,7 +209,7 @@ class Commands(testtools.TestCase):
         damaged.parent.mkdir()
         damaged.write_text('{"i2": []}')
         for form in ('table', 'json', 'html', 'csv', 'junit'):
-            status, out, _ = self.call(
+            status, out, _ = run_command(
                 *('report', '--records', str(directory), '-f', form)
             )
             self.assertEqual(0, status)
@@ -229,37 +221,37 @@ class Commands(testtools.TestCase):
         for sweep, seconds in (('a', 90), ('b', 100)):
             save(run('i1', 0, seconds, sweep=sweep), directory)
         args = ('report', '--records', str(directory), 'a', 'b')
-        status, out, _ = self.call(*args)
+        status, out, _ = run_command(*args)
         self.assertEqual(0, status)
         self.assertIn('b against a', out)
         self.assertIn('90.0', out)
         page = directory / 'page.html'
-        status, out, _ = self.call(*args, '--html', str(page))
+        status, out, _ = run_command(*args, '--html', str(page))
         self.assertEqual((0, ''), (status, out))
         self.assertIn('b against a', page.read_text())
-        status, _, err = self.call(*args, 'c')
+        status, _, err = run_command(*args, 'c')
         self.assertEqual((2, 1), (status, err.count('\n')))
-        status, _, err = self.call(*args[:4], '--changed', 'nova')
+        status, _, err = run_command(*args[:4], '--changed', 'nova')
         self.assertEqual((2, 1), (status, err.count('\n')))
 
     def test_catalogue_and_lint(self) -> None:
         directory = Path(self.useFixture(fixtures.TempDir()).path)
-        status, text, _ = self.call(
+        status, text, _ = run_command(
             'flavor', 'catalogue', '--host', 'vsan', 'i4', 'i4-dedicated'
         )
         self.assertEqual(0, status)
         path = directory / 'vsan.yaml'
         path.write_text(text)
-        self.assertEqual((0, '', ''), self.call('flavor', 'lint', str(path)))
+        self.assertEqual((0, '', ''), run_command('flavor', 'lint', str(path)))
         path.write_text(text.replace('hw:cpu_policy', 'hw:cpu_polcy'))
-        status, out, err = self.call('flavor', 'lint', str(path))
+        status, out, err = run_command('flavor', 'lint', str(path))
         self.assertEqual((2, 1), (status, err.count('\n')))
         line = 1 + path.read_text().splitlines().index(
             '    hw:cpu_polcy: dedicated'
         )
         self.assertIn(f'{path}:{line}: HV010 error', out)
         args = ('flavor', 'lint', str(path), '-f')
-        _, out, _ = self.call(*args, 'sarif')
+        _, out, _ = run_command(*args, 'sarif')
         run_ = json.loads(out)['runs'][0]
         violations = [
             violation
@@ -268,11 +260,11 @@ class Commands(testtools.TestCase):
         ]
         region = violations[0]['locations'][0]['physicalLocation']['region']
         self.assertEqual(line, region['startLine'])
-        _, out, _ = self.call(*args, 'json')
+        _, out, _ = run_command(*args, 'json')
         self.assertIn(
             'HV010', {violation['rule'] for violation in json.loads(out)}
         )
-        _, out, _ = self.call(*args, 'junit')
+        _, out, _ = run_command(*args, 'junit')
         suites = ElementTree.fromstring(out).findall('testsuite')
         self.assertEqual(
             ['0', '0', '1', '1'], [s.get('failures') for s in suites]
@@ -290,16 +282,16 @@ class Commands(testtools.TestCase):
         text = (share.HOST_PROFILES / 'vsan.yaml').read_text()
         path.write_text(text.replace('name: vsan', 'name: mine'))
         args = ('flavor', 'catalogue', '--host', str(path), 'i4')
-        status, out, err = self.call(*args)
+        status, out, err = run_command(*args)
         self.assertEqual((0, 1), (status, err.count('\n')))
         self.assertIn('host: mine\n', out)
         self.assertIn('/hosts/mine.yaml', err)
         path.write_text(text)
-        self.assertEqual('', self.call(*args)[2])
+        self.assertEqual('', run_command(*args)[2])
 
     def test_lint_names_what_is_wrong_and_where(self) -> None:
         directory = Path(self.useFixture(fixtures.TempDir()).path)
-        _, text, _ = self.call('flavor', 'catalogue', '--host', 'vsan', 'i4')
+        _, text, _ = run_command('flavor', 'catalogue', '--host', 'vsan', 'i4')
         path = directory / 'vsan.yaml'
         for old, new, message in (
             ('host: vsan', 'host: cray', "host profile 'cray'"),
@@ -315,7 +307,7 @@ class Commands(testtools.TestCase):
             self.assertIn(old, text)
             changed = text.replace(old, new, 1)
             path.write_text(changed)
-            status, out, err = self.call('flavor', 'lint', str(path))
+            status, out, err = run_command('flavor', 'lint', str(path))
             self.assertEqual((2, '', 1), (status, out, err.count('\n')), err)
             line = 1 + changed[: changed.index(new)].count('\n')
             self.assertIn(f'{path}:{line}: ', err)
@@ -326,5 +318,5 @@ class Commands(testtools.TestCase):
         paths = sorted(directory.glob('*.yaml'))
         self.assertEqual(3, len(paths))
         for path in paths:
-            status, _, err = self.call('flavor', 'lint', str(path))
+            status, _, err = run_command('flavor', 'lint', str(path))
             self.assertEqual((0, ''), (status, err))

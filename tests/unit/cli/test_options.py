@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The option that names a cloud, before and after the command."""
 
-import io
-from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
 import fixtures
 import testtools
 
 from hvstack import errors
-from hvstack.cli.app import main
+from tests.unit.cli.runner import run_command
 
 
 class CloudOptionTest(testtools.TestCase):
@@ -28,13 +26,8 @@ class CloudOptionTest(testtools.TestCase):
 
     def call(self, *args: str) -> tuple[int, str]:
         """Return the exit status and the standard error of hvstack."""
-        out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            try:
-                status = main(args)
-            except SystemExit as exc:
-                status = int(exc.code or 0)
-        return status, err.getvalue()
+        status, _, err = run_command(*args)
+        return status, err
 
     def test_before_the_command(self) -> None:
         status, _ = self.call('--os-cloud', 'mine', 'flavor', 'list')

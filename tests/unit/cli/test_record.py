@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """``hvstack record``, and the commands that read records from a database."""
 
-import io
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import fixtures
 import testtools
 
-from hvstack.cli.app import main
 from hvstack.model.target import BARE_METAL
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.record_data import RunRecord
+from tests.unit.cli.runner import run_command
 from tests.unit.results import factory
 
 
@@ -42,15 +40,6 @@ class RecordTest(testtools.TestCase):
             for hour, name in enumerate((BARE_METAL, 'i1'))
         ]
 
-    def run_command(self, *argv: str) -> tuple[int, str, str]:
-        stdout, stderr = io.StringIO(), io.StringIO()
-        with redirect_stdout(stdout), redirect_stderr(stderr):
-            try:
-                status = main(list(argv))
-            except SystemExit as exc:
-                status = int(str(exc.code))
-        return status, stdout.getvalue(), stderr.getvalue()
-
     def test_progress(self) -> None:
         self.save()
         self.useFixture(
@@ -58,7 +47,7 @@ class RecordTest(testtools.TestCase):
                 'hvstack.results.record_transfer._SAY_SECONDS', -1.0
             )
         )
-        _, _, text = self.run_command(
+        _, _, text = run_command(
             'record', 'import', '--records', self.url, str(self.records_dir)
         )
         self.assertIn('0 of 1 sweeps copied', text)
@@ -66,25 +55,25 @@ class RecordTest(testtools.TestCase):
     def test_records_travel(self) -> None:
         first, second = self.save()
         for count in (2, 0):
-            status, text, _ = self.run_command(
+            status, text, _ = run_command(
                 *('record', 'import', '--records', self.url),
                 str(self.records_dir),
             )
             self.assertEqual(0, status)
             self.assertIn(f'{count} records copied, {2 - count} ', text)
         other = self.directory / 'other'
-        status, _, _ = self.run_command(
+        status, _, _ = run_command(
             'record', 'export', '--records', self.url, str(other)
         )
         self.assertEqual(0, status)
         self.assertEqual(
             [first, second], FileRunStore(other).load_records('quick')
         )
-        status, _, _ = self.run_command(
+        status, _, _ = run_command(
             'record', 'delete', '--records', self.url, first.id
         )
         self.assertEqual(0, status)
-        status, _, text = self.run_command(
+        status, _, text = run_command(
             'record', 'delete', '--records', self.url, first.id
         )
         self.assertEqual(2, status)
@@ -92,7 +81,7 @@ class RecordTest(testtools.TestCase):
 
     def test_commands_show_the_same(self) -> None:
         self.save()
-        self.run_command(
+        run_command(
             'record', 'import', '--records', self.url, str(self.records_dir)
         )
         for command in (
@@ -101,12 +90,12 @@ class RecordTest(testtools.TestCase):
             ('report', '-f', 'html'),
             ('baseline', 'list'),
         ):
-            expected = self.run_command(*command)
+            expected = run_command(*command)
             self.assertEqual(0, expected[0], expected)
             self.assertEqual(
-                expected, self.run_command(*command, '--records', self.url)
+                expected, run_command(*command, '--records', self.url)
             )
-        expected = self.run_command('sweep', 'list')
+        expected = run_command('sweep', 'list')
         self.assertIn('quick', expected[1])
         self.useFixture(
             fixtures.EnvironmentVariable('OS_RECORDS__CONNECTION', self.url)
@@ -114,13 +103,13 @@ class RecordTest(testtools.TestCase):
         FileRunStore(self.records_dir).delete(
             FileRunStore(self.records_dir).load_records('quick')[1].id
         )
-        self.assertEqual(expected, self.run_command('sweep', 'list'))
+        self.assertEqual(expected, run_command('sweep', 'list'))
 
     def test_record_that_is_not_usable(self) -> None:
         self.save()
         for path in self.records_dir.glob('*i1-*.json'):
             path.write_text(path.read_text().replace('"maps": 6', '"maps": 7'))
-        status, text, message = self.run_command(
+        status, text, message = run_command(
             'record', 'import', '--records', self.url, str(self.records_dir)
         )
         self.assertEqual(6, status)
@@ -128,7 +117,7 @@ class RecordTest(testtools.TestCase):
         self.assertIn('left out', message)
 
     def test_source_that_does_not_exist(self) -> None:
-        status, _, text = self.run_command(
+        status, _, text = run_command(
             'record', 'import', str(self.directory / 'absent')
         )
         self.assertEqual(2, status)
@@ -140,7 +129,7 @@ class RecordTest(testtools.TestCase):
             'postgresql://host/name?password=the-secret',
             'postgresql://host/name?sslpassword=the-secret',
         ):
-            status, _, text = self.run_command('report', '--records', url)
+            status, _, text = run_command('report', '--records', url)
             self.assertEqual(2, status)
             self.assertIn('.pgpass', text)
             self.assertNotIn('the-secret', text)

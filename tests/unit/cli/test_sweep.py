@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``hvstack sweep run|resume|show`` on a cloud at the HTTP boundary."""
 
-import io
 import json
 import os
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +11,10 @@ import testtools
 import yaml
 
 from hvstack import host_profiles
-from hvstack.cli.app import main
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
 from hvstack.sweep import sweep_store
+from tests.unit.cli.runner import run_command
 from tests.unit.cloud import fake
 from tests.unit.results import factory
 
@@ -91,10 +89,7 @@ class SweepCase(testtools.TestCase):
                 factory.save(record, sweep_store.RECORDS_DIR)
 
     def call(self, *args: str) -> tuple[int, str, str]:
-        out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            status = main(['sweep', *args])
-        return status, out.getvalue(), err.getvalue()
+        return run_command('sweep', *args)
 
     def start(self, *args: str) -> tuple[int, str, str]:
         return self.call(

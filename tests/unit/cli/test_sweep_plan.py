@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test what ``hvstack sweep plan`` reports of the disks."""
 
-import io
 import json
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,7 @@ import fixtures
 import testtools
 import yaml
 
-from hvstack.cli.app import main
+from tests.unit.cli.runner import run_command
 
 
 class DisksTest(testtools.TestCase):
@@ -47,18 +45,14 @@ class DisksTest(testtools.TestCase):
         )
 
     def plan(self, *values: str, backend: str = 'kvm') -> str:
-        out = io.StringIO()
-        with redirect_stdout(out):
-            status = main(
-                [
-                    *('sweep', 'plan', '--host', 'vsphere6'),
-                    *('--backend', backend, '--records', str(self.records)),
-                    *('-f', 'json', '--strategy', 'full-factorial'),
-                    *('--values', *values),
-                ]
-            )
-        self.assertEqual(0, status)
-        return out.getvalue()
+        status, out, err = run_command(
+            *('sweep', 'plan', '--host', 'vsphere6'),
+            *('--backend', backend, '--records', str(self.records)),
+            *('-f', 'json', '--strategy', 'full-factorial'),
+            *('--values', *values),
+        )
+        self.assertEqual(0, status, err)
+        return out
 
     def disks(self, *values: str, backend: str = 'kvm') -> Any:
         plan = json.loads(self.plan(*values, backend=backend))

@@ -1,25 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tasks and templates are found by name, wherever hvstack is installed."""
 
-import contextlib
-import io
 import json
 
 import testtools
 
 from hvstack import share
-from hvstack.cli import app
-
-
-def run_command(*argv: str) -> tuple[int, str, str]:
-    """Return the exit status, standard output and standard error."""
-    stdout, stderr = io.StringIO(), io.StringIO()
-    with (
-        contextlib.redirect_stdout(stdout),
-        contextlib.redirect_stderr(stderr),
-    ):
-        status = app.HVStack().run(list(argv))
-    return status, stdout.getvalue(), stderr.getvalue()
+from tests.unit.cli.runner import run_command
 
 
 class TaskTest(testtools.TestCase):

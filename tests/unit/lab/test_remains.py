@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """A lab's end deletes the lab, and nothing of another cloud."""
 
-import io
 import json
 import shutil
-from contextlib import redirect_stdout
 from pathlib import Path
 
 import fixtures
 import testtools
 
 from hvstack import errors, paths
-from hvstack.cli import app
 from hvstack.cloud import journal
 from hvstack.cluster import cpu_weights
 from hvstack.lab import constants, lifecycle, remains, settings
 from hvstack.lab.settings import LabSettings
+from tests.unit.cli.runner import run_command
 
 OTHER = 'https://cloud.example.org:5000 project user'
 LAB = f'{constants.url("keystone")} project user'
@@ -59,10 +57,9 @@ class WeightsTest(StateTest):
             ('sweep.recovery.recover', lambda _: []),
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', function))
-        output = io.StringIO()
-        with redirect_stdout(output):
-            self.assertEqual(0, app.main(['sweep', 'recover']))
-        self.assertIn('kept: cpu_weight of lab hosts', output.getvalue())
+        status, output, error = run_command('sweep', 'recover')
+        self.assertEqual(0, status, error)
+        self.assertIn('kept: cpu_weight of lab hosts', output)
         data = json.loads(entry.path.read_text('utf-8'))
         entry.path.write_text(json.dumps({**data, 'start': 1}), 'utf-8')
         remains.check_records()

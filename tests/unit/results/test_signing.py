@@ -12,7 +12,7 @@ import testtools
 
 from hvstack import errors
 from hvstack.results import record, record_data, signing
-from tests.unit.cli.test_model import Commands
+from tests.unit.cli.runner import run_command
 from tests.unit.results import factory
 
 
@@ -236,29 +236,27 @@ class SigningTest(Machine):
 class KeyCommands(Machine):
     """``hvstack key``, and who imports what."""
 
-    call = Commands.call
-
     def test_trust_and_revoke(self) -> None:
-        status, line, _ = self.call('key', 'show')
+        status, line, _ = run_command('key', 'show')
         self.assertEqual(0, status)
         file = self.top / 'here.pub'
         file.write_text(line)
         self.machine('elsewhere')
-        self.call('key', 'show')
-        status, out, _ = self.call('key', 'trust', str(file))
+        run_command('key', 'show')
+        status, out, _ = run_command('key', 'trust', str(file))
         self.assertEqual((0, ': trusted\n'), (status, out[-10:]))
-        _, out, _ = self.call('key', 'list', '-f', 'json')
+        _, out, _ = run_command('key', 'list', '-f', 'json')
         rows = json.loads(out)
         self.assertEqual(
             ['trusted, of this machine', 'trusted'],
             [row['Status'] for row in rows],
         )
         fingerprint = rows[1]['Fingerprint']
-        self.assertEqual(0, self.call('key', 'revoke', fingerprint)[0])
-        _, out, _ = self.call('key', 'list', '-f', 'json')
+        self.assertEqual(0, run_command('key', 'revoke', fingerprint)[0])
+        _, out, _ = run_command('key', 'list', '-f', 'json')
         self.assertEqual('revoked', json.loads(out)[1]['Status'])
         for args in (('revoke', fingerprint), ('trust', str(self.top))):
-            status, _, err = self.call('key', *args)
+            status, _, err = run_command('key', *args)
             self.assertEqual((2, 1), (status, err.count('\n')), err)
 
     def test_import_names_the_signer(self) -> None:
@@ -268,11 +266,11 @@ class KeyCommands(Machine):
         self.machine('elsewhere')
         args = ('baseline', 'import', str(path))
         records_option = ('--records', str(self.top / 'records'))
-        status, _, err = self.call(*args, *records_option)
+        status, _, err = run_command(*args, *records_option)
         self.assertEqual((2, 1), (status, err.count('\n')), err)
         self.assertIn(key.fingerprint, err)
         signing.trust(key)
-        status, _, err = self.call(*args, *records_option)
+        status, _, err = run_command(*args, *records_option)
         self.assertEqual(0, status)
         self.assertIn(f'is signed by {key.fingerprint}', err)
         (copy,) = (self.top / 'records').glob('*.json')
@@ -284,13 +282,13 @@ class KeyCommands(Machine):
         del data['signature']
         path.write_text(json.dumps(data))
         args = ('report', 'quick', '--records', str(path.parent))
-        status, _, err = self.call(*args)
+        status, _, err = run_command(*args)
         self.assertEqual(2, status)
         self.assertIn('is not signed', err)
-        _, out, _ = self.call(*args, '--unsigned', '-f', 'json')
+        _, out, _ = run_command(*args, '--unsigned', '-f', 'json')
         self.assertIn(
             'Not verified: 1 of 1 records, each of which is not signed.',
             json.loads(out)['notes'],
         )
-        _, out, _ = self.call(*args, '--unsigned')
+        _, out, _ = run_command(*args, '--unsigned')
         self.assertIn('Not verified: 1 of 1', out)

@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Timelines account for the time of a sweep, each second once."""
 
-import io
 import json
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from unittest import mock
 
 import fixtures
 import testtools
 
-from hvstack.cli.app import main
 from hvstack.report import html, sweep_report
 from hvstack.results import record, timeline
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.timeline import Span, Timeline
+from tests.unit.cli.runner import run_command
 from tests.unit.results import factory
 
 
@@ -101,17 +99,15 @@ class TimelineTest(testtools.TestCase):
         records.mkdir()
         run = factory.run('i1', 0, 100.0, sweep='mine')
         record.save(run, records)
-        output = io.StringIO()
-        arguments = ['report', 'mine', '--records', str(records), '--timeline']
-        with redirect_stdout(output), redirect_stderr(output):
-            self.assertEqual(0, main(arguments), output.getvalue())
-            self.assertEqual(0, main([*arguments, '-f', 'json']))
-        self.assertIn('creation of clusters', output.getvalue())
-        self.assertIn('% of 205 s are outside', output.getvalue())
-        data = json.loads(output.getvalue()[output.getvalue().index('{') :])
+        arguments = ['mine', '--records', str(records), '--timeline']
+        status, output, error = run_command('report', *arguments)
+        self.assertEqual(0, status, error)
+        self.assertIn('creation of clusters', output)
+        self.assertIn('% of 205 s are outside', output)
+        _, output, _ = run_command('report', *arguments, '-f', 'json')
+        data = json.loads(output)
         self.assertEqual(205, round(data['total_seconds']))
-        with redirect_stdout(output), redirect_stderr(output):
-            self.assertEqual(2, main(['report', 'mine', *arguments[1:]]))
+        self.assertEqual(2, run_command('report', 'mine', *arguments)[0])
         built = sweep_report.build_report([run])
         page = html.build_page(built, FileRunStore(records))
         self.assertIn('Where the time went', page)

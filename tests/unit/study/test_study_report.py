@@ -3,14 +3,12 @@
 
 import io
 import json
-from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
 import fixtures
 import testtools
 
 from hvstack import errors
-from hvstack.cli.app import main
 from hvstack.model.strict_mapping import Fields
 from hvstack.progress import Progress
 from hvstack.results import record
@@ -24,6 +22,7 @@ from hvstack.study import (
     verdicts,
 )
 from hvstack.sweep import rallytask, sweep_store
+from tests.unit.cli.runner import run_command
 from tests.unit.results import factory
 from tests.unit.study.test_definition import CONTENT
 from tests.unit.sweep.directories import SweepDirectories
@@ -396,10 +395,8 @@ class StudyTest(testtools.TestCase):
         self.assertEqual(1, len(study_store.list_started()[1]))
 
     def call(self, *args: str) -> tuple[int, str]:
-        output = io.StringIO()
-        with redirect_stdout(output), redirect_stderr(output):
-            status = main(list(args))
-        return status, output.getvalue()
+        status, output, error = run_command(*args)
+        return status, output + error
 
     def test_commands(self) -> None:
         self.run_study()

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a cloud lacks is found before a sweep, at the services' boundary."""
 
-import io
 import json
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,9 +10,9 @@ import testtools
 import yaml
 
 from hvstack import errors, host_profiles
-from hvstack.cli.app import main
 from hvstack.model.configuration import parse
 from hvstack.sweep import capabilities, search_space
+from tests.unit.cli.runner import run_command
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_volumes import kind
 
@@ -186,16 +184,10 @@ class LacksTest(testtools.TestCase):
         self.useFixture(
             fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', str(clouds))
         )
-        out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            status = main(
-                [
-                    *('sweep', 'plan', '--host', 'vsphere6'),
-                    *('--run-seconds', '60', '--setup-seconds', '0'),
-                    *args,
-                ]
-            )
-        return status, out.getvalue(), err.getvalue()
+        return run_command(
+            *('sweep', 'plan', '--host', 'vsphere6'),
+            *('--run-seconds', '60', '--setup-seconds', '0', *args),
+        )
 
     def test_a_plan_asks_the_cloud(self) -> None:
         args = ('--backend', 'kvm', '--os-cloud', 'test', '--values')

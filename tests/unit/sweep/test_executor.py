@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sweep is begun, inspected and resumed from marker and records alone."""
 
-import io
 import json
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,6 @@ import testtools
 
 from hvstack import errors, host_profiles
 from hvstack.cli import report, sweep_summary
-from hvstack.cli.app import main
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
@@ -23,6 +20,7 @@ from hvstack.sweep import executor, forecast, search_space, sweep_store
 from hvstack.sweep.executor import SweepStatus
 from hvstack.sweep.search_space import ParameterValues, Space
 from hvstack.sweep.sweep_store import Sweep, SweepSpec
+from tests.unit.cli.runner import run_command
 from tests.unit.cloud import fake
 from tests.unit.results import factory
 from tests.unit.sweep.directories import SweepDirectories
@@ -333,10 +331,9 @@ class CourseTest(testtools.TestCase):
         self.assertEqual(status.decision.winner, again.decision.winner)
 
     def call(self, *args: str) -> str:
-        out = io.StringIO()
-        with redirect_stdout(out), redirect_stderr(io.StringIO()):
-            self.assertEqual(0, main(list(args)))
-        return out.getvalue()
+        status, out, err = run_command(*args)
+        self.assertEqual(0, status, err)
+        return out
 
     def test_report_before_and_after_the_confirmation(self) -> None:
         sweep = self.begin_search()
@@ -556,10 +553,7 @@ class CourseTest(testtools.TestCase):
                 'hvstack.sweep.recovery.recover', lambda *_: []
             ),
         ):
-            out, err = io.StringIO(), io.StringIO()
-            with redirect_stdout(out), redirect_stderr(err):
-                status = main(['sweep', 'resume', '--os-cloud', 'x', *args])
-        return status, out.getvalue(), err.getvalue()
+            return run_command('sweep', 'resume', '--os-cloud', 'x', *args)
 
     def test_a_cluster_that_dies_does_not_end_the_sweep(self) -> None:
         self.broken = 'i4-'
@@ -684,25 +678,18 @@ class CourseTest(testtools.TestCase):
         self.broken_record('other')
         (sweep_store.RECORDS_DIR / 'torn.json').write_text('{"sweep": "')
         self.assertEqual(0, self.resume()[0])
-        plan = io.StringIO()
-        with redirect_stdout(plan):
-            args = ['--host', 'vsphere6', '--backend', 'kvm']
-            args += [
-                '--records',
-                str(sweep_store.RECORDS_DIR),
-                '--size',
-                f'{SIZE}',
-            ]
-            main(['sweep', 'plan', *args, '--values', 'instances=1,2'])
-        self.assertIn('about 0.', plan.getvalue())
+        plan = self.call(
+            *('sweep', 'plan', '--host', 'vsphere6', '--backend', 'kvm'),
+            *('--records', str(sweep_store.RECORDS_DIR), '--size', f'{SIZE}'),
+            *('--values', 'instances=1,2'),
+        )
+        self.assertIn('about 0.', plan)
 
     def test_a_broken_record_leaves_the_list(self) -> None:
         path = self.broken_record(self.sweep.id)
         quick = sweep_store.create_sweep([parse('i1')], 1, SIZE)
-        out = io.StringIO()
-        with redirect_stdout(out):
-            self.assertEqual(0, main(['sweep', 'list', '-f', 'json']))
-        runs = {row['ID']: row['Runs'] for row in json.loads(out.getvalue())}
+        rows = json.loads(self.call('sweep', 'list', '-f', 'json'))
+        runs = {row['ID']: row['Runs'] for row in rows}
         self.assertEqual('0 of 4', runs[quick.id])
         self.assertIn(str(path), runs[self.sweep.id])
 

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Budget of a search, and its forecast before it starts."""
 
-import io
 import json
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,6 @@ import fixtures
 import testtools
 
 from hvstack import errors, host_profiles
-from hvstack.cli.app import main
 from hvstack.results.estimator import ClusterRate, Scatter
 from hvstack.sweep import forecast, search_space, strategies
 from hvstack.sweep.budget import Budget, parse_budget
@@ -22,6 +19,7 @@ from hvstack.sweep.search_forecast import (
     forecast_search,
 )
 from hvstack.sweep.strategies import MeasuredRates, ModelBased
+from tests.unit.cli.runner import run_command
 
 PLAN = (
     *('sweep', 'plan', '--host', 'vsphere6', '--backend', 'kvm'),
@@ -136,10 +134,7 @@ class SearchForecastTest(testtools.TestCase):
 class PlanTest(testtools.TestCase):
     def plan(self, *args: str) -> tuple[int, str, str]:
         directory = Path(self.useFixture(fixtures.TempDir()).path)
-        out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            status = main([*PLAN, '--records', str(directory), *args])
-        return status, out.getvalue(), err.getvalue()
+        return run_command(*PLAN, '--records', str(directory), *args)
 
     def test_plan_says_runs_and_hours(self) -> None:
         options = ('--strategy', 'model-based', '--run-seconds', '100')

@@ -3,10 +3,8 @@
 
 import dataclasses
 import hashlib
-import io
 import json
 import math
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +13,6 @@ import testtools
 import yaml
 
 from hvstack import errors
-from hvstack.cli.app import main
 from hvstack.cli.sweep import SIZE_BYTES
 from hvstack.model.configuration import parse
 from hvstack.model.host import (
@@ -33,6 +30,7 @@ from hvstack.sweep import forecast, schedule, search_space, strategies
 from hvstack.sweep.search_space import Space
 from hvstack.sweep.strategies import MeasuredRates
 from tests.unit.call_count import count_calls
+from tests.unit.cli.runner import run_command
 from tests.unit.results import factory
 
 SIZE = 10**9
@@ -563,13 +561,10 @@ class PlanCommandTest(testtools.TestCase):
         (self.top / 'records').mkdir()
 
     def call(self, *args: str) -> tuple[int, str, str]:
-        out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            status = main(
-                ['sweep', 'plan', '--host', str(self.host), '--backend',
-                 'lxc', '--records', str(self.top / 'records'), *args]
-            )  # fmt: skip
-        return status, out.getvalue(), err.getvalue()
+        return run_command(
+            *('sweep', 'plan', '--host', str(self.host), '--backend', 'lxc'),
+            *('--records', str(self.top / 'records'), *args),
+        )
 
     def test_table(self) -> None:
         status, out, err = self.call(

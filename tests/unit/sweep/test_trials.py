@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trials go on over several sittings, and count what they found."""
 
-import io
-from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
 import fixtures
@@ -10,13 +8,13 @@ import testtools
 
 from hvstack import errors
 from hvstack.cli import sweep_trials
-from hvstack.cli.app import main
 from hvstack.model.target import parse_target
 from hvstack.progress import Progress
 from hvstack.results import record
 from hvstack.results.stats import Percent
 from hvstack.sweep import sweep_store, trials
 from hvstack.sweep.run_order import Step
+from tests.unit.cli.runner import run_command
 from tests.unit.results import factory
 from tests.unit.sweep.directories import SweepDirectories
 
@@ -224,13 +222,14 @@ class TrialsTest(testtools.TestCase):
         gathered = trials.gather_trials(trial_series)
         self.assertEqual(72, gathered[0].seconds)
         self.assertEqual(72, trials.summarize_trials(gathered).seconds)
-        out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err):
-            main(['sweep', 'trials', 'show', trial_series.id, '-f', 'csv'])
-        self.assertIn('data of 1000000 bytes, the longest run took 72.0 s',
-                      err.getvalue())  # fmt: skip
-        self.assertIn('"Longest s"', out.getvalue().splitlines()[0])
-        self.assertIn('1,3,3,72.0,', out.getvalue())
+        _, out, err = run_command(
+            *('sweep', 'trials', 'show', trial_series.id, '-f', 'csv')
+        )
+        self.assertIn(
+            'data of 1000000 bytes, the longest run took 72.0 s', err
+        )
+        self.assertIn('"Longest s"', out.splitlines()[0])
+        self.assertIn('1,3,3,72.0,', out)
 
     def test_an_interval_that_is_too_wide(self) -> None:
         """Only forms for programs have its bounds."""
@@ -256,14 +255,13 @@ class TrialsTest(testtools.TestCase):
             )
         texts = {}
         for form in ('csv', 'json'):
-            output, error = io.StringIO(), io.StringIO()
-            with redirect_stdout(output), redirect_stderr(error):
-                main(['sweep', 'trials', 'show', 'id', '-f', form])
-            texts[form] = output.getvalue()
+            _, texts[form], error = run_command(
+                *('sweep', 'trials', 'show', 'id', '-f', form)
+            )
             self.assertIn(
                 '3 of 3 intervals hold 100 %, 2 have too few runs for an '
                 'interval\n',
-                error.getvalue(),
+                error,
             )
         self.assertNotIn('379104.5', texts['csv'])
         self.assertEqual(2, texts['csv'].count('too few runs for an interval'))
