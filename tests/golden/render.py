@@ -34,7 +34,6 @@ from hvstack.rally_plugins import contexts, scenario, slas
 from hvstack.results import record, record_data
 from tests.golden import compare
 from tests.unit.cli.runner import run_command
-from tests.unit.cli.test_host import CLOUDS_ENTRY
 from tests.unit.cloud import fake
 from tests.unit.results import factory
 
@@ -317,14 +316,8 @@ def environments() -> Iterator[tuple[str, str]]:
 
     types = [f'disk-slot-{slot}' for slot in range(1, 5)] + ['ceph', 'fast']
     with contextlib.ExitStack() as stack:
-        directory = stack.enter_context(fixtures.TempDir()).path
-        clouds = Path(directory) / 'clouds.yaml'
-        clouds.write_text(json.dumps({'clouds': {'test': CLOUDS_ENTRY}}))
-        for name, value in (
-            ('OS_CLIENT_CONFIG_FILE', str(clouds)),
-            ('OS_CLOUD', 'test'),
-        ):
-            stack.enter_context(fixtures.EnvironmentVariable(name, value))
+        stack.enter_context(fake.CloudsFile('test'))
+        stack.enter_context(fixtures.EnvironmentVariable('OS_CLOUD', 'test'))
         cloud = stack.enter_context(
             fake.FakeCloud(
                 services={'image': fake.GLANCE, 'network': fake.NEUTRON}

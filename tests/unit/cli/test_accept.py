@@ -13,7 +13,6 @@ from typing import Any
 
 import fixtures
 import testtools
-import yaml
 
 from hvstack import errors, paths, share
 from hvstack.accept import power, runner
@@ -72,22 +71,7 @@ class CloudTest(testtools.TestCase):
         self.useFixture(
             fixtures.MonkeyPatch('hvstack.paths.STATE', self.directory)
         )
-        path = self.directory / 'clouds.yaml'
-        path.write_text(
-            yaml.safe_dump(
-                {
-                    'clouds': {
-                        'mine': {
-                            'auth': fake.CREDENTIAL,
-                            'region_name': 'RegionOne',
-                        }
-                    }
-                }
-            )
-        )
-        self.useFixture(
-            fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', str(path))
-        )
+        self.useFixture(fake.CloudsFile('mine'))
         options.setdefault('roles', ('admin',))
         cloud: fake.FakeCloud = self.useFixture(
             fake.FakeCloud(

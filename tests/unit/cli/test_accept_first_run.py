@@ -9,13 +9,11 @@ from pathlib import Path
 
 import fixtures
 import testtools
-import yaml
 
 from hvstack.accept.first_run_items import ITEMS
 from hvstack.cli.app import main
 from hvstack.cloud import journal
 from tests.unit.cli.runner import run_command
-from tests.unit.cli.test_host import CLOUDS_ENTRY
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_quotas import limits
 
@@ -26,10 +24,8 @@ class FirstRunTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.directory = Path(self.useFixture(fixtures.TempDir()).path)
-        clouds = self.directory / 'clouds.yaml'
-        clouds.write_text(yaml.safe_dump({'clouds': {'test': CLOUDS_ENTRY}}))
+        self.useFixture(fake.CloudsFile('test'))
         for name, value in (
-            ('OS_CLIENT_CONFIG_FILE', str(clouds)),
             ('OS_CLOUD__HOST_PROFILE', 'vsphere6'),
             ('OS_CLOUD__BACKEND', 'kvm'),
         ):

@@ -15,7 +15,6 @@ import yaml
 
 from hvstack.cloud import connection, journal
 from tests.unit.cli.runner import run_command
-from tests.unit.cli.test_host import CLOUDS_ENTRY
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_quotas import NOVA, limits
 from tests.unit.cloud.test_volumes import kind
@@ -49,11 +48,7 @@ class ClusterTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.directory = Path(self.useFixture(fixtures.TempDir()).path)
-        clouds = self.directory / 'clouds.yaml'
-        clouds.write_text(yaml.safe_dump({'clouds': {'test': CLOUDS_ENTRY}}))
-        self.useFixture(
-            fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', str(clouds))
-        )
+        self.useFixture(fake.CloudsFile('test'))
         self.cloud = self.useFixture(
             fake.FakeCloud(services={'image': fake.GLANCE, **self.services})
         )

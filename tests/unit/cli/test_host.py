@@ -14,17 +14,6 @@ from tests.unit.cli.runner import run_command
 from tests.unit.cloud import fake
 from tests.unit.model.test_host_detection import CLOUD, SAMPLES
 
-#: As clouds.yaml has it.
-CLOUDS_ENTRY = {
-    'auth': {
-        'auth_url': fake.KEYSTONE,
-        'username': 'admin',
-        'password': 'secret-of-test',
-        'project_name': 'admin',
-        'user_domain_name': 'Default',
-        'project_domain_name': 'Default',
-    }
-}
 #: The options that name a host of the cloud.
 HOST = ('--os-cloud', 'test', '--from-cloud', 'compute1.example')
 
@@ -99,11 +88,7 @@ class FromCloud(Commands):
     def setUp(self) -> None:
         super().setUp()
         self.cloud = self.useFixture(fake.FakeCloud())
-        clouds = self.directory / 'clouds.yaml'
-        clouds.write_text(json.dumps({'clouds': {'test': CLOUDS_ENTRY}}))
-        self.useFixture(
-            fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', str(clouds))
-        )
+        self.useFixture(fake.CloudsFile('test'))
         http, base = self.cloud.http, f'{fake.PLACEMENT}/resource_providers'
         http.get(
             base,

@@ -7,7 +7,6 @@ from typing import Any
 
 import fixtures
 import testtools
-import yaml
 
 from tests.unit.cli.runner import run_command
 from tests.unit.cloud import fake
@@ -16,15 +15,7 @@ from tests.unit.cloud import fake
 class UploadTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        directory = Path(self.useFixture(fixtures.TempDir()).path)
-        entry = {'auth': fake.CREDENTIAL, 'region_name': 'RegionOne'}
-        clouds = directory / 'clouds.yaml'
-        clouds.write_text(
-            yaml.safe_dump({'clouds': {'mine': entry, 'hvstack-lab': entry}})
-        )
-        self.useFixture(
-            fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', str(clouds))
-        )
+        self.useFixture(fake.CloudsFile('mine', 'hvstack-lab'))
         self.useFixture(fake.FakeCloud())
         host = types.SimpleNamespace(backend='lxc')
         for name, value in (

@@ -19,17 +19,6 @@ from tests.unit.cloud import fake
 from tests.unit.results import factory
 
 SIZE = 1_000_000
-ENTRY = {
-    'auth': {
-        'auth_url': fake.KEYSTONE,
-        'username': 'admin',
-        'password': 'secret-of-test',
-        'project_name': 'admin',
-        'user_domain_name': 'Default',
-        'project_domain_name': 'Default',
-    },
-    'region_name': 'RegionOne',
-}
 
 
 class SweepCase(testtools.TestCase):
@@ -38,16 +27,8 @@ class SweepCase(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         directory = Path(self.useFixture(fixtures.TempDir()).path)
-        clouds = directory / 'clouds.yaml'
-        auth = {'auth_url': fake.KEYSTONE, 'token': 't', 'project_id': 'p1'}
-        entries = {
-            'test': ENTRY,
-            'hvstack-lab': ENTRY,
-            'token': {**ENTRY, 'auth_type': 'token', 'auth': auth},
-        }
-        clouds.write_text(yaml.safe_dump({'clouds': entries}))
         self.useFixture(
-            fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', str(clouds))
+            fake.CloudsFile('test', 'hvstack-lab', tokens=('token',))
         )
         for name, value in (
             ('sweep.sweep_store.SWEEPS_DIR', directory / 'sweeps'),

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cloud at the HTTP boundary: keystone's token, catalogue, versions."""
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -27,6 +29,39 @@ CREDENTIAL = {
     'password': 'secret-of-test',
     'project_name': 'admin',
 }
+
+
+class CloudsFile(fixtures.Fixture):
+    """File ``clouds.yaml`` of the user of a :class:`FakeCloud`.
+
+    :param names: names of the cloud.
+    :param tokens: names of the cloud that have a token for a password.
+    """
+
+    def __init__(self, *names: str, tokens: Sequence[str] = ()) -> None:
+        super().__init__()
+        self.names = names
+        self.tokens = tokens
+
+    def _setUp(self) -> None:
+        domains = dict.fromkeys(
+            ('user_domain_name', 'project_domain_name'), 'Default'
+        )
+        entry = {'auth': CREDENTIAL | domains, 'region_name': 'RegionOne'}
+        auth = {'auth_url': KEYSTONE, 'token': 't', 'project_id': 'p1'}
+        token = entry | {'auth_type': 'token', 'auth': auth}
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'clouds.yaml'
+        path.write_text(
+            json.dumps(
+                {
+                    'clouds': dict.fromkeys(self.names, entry)
+                    | dict.fromkeys(self.tokens, token)
+                }
+            )
+        )
+        self.useFixture(
+            fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', str(path))
+        )
 
 
 class FakeCloud(fixtures.Fixture):

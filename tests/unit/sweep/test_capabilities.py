@@ -2,12 +2,10 @@
 """What a cloud lacks is found before a sweep, at the services' boundary."""
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import fixtures
 import testtools
-import yaml
 
 from hvstack import errors, host_profiles
 from hvstack.model.configuration import parse
@@ -168,22 +166,7 @@ class LacksTest(testtools.TestCase):
         self.assertIn('containers cannot attach volumes', reason)
 
     def plan(self, *args: str) -> tuple[int, str, str]:
-        clouds = Path(self.useFixture(fixtures.TempDir()).path) / 'clouds.yaml'
-        entry = {
-            'auth': {
-                'auth_url': fake.KEYSTONE,
-                'username': 'admin',
-                'password': 'secret-of-test',
-                'project_name': 'admin',
-                'user_domain_name': 'Default',
-                'project_domain_name': 'Default',
-            },
-            'region_name': 'RegionOne',
-        }
-        clouds.write_text(yaml.safe_dump({'clouds': {'test': entry}}))
-        self.useFixture(
-            fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', str(clouds))
-        )
+        self.useFixture(fake.CloudsFile('test'))
         return run_command(
             *('sweep', 'plan', '--host', 'vsphere6'),
             *('--run-seconds', '60', '--setup-seconds', '0', *args),
