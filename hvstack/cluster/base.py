@@ -10,7 +10,6 @@ from typing import Protocol
 from hvstack import errors, processutils
 from hvstack.hadoop import sizing
 from hvstack.hadoop.daemon_http import Runner, run_on_nodes
-from hvstack.hadoop.site_files import UI_PORTS
 from hvstack.results.typed_json import JsonObject
 
 #: Fact of the system under test: a value, or the caps of every host.
@@ -162,9 +161,6 @@ class Cluster(Protocol):
     def drop_caches(self) -> None:
         """Write back and forget the page cache below all nodes."""
 
-    def ui(self, role: str) -> tuple[str, int]:
-        """Return host and port of a daemon's web interface."""
-
 
 #: Of the machine that this runs on: where all nodes share its kernel.
 LOCAL_DROP_CACHES = ('sh', '-c', 'sync; echo 3 >/proc/sys/vm/drop_caches')
@@ -234,8 +230,3 @@ class ClusterNodes:
             processutils.run(self.facts.drop_command, timeout=300)
             return
         run_on_nodes(self.nodes, ' '.join(LOCAL_DROP_CACHES[2:]), timeout=300)
-
-    def ui(self, role: str) -> tuple[str, int]:
-        """Return host and port of a controller daemon's web interface."""
-        node = self.gateway if role == 'namenode' else self.manager
-        return node.address, UI_PORTS[role]

@@ -164,24 +164,6 @@ def run_together(
         return list(pool.map(collect, nodes, directories))
 
 
-def cpu_shares(
-    nodes: Sequence[Node], processors: int, seconds: int = 3
-) -> dict[str, float]:
-    """Measure the cores that each node gets when all are busy.
-
-    :param processors: busy processes on each.
-    :returns: CPU seconds per second, by node.
-    :raises hvstack.errors.CommandError: a node cannot be measured.
-    """
-    results = measure_busy(nodes, processors, seconds)
-    return {name: result.cores for name, result in results.items()}
-
-
-def cores(text: str) -> float:
-    """Return CPU seconds per second from what the busy loop printed."""
-    return parse_busy(text).cores
-
-
 def parse_busy(text: str) -> BusyResult:
     """Return the result that the busy loop printed.
 

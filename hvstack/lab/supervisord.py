@@ -189,20 +189,6 @@ def environment() -> dict[str, str]:
     }
 
 
-def add(program: Program) -> bool:
-    """Make a program known to supervisord, not started.
-
-    :returns: whether it is new or was changed; a changed one is stopped.
-    """
-    text = _section(program)
-    path = _PROGRAMS / f'{program.name}.conf'
-    changed = not path.exists() or path.read_text(encoding='utf-8') != text
-    if changed:
-        paths.write_whole(path, text, mode=0o600)
-    _update()
-    return changed
-
-
 def add_all(programs: Iterable[Program]) -> set[str]:
     """Make several programs known; return the names of changed ones."""
     changed = set()
@@ -280,12 +266,6 @@ def start(name: str, *, wait: bool = True) -> None:
 def stop(name: str, *, wait: bool = True) -> None:
     """Stop a program if it runs."""
     _call('stopProcess', name, wait, fine=[_BAD_NAME, _NOT_RUNNING])
-
-
-def restart(name: str) -> None:
-    """Stop a program if it runs, and start it."""
-    stop(name)
-    start(name)
 
 
 def status() -> dict[str, State]:

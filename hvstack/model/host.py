@@ -178,11 +178,6 @@ class HostProfile:
         return self.sockets * self.cores_per_socket * self.threads_per_core
 
     @property
-    def scale_model(self) -> bool:
-        """Whether the host reports more CPUs than its cap has cores."""
-        return self.caps.cpu is not None and self.caps.cpu < self.cpus
-
-    @property
     def digest(self) -> str:
         """Twelve hexadecimal digits that change with any of its fields."""
         text = json.dumps(self.to_mapping(), sort_keys=True)

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hvstack import errors
-from hvstack.model.target import Target, parse_target
+from hvstack.model.target import Target
 
 #: Highest index of a run: a higher one is a mistyped number.
 MAX_INDEX = 99_999
 #: Names of sweeps are parts of file names.
 _SWEEP = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,63}', re.ASCII)
-_INDEX = re.compile('[0-9]{1,5}', re.ASCII)
 
 
 #: End of the name under which a sweep stores the runs of its search. Their
@@ -135,17 +134,3 @@ class RunId:
 
     def __str__(self) -> str:
         return f'{self.sweep}/{self.target.name}/{self.index}'
-
-
-def parse_run_id(text: str) -> RunId:
-    """Return the identity that ``str(run_id)`` formatted.
-
-    :raises hvstack.errors.InputError: the text is not such an identity.
-    """
-    parts = text.split('/')
-    if len(parts) != 3 or not _INDEX.fullmatch(parts[2]):
-        raise errors.InputError(
-            f'Cannot read the identity of a run {text[:160]!r}: it does not '
-            "have three parts. Write it as 'sweep/target/index'."
-        )
-    return RunId(parts[0], parse_target(parts[1]), int(parts[2]))

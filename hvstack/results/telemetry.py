@@ -252,18 +252,6 @@ def cut(
     )
 
 
-def compute_amount(
-    node: NodeTelemetry, name: str, begin: float, end: float
-) -> float | None:
-    """Return CPU seconds or bytes of a part of the run.
-
-    Network bytes are without headers, which differ with the offloads.
-
-    :returns: None if most of it is unknown.
-    """
-    return _compute_amount(node, name, node.values(name), begin, end)
-
-
 def _compute_amount(
     node: NodeTelemetry,
     name: str,
@@ -271,6 +259,12 @@ def _compute_amount(
     begin: float,
     end: float,
 ) -> float | None:
+    """Return CPU seconds or bytes of a part of the run.
+
+    Network bytes are without headers, which differ with the offloads.
+
+    :returns: None if most of it is unknown.
+    """
     mean = node.mean(values, begin, end)
     if mean is None:
         return None
@@ -279,25 +273,21 @@ def _compute_amount(
 
 
 def compute_bounds(
-    node: NodeTelemetry, name: str, begin: float, end: float
-) -> tuple[float, float] | None:
-    """Return the least and the most bytes that a part of the run can have.
-
-    A sample that reaches over its begin or end does not say on which side
-    its bytes were: the least is without such samples, the most with them.
-
-    :returns: None if a sample is missing.
-    """
-    return _compute_bounds(node, name, node.values(name), begin, end)
-
-
-def _compute_bounds(
     node: NodeTelemetry,
     name: str,
     values: Values | None,
     begin: float,
     end: float,
 ) -> tuple[float, float] | None:
+    """Return the least and the most bytes that a part of the run can have.
+
+    A sample that reaches over its begin or end does not say on which side
+    its bytes were: the least is without such samples, the most with them.
+
+    :param name: name of a series of the node.
+    :param values: values of the series; None without them.
+    :returns: None if a sample is missing.
+    """
     if values is None:
         return None
     packets = node.values(f'{name}_packets') or [0.0] * len(values)
@@ -391,7 +381,7 @@ def _summarize_phases(telemetry: Telemetry) -> dict[str, dict[str, float]]:
                 )
             for name in BOUNDED:
                 bounds[index][name].append(
-                    _compute_bounds(node, name, series[name], begin, end)
+                    compute_bounds(node, name, series[name], begin, end)
                 )
     return {
         phase: _round_known(

@@ -628,12 +628,6 @@ ACCOUNTS = [
     },
 ]
 
-STACK_REQUEST = {
-    'stack_name': 'x',
-    'template': {'heat_template_version': '2021-04-16'},
-    'parameters': {'worker_count': 2},
-}
-
 TASK = {
     'sweep': 'quick',
     'size_bytes': 800_000_000,

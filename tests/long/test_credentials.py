@@ -188,7 +188,8 @@ class CredentialsTest(testtools.TestCase):
 
         def write(text: str) -> None:
             KEYSTONE.write_text(text)
-            supervisord.restart('keystone')
+            supervisord.stop('keystone')
+            supervisord.start('keystone')
             [service] = [
                 item
                 for item in services.everything()

@@ -20,7 +20,6 @@ from tests.long.other_cloud.user import User
 #: Copy of the commands with their output, which stays.
 LOG = Path('/tmp/hvstack-other-cloud.log')
 _KEY = 'HVSTACK_OTHER_CLOUD_KEEP'
-_ANSWER_SECONDS = 60
 
 
 class OtherCloud:

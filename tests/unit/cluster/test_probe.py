@@ -106,7 +106,7 @@ class LateNode:
 
 class ProbeTest(testtools.TestCase):
     def test_cores(self) -> None:
-        self.assertEqual(0.65, probe.cores(BUSY))
+        self.assertEqual(0.65, probe.parse_busy(BUSY).cores)
 
     def test_cores_of_nonsense(self) -> None:
         for text in (
@@ -116,7 +116,7 @@ class ProbeTest(testtools.TestCase):
         ):
             if '5000.10' in text:
                 continue
-            self.assertRaises(errors.CommandError, probe.cores, text)
+            self.assertRaises(errors.CommandError, probe.parse_busy, text)
 
     def list_timestamps(self, log: str) -> list[str]:
         return sorted(line[:5] for line in probe.oom(log))
@@ -275,8 +275,11 @@ class ProbeTest(testtools.TestCase):
         self.useFixture(
             fixtures.MonkeyPatch('hvstack.cluster.probe.MAX_NODES_AT_ONCE', 1)
         )
-        shares = probe.cpu_shares(nodes, 1)
-        self.assertEqual({item.name: 0.65 for item in nodes}, shares)
+        results = probe.measure_busy(nodes, 1)
+        self.assertEqual(
+            {item.name: 0.65 for item in nodes},
+            {name: result.cores for name, result in results.items()},
+        )
         starts = [item.starts_at for item in nodes]
         self.assertLess(max(starts) - min(starts), 0.15)
         self.assertGreater(min(starts), max(item.told_at for item in nodes))

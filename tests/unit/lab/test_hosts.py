@@ -130,7 +130,6 @@ class SizesTest(testtools.TestCase):
         self.assertEqual('lab-worker', worker.name)
         self.assertEqual(sizes.RESERVED_MIB, worker.reserved_memory_mib)
         self.assertEqual({'worker': sizes.WORKER_TRAIT}, worker.traits)
-        self.assertTrue(worker.scale_model)
 
     def test_profile_says_what_follows_from_the_lab(self) -> None:
         self.assertEqual(

@@ -67,8 +67,6 @@ class FromMapping(testtools.TestCase):
         self.assertEqual(
             HostPolicy(lab=True, secondary_namenode=False), host.policy
         )
-        self.assertTrue(host.scale_model)
-        self.assertFalse(from_mapping(GOOD, 'a.yaml').scale_model)
 
     def test_no_mapping(self) -> None:
         for data in (None, [], 'text', 3):

@@ -153,18 +153,18 @@ class Sums(testtools.TestCase):
 
     def test_bounds_of_a_part(self) -> None:
         worker = node()
-        self.assertEqual(
-            (50, 50), telemetry.compute_bounds(worker, 'write', 0, 10)
-        )
-        self.assertEqual(
-            (50, 100), telemetry.compute_bounds(worker, 'write', 0, 11)
-        )
-        self.assertEqual(
-            (0, 50), telemetry.compute_bounds(worker, 'write', 2, 9)
-        )
-        self.assertEqual(
-            (3400, 13400), telemetry.compute_bounds(worker, 'rx', -1, 19)
-        )
+
+        def compute(
+            name: str, begin: float, end: float
+        ) -> tuple[float, float] | None:
+            return telemetry.compute_bounds(
+                worker, name, worker.values(name), begin, end
+            )
+
+        self.assertEqual((50, 50), compute('write', 0, 10))
+        self.assertEqual((50, 100), compute('write', 0, 11))
+        self.assertEqual((0, 50), compute('write', 2, 9))
+        self.assertEqual((3400, 13400), compute('rx', -1, 19))
         phase = telemetry.summarize(make_telemetry(worker, node('w1')))[
             'phases'
         ]['HSGen']
@@ -172,10 +172,8 @@ class Sums(testtools.TestCase):
             (100, 100), (phase['write_least'], phase['write_most'])
         )
         worker.disks['7:0']['write'][0] = None
-        self.assertIsNone(telemetry.compute_bounds(worker, 'write', 0, 11))
-        self.assertEqual(
-            (50, 50), telemetry.compute_bounds(worker, 'write', 10, 20)
-        )
+        self.assertIsNone(compute('write', 0, 11))
+        self.assertEqual((50, 50), compute('write', 10, 20))
 
     def test_stolen(self) -> None:
         record = run('i1', 0, 9)

@@ -209,9 +209,6 @@ class Some:
         self.dropped += 1
         self.gateway.run('drop_caches')
 
-    def ui(self, role: str) -> tuple[str, int]:
-        return self.gateway.address, 1
-
 
 class RunTest(testtools.TestCase):
     def setUp(self) -> None:
