@@ -243,31 +243,13 @@ class CleanupTest(testtools.TestCase):
         cloud: fake.FakeCloud = self.useFixture(fake.FakeCloud(**kwargs))
         for path, collection in (
             (f'{fake.HEAT}/stacks', 'stacks'),
-            (f'{fake.NOVA}/servers/detail', 'servers'),
-            (f'{fake.NOVA}/os-keypairs', 'keypairs'),
             (f'{fake.NOVA}/flavors/detail', 'flavors'),
             (f'{fake.KEYSTONE}/projects', 'projects'),
             (f'{fake.KEYSTONE}/users', 'users'),
             (f'{NEUTRON}/ports', 'ports'),
             (f'{NEUTRON}/security-groups', 'security_groups'),
-            (f'{fake.CINDER}/volumes/detail', 'volumes'),
         ):
             cloud.http.get(path, json={collection: []})
-        root = fake.CINDER.removesuffix('p1')
-        cloud.http.get(
-            root,
-            json={
-                'versions': [
-                    {
-                        'id': 'v3.0',
-                        'status': 'CURRENT',
-                        'version': '3.71',
-                        'min_version': '3.0',
-                        'links': [{'rel': 'self', 'href': root}],
-                    }
-                ]
-            },
-        )
         return cloud
 
     def has(self, cloud: fake.FakeCloud, path: str, collection: str) -> None:
