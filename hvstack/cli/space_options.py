@@ -118,8 +118,8 @@ def count_runs(parsed_args: argparse.Namespace) -> int:
 
 def chosen_space(
     parsed_args: argparse.Namespace,
-    conn: 'Connection | None' = None,
-    notify: Callable[[str], object] = print,
+    conn: 'Connection | None',
+    notify: Callable[[str], object],
 ) -> tuple[Space, tuple[str, ...]]:
     """Return the space that the options name, with what can exist of it.
 

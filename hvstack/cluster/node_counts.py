@@ -166,7 +166,7 @@ def _count_workers(
     slots: int,
     host_count: int,
     worker_hosts: int,
-    node_groups: bool = True,
+    node_groups: bool,
 ) -> tuple[int, int]:
     """Return the numbers of workers and of HDFS replicas.
 

@@ -292,7 +292,7 @@ def _remove_run() -> list[str]:
     return _remove(paths.RUN)
 
 
-def stays(*, keep_cache: bool = False) -> list[str]:
+def stays(*, keep_cache: bool) -> list[str]:
     """Return the packages and users that remain after the lab."""
     every = (*packages.needed(ceph=True), *builder.PACKAGES)
     installed = sorted(set(every) - set(packages.missing(every)))

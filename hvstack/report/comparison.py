@@ -89,7 +89,7 @@ class Comparison:
 
 
 def build_comparison(
-    before: SweepReport, after: SweepReport, changed: Collection[str] = ()
+    before: SweepReport, after: SweepReport, changed: Collection[str]
 ) -> Comparison:
     """Compare two sweeps row by row.
 

@@ -112,7 +112,7 @@ def compute_mean_seconds(records: Sequence[RunRecord]) -> dict[str, float]:
 def build_rows(
     records: Sequence[RunRecord],
     baseline: list[RunRecord],
-    allow: Collection[str] = (),
+    allow: Collection[str],
 ) -> list[Row]:
     """Return the rows of the configurations, without their percentages.
 
@@ -147,7 +147,7 @@ def _set_status(
     row: Row,
     baseline: list[RunRecord],
     reference_record: RunRecord,
-    allow: Collection[str] = (),
+    allow: Collection[str],
 ) -> None:
     """Set the status of a row and the reasons for it.
 

@@ -71,7 +71,7 @@ def select_records(
     sweep: str,
     configuration: str,
     size_bytes: int,
-    baseline: str | None = None,
+    baseline: str | None,
 ) -> list[RunRecord]:
     """Return the records that a percentage is computed of.
 

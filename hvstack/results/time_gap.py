@@ -226,7 +226,7 @@ def _list_clusters(
 
 
 def _sum_seconds(
-    accounts: _Accounts, name: str | None = None, cause: Cause | None = None
+    accounts: _Accounts, name: str | None, cause: Cause | None
 ) -> float:
     """Return the seconds of a run.
 

@@ -75,7 +75,7 @@ def plan_search(
     configuration: Configuration,
     records: Sequence[ScheduledRun],
     size_bytes: int,
-    runs_per_cluster: int = 1,
+    runs_per_cluster: int,
 ) -> list[list[Step]]:
     """Return the next workload of a search.
 

@@ -94,7 +94,7 @@ class HostState:
     warnings: list[str]
 
 
-def settle_hosts(cluster: Cluster, *, drop_caches: bool = True) -> HostState:
+def settle_hosts(cluster: Cluster, *, drop_caches: bool) -> HostState:
     """Write back and drop the caches, and wait until the disks are idle.
 
     Without this, a run could use the page cache of the previous run.

@@ -252,10 +252,10 @@ class DisksTest(testtools.TestCase):
                 item.size = len(text)
                 tar.addfile(item, io.BytesIO(text.encode()))
 
-    def on_host(self, command: str, *, check: bool = True) -> str:
+    def on_host(self, command: str) -> str:
         """Run a command in the namespaces of the host, return its output."""
         argv = ['nsenter', '-m', '-n', '-t', str(self.pid), 'sh', '-c']
-        done = processutils.run([*argv, command], check=check, timeout=60)
+        done = processutils.run([*argv, command], timeout=60)
         return done.stdout.strip()
 
     def inventory(self, *disks: Disk | Path | str, **fields: Any) -> Path:

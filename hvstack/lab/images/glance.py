@@ -80,8 +80,8 @@ def read_disk(path: Path, properties: Mapping[str, str]) -> store.Image:
 def describe_disk(
     firmware: str,
     *,
-    os_distro: str | None = None,
-    os_version: str | None = None,
+    os_distro: str | None,
+    os_version: str | None,
 ) -> dict[str, str]:
     """Return the properties of an image that hvstack did not build.
 

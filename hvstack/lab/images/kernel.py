@@ -115,20 +115,17 @@ def modules(kernel: Kernel) -> list[Path]:
     return [directory / name for name in dict.fromkeys(order)]
 
 
-def write_initramfs(
-    kernel: Kernel, target: Path, init: Path | None = None
-) -> None:
+def write_initramfs(kernel: Kernel, target: Path) -> None:
     """Write an initial RAM disk.
 
-    :param init: program to run; by default the one that mounts the first
-        disk's file system and hands over to it.
+    Its program mounts the first disk's file system and hands over to it.
     """
     tree = kernel.root / 'initramfs'
     shutil.rmtree(tree, ignore_errors=True)
     (tree / 'modules').mkdir(parents=True)
     (tree / 'bin').mkdir()
     shutil.copy2(kernel.root / 'bin/busybox', tree / 'bin/busybox')
-    shutil.copy2(init or recipes.FILES / 'initramfs/init', tree / 'init')
+    shutil.copy2(recipes.FILES / 'initramfs/init', tree / 'init')
     (tree / 'init').chmod(0o755)
     order = []
     for path in modules(kernel):

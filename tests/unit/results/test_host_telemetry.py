@@ -24,12 +24,12 @@ from tests.unit.results import factory
 PHASES = (Phase('HSGen', 20.0, 1005.0), Phase('HSSort', 20.0, 1025.0))
 
 
-def make_series(name: str = 'h1', **rates: Values) -> HostSeries:
+def make_series(**rates: Values) -> HostSeries:
     """Return a host with samples every 10 s from 1000 to 1050 s."""
     return HostSeries(
-        name=name,
+        name='h1',
         role='compute host',
-        host=name,
+        host='h1',
         times=[1000.0 + 10 * index for index in range(6)],
         rates={
             'busy': [4.0, 4.0, 8.0, 8.0, 8.0],

@@ -3,9 +3,10 @@
 
 import json
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import fixtures
 import testtools
@@ -30,15 +31,7 @@ class Worker:
     host: str
     role: str = 'worker'
 
-    def run(
-        self,
-        command: str,
-        *,
-        timeout: float = 600,
-        check: bool = True,
-        stdin: str | None = None,
-        on_timeout: Callable[[], float] | None = None,
-    ) -> processutils.Result:
+    def run(self, command: str, **_options: Any) -> processutils.Result:
         raise NotImplementedError
 
     def put(self, text: str, path: str, mode: int = 0o644) -> None:
@@ -61,15 +54,7 @@ class NameNode(Worker):
     differs: bool = False
     commands: list[str] = field(default_factory=list)
 
-    def run(
-        self,
-        command: str,
-        *,
-        timeout: float = 600,
-        check: bool = True,
-        stdin: str | None = None,
-        on_timeout: Callable[[], float] | None = None,
-    ) -> processutils.Result:
+    def run(self, command: str, **_options: Any) -> processutils.Result:
         self.commands.append(command)
         if 'cmp -' in command:
             return processutils.Result(int(self.differs), '', 'differ: byte 1')
