@@ -35,14 +35,7 @@ def entries() -> dict[str, CloudEntry]:
 
     def entry(user: str, project: str) -> CloudEntry:
         return {
-            'auth': {
-                'auth_url': f'{constants.url("keystone")}/v3',
-                'username': user,
-                'password': settings.secret(user),
-                'project_name': project,
-                'user_domain_name': 'Default',
-                'project_domain_name': 'Default',
-            },
+            'auth': identity.build_auth(user, project),
             'region_name': constants.REGION,
             'interface': 'public',
             'identity_api_version': 3,

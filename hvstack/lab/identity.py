@@ -72,6 +72,22 @@ def bootstrap() -> None:
     )
 
 
+def build_auth(user: str, project: str) -> dict[str, str]:
+    """Return the credentials of a user of the lab, with its password.
+
+    :param user: ``admin`` or :data:`MEMBER`.
+    :param project: project name.
+    """
+    return {
+        'auth_url': f'{constants.url("keystone")}/v3',
+        'username': user,
+        'password': settings.secret(user),
+        'project_name': project,
+        'user_domain_name': 'Default',
+        'project_domain_name': 'Default',
+    }
+
+
 def connect(project: str = 'admin', user: str = 'admin') -> Connection:
     """Return an openstacksdk connection to the lab.
 
@@ -82,14 +98,7 @@ def connect(project: str = 'admin', user: str = 'admin') -> Connection:
         load_yaml_config=False,
         load_envvars=False,
         auth_type='password',
-        auth={
-            'auth_url': f'{constants.url("keystone")}/v3',
-            'username': user,
-            'password': settings.secret(user),
-            'project_name': project,
-            'user_domain_name': 'Default',
-            'project_domain_name': 'Default',
-        },
+        auth=build_auth(user, project),
         region_name=constants.REGION,
     )
 

@@ -11,6 +11,7 @@ import testtools
 from hvstack.cloud import allocation_ratios, connection, journal, placement
 from hvstack.cluster import baseline_hosts
 from hvstack.sweep import recovery, sweep_store
+from tests.long import ratios
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 #: A sweep that finds function, not figures.
@@ -51,18 +52,7 @@ class SweepCase(testtools.TestCase):
 
     def set_cpu_ratio(self, cpu_ratios: dict[str, float]) -> None:
         for name, ratio in cpu_ratios.items():
-            path = f'/resource_providers/{self.providers[name]}/inventories'
-            content = self.cloud.placement.get(path).json()
-            self.cloud.placement.put(
-                f'{path}/VCPU',
-                json={
-                    **content['inventories']['VCPU'],
-                    'allocation_ratio': ratio,
-                    'resource_provider_generation': content[
-                        'resource_provider_generation'
-                    ],
-                },
-            ).raise_for_status()
+            ratios.set_cpu_ratio(self.cloud, self.providers[name], ratio)
 
     def flavor_names(self) -> set[str]:
         flavors = self.cloud.compute.flavors(is_public=None)

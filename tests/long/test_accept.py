@@ -28,6 +28,7 @@ from hvstack.cloud import (
 from hvstack.lab import clouds_yaml, images
 from hvstack.lab.hosts import sizes
 from tests.functional.test_hosts import LAST, HostsTest
+from tests.long import ratios
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 NODE = '/usr/lib/hvstack/node'
@@ -165,25 +166,10 @@ class AcceptTest(HostsTest):
             if row['verdict'] == 'failed'
         }
 
-    def provider(self) -> str:
-        """Return the path of a worker host's inventory of CPUs."""
-        uuid = placement.providers(self.cloud, sizes.WORKER_TRAIT)[LAST]
-        return f'/resource_providers/{uuid}/inventories'
-
     def set_ratio(self, ratio: float) -> None:
         """Set a host's ratio behind everybody's back."""
-        path = self.provider()
-        content = self.cloud.placement.get(path).json()
-        self.cloud.placement.put(
-            f'{path}/VCPU',
-            json={
-                **content['inventories']['VCPU'],
-                'allocation_ratio': ratio,
-                'resource_provider_generation': content[
-                    'resource_provider_generation'
-                ],
-            },
-        ).raise_for_status()
+        uuid = placement.providers(self.cloud, sizes.WORKER_TRAIT)[LAST]
+        ratios.set_cpu_ratio(self.cloud, uuid, ratio)
 
 
 class FlavorsTest(AcceptTest):
