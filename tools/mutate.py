@@ -65,6 +65,9 @@ GROUPS = {
             'hvstack/results/record_data.py': (
                 *('results.test_record', 'results.test_record_schema'),
             ),
+            'hvstack/results/run_id.py': (
+                *('results.test_run_id', 'results.test_record'),
+            ),
             'hvstack/results/selfcheck.py': ('results.test_selfcheck',),
             'hvstack/results/target_checks.py': ('results.test_selfcheck',),
             'hvstack/tpcxhs/datacheck.py': ('tpcxhs.test_datacheck',),
