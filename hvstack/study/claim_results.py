@@ -194,30 +194,55 @@ def _judge_maps(
     :param published: number of the paper as text.
     :param level: confidence level of the interval, from 0 to 1.
     """
-    shares = []
+    counts = []
     sorter = row.variant.workload.sorter
     for run in row.valid:
         for phase in run.phases:
             locality = phase.job.locality if phase.name == sorter else {}
             if total := sum(locality.values()):
                 local = locality.get('node', 0) + locality.get('node_group', 0)
-                shares.append(100 * local / total)
-    if len(shares) < 2:
+                counts.append((local, total))
+    if len(counts) < 2:
         return ClaimResult(
             *(claim, verdicts.UNDECIDED, None),
             stats.TOO_FEW_RUNS,
             published,
         )
-    mean = math.fsum(shares) / len(shares)
-    error = statistics.stdev(shares) / math.sqrt(len(shares))
-    half = error * quantiles.compute_t_quantile(len(shares) - 1, level)
-    low, high = max(0.0, mean - half), min(100.0, mean + half)
+    mean, low, high = _compute_share(counts, level)
     return ClaimResult(
         claim,
         claim.rule.judge_interval(low, high),
         published=published,
         measured=f"{mean:.1f} % of {sorter}'s maps are local ({low:.1f} to "
-        f'{high:.1f}, {len(shares)} clusters)',
+        f'{high:.1f}, {len(counts)} clusters)',
+    )
+
+
+def _compute_share(
+    counts: Sequence[tuple[int, int]], level: float
+) -> tuple[float, float, float]:
+    """Return a mean share over clusters in percent, and its interval.
+
+    The interval covers that of Student's t, with the cluster as the unit, and
+    that of the map tasks: clusters that all have the same share would have an
+    interval without a width, however few tasks they had.
+
+    :param counts: local and all map tasks of each cluster, two or more.
+    :param level: confidence level of the interval, from 0 to 1.
+    """
+    shares = [100 * part / total for part, total in counts]
+    mean = math.fsum(shares) / len(shares)
+    error = statistics.stdev(shares) / math.sqrt(len(shares))
+    half = error * quantiles.compute_t_quantile(len(shares) - 1, level)
+    low, high = quantiles.compute_share_interval(
+        sum(part for part, _ in counts),
+        sum(total for _, total in counts),
+        level,
+    )
+    return (
+        mean,
+        max(0.0, min(mean - half, 100 * low)),
+        min(100.0, max(mean + half, 100 * high)),
     )
 
 

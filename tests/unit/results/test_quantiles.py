@@ -11,6 +11,7 @@ from hvstack.results.quantiles import (
     compute_dunnett_quantile,
     compute_f_probability,
     compute_range_quantile,
+    compute_share_interval,
     compute_t_quantile,
 )
 
@@ -132,3 +133,23 @@ class FTest(testtools.TestCase):
         self.assertAlmostEqual(
             2 / math.pi * math.atan(1e4), compute_f_probability(1e8, 1, 1)
         )
+
+
+class ShareTest(testtools.TestCase):
+    def test_exact_binomial_limits(self) -> None:
+        # Without or with only successes, the limit is a root of the tail.
+        root = 0.025 ** (1 / 24)
+        for part, total, low, high in (
+            (0, 24, 0, 1 - root),
+            (24, 24, root, 1),
+            (1, 10, 0.0025286, 0.4450161),
+            (10, 20, 0.2719578, 0.7280422),
+        ):
+            limits = compute_share_interval(part, total, 0.95)
+            self.assertAlmostEqual(low, limits[0], places=5, msg=str(part))
+            self.assertAlmostEqual(high, limits[1], places=5, msg=str(part))
+
+    def test_one_trial(self) -> None:
+        low, high = compute_share_interval(1, 1, 0.9)
+        self.assertAlmostEqual(0.05, low, places=5)
+        self.assertEqual(1, high)

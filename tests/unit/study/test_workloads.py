@@ -310,7 +310,7 @@ class ReportTest(testtools.TestCase):
                     'text': 'The maps of the sort are local.',
                     'variant': 'sort',
                     'measure': 'local maps',
-                    'rule': {'at_least': 95},
+                    'rule': {'at_least': 50},
                 },
                 {**CLAIM, 'measure': 'rate', 'rule': {'within': 3}},
             ],
