@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Charts of the phases of a run, and of the locality of its map tasks."""
 
+from collections.abc import Mapping, Sequence
+
 from hvstack.report import paper_figures
 from hvstack.report.chart_base import (
     AXES,
@@ -30,9 +32,9 @@ _PHASES = {
     'HSValidate': 'TeraValidate',
 }
 #: Names of the locality levels that records contain for single tasks.
-_LOCALITY = {
+LOCALITY_NAMES = {
     'node': 'data-local',
-    'node_group': 'node-group-local (the same physical host)',
+    'node_group': 'node-group-local',
     'rack': 'rack-local',
     'off_rack': 'off-rack',
 }
@@ -205,11 +207,39 @@ def _count_locality(row: Row) -> list[int]:
     if jobs and all(job.locality for job in jobs):
         return [
             sum(job.locality.get(name, 0) for job in jobs)
-            for name in _LOCALITY
+            for name in LOCALITY_NAMES
         ]
     return [
         sum(run.counters('HSSort').get(name, 0) for run in row.valid)
         for name in _LOCALITY_COUNTERS
+    ]
+
+
+def build_locality_traces(
+    counts_by_label: Mapping[str, Sequence[int]],
+) -> list[JsonObject]:
+    """Return the bars of the shares of map tasks.
+
+    :param counts_by_label: numbers of map tasks in the order of
+        :data:`LOCALITY_NAMES`, by the label of a row.
+    """
+    return [
+        {
+            'type': 'bar',
+            'orientation': 'h',
+            'name': escape_text(name),
+            'y': [escape_text(label) for label in counts_by_label],
+            'x': [
+                100 * counts[index] / sum(counts)
+                for counts in counts_by_label.values()
+            ],
+            'marker': {
+                'color': COLOURS[index],
+                'pattern': {'shape': ('', '/', '.', 'x')[index]},
+            },
+            'hovertemplate': '%{y}: %{x:.1f} %<extra></extra>',
+        }
+        for index, name in enumerate(LOCALITY_NAMES.values())
     ]
 
 
@@ -219,8 +249,9 @@ def build_locality_chart(report: SweepReport) -> Chart:
         'locality',
         "Locality of HSSort's map tasks",
         'Percent of the map tasks of all valid runs: where each ran, next to '
-        "the places of its data's replicas.",
-        head=('Configuration', *_LOCALITY.values()),
+        "the places of its data's replicas. Node-group-local is on the same "
+        'physical host.',
+        head=('Configuration', *LOCALITY_NAMES.values()),
     )
     counts_by_label: dict[str, list[int]] = {}
     for row in report.rows:
@@ -230,34 +261,16 @@ def build_locality_chart(report: SweepReport) -> Chart:
                 f'{row.label}: no valid run has counters of locality'
             )
             continue
-        if len(counts) < len(_LOCALITY):
+        if len(counts) < len(LOCALITY_NAMES):
             chart.missing.append(
                 f'{row.label}: runs without single tasks; off-rack is not '
                 "told from another host of the rack (YARN's counters)"
             )
             counts = [*counts[:2], 0, counts[2]]
         counts_by_label[row.label] = counts
-    for index, name in enumerate(_LOCALITY.values()):
-        chart.traces.append(
-            {
-                'type': 'bar',
-                'orientation': 'h',
-                'name': escape_text(name),
-                'y': [escape_text(label) for label in counts_by_label],
-                'x': [
-                    100 * counts[index] / sum(counts)
-                    for counts in counts_by_label.values()
-                ],
-                'marker': {
-                    'color': COLOURS[index],
-                    'pattern': {'shape': ('', '/', '.', 'x')[index]},
-                },
-                'hovertemplate': '%{y}: %{x:.1f} %<extra></extra>',
-            }
-        )
     if not counts_by_label:
-        chart.traces.clear()
         return chart
+    chart.traces.extend(build_locality_traces(counts_by_label))
     chart.rows.extend(
         (label, *map(str, counts)) for label, counts in counts_by_label.items()
     )

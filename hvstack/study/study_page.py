@@ -17,7 +17,7 @@ from hvstack.report.text import align_columns, format_number
 from hvstack.results.stats import TOO_FEW_RUNS, Percent
 from hvstack.results.typed_json import JsonObject
 from hvstack.results.workload_types import TPCX_HS, WorkloadType
-from hvstack.study import verdicts
+from hvstack.study import map_locality, verdicts
 from hvstack.study.claim_results import ClaimResult
 from hvstack.study.definition import RATE, Claim
 from hvstack.study.study_report import PlottedPoint, StudyReport
@@ -46,6 +46,8 @@ def format_text(report: StudyReport) -> str:
         if row.reason:
             lines += _wrap(f'{row.variant.name}: {row.reason}')
     lines.append('')
+    if localities := map_locality.list_localities(study, report.rows):
+        lines += [*map_locality.format_localities(localities), '']
     for result in report.claims:
         lines += _wrap(f'{result.verdict.upper()}: {result.claim.text}')
         lines += [
@@ -145,6 +147,8 @@ def build_page(report: StudyReport) -> str:
     charts = [_build_claim_chart(report)]
     if report.points:
         charts.insert(0, _build_paper_chart(report))
+    if localities := map_locality.list_localities(study, report.rows):
+        charts.append(map_locality.build_locality_chart(localities))
     return render_template(
         'study.html.j2',
         charts,

@@ -10,7 +10,7 @@ from hvstack.report.provenance import list_provenance_notes
 from hvstack.results import quantiles
 from hvstack.results.estimator import SweepFit
 from hvstack.results.stats import Percent
-from hvstack.study import paper_numbers, verdicts
+from hvstack.study import map_locality, paper_numbers, verdicts
 from hvstack.study.claim_results import (
     ClaimResult,
     compare_variants,
@@ -242,5 +242,13 @@ def to_mapping(report: StudyReport) -> JsonObject:
                 'percent': asdict(result.percent) if result.percent else None,
             }
             for result, quantity in zip(report.claims, quantities, strict=True)
+        ],
+        'map_tasks': [
+            {
+                'variant': item.variant,
+                'published': item.source,
+                'by_locality': dict(item.counts),
+            }
+            for item in map_locality.list_localities(study, report.rows)
         ],
     }
