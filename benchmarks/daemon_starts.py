@@ -13,13 +13,12 @@ with the Python of the virtual environment:
 
 import argparse
 import math
-import random
 import statistics
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from hvstack import errors, processutils
+from hvstack import errors, processutils, seeded_random
 from hvstack.cloud import connection, keypairs, stacks
 from hvstack.cluster.base import Node
 from hvstack.cluster.ssh import SSHAccess
@@ -119,7 +118,7 @@ def main() -> None:
     parser.add_argument('--rounds', type=int, default=8, help='pairs')
     args = parser.parse_args()
     conn = connection.connect(clouds_yaml.ADMIN_CLOUD)
-    dice = random.Random(1)  # noqa: S311
+    dice = seeded_random.build_generator(1)
     rounds: list[dict[str, tuple[float, ...]]] = []
     with StackCluster.from_outputs(
         stacks.outputs(conn, args.name),

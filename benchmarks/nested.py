@@ -27,7 +27,6 @@ minutes: .venv/bin/python benchmarks/nested.py DIRECTORY
 import argparse
 import json
 import math
-import random
 import statistics
 import sys
 from collections import Counter
@@ -38,7 +37,7 @@ from pathlib import Path
 import fresh_clusters
 from fresh_clusters import Experiment
 
-from hvstack import errors, paths
+from hvstack import errors, paths, seeded_random
 from hvstack.hadoop import daemon_http
 from hvstack.tpcxhs import preparation
 
@@ -261,7 +260,7 @@ def estimate_components(
     :param seed: seed of the draws.
     :returns: in the order of :data:`LEVELS`, then :data:`NEW_CLUSTER`.
     """
-    source = random.Random(seed)  # noqa: S311
+    source = seeded_random.build_generator(seed)
     drawn_variances = []
     for _ in range(draws):
         drawn_squares = [

@@ -13,6 +13,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from hvstack import seeded_random
+
 JOB = '1795264903056_0002'
 #: Bytes of a block: 112,000 of them are the 30 TB of vsphere6.
 BLOCK_BYTES = 267_857_100
@@ -145,7 +147,7 @@ def write_inputs(scale: Scale, directory: Path) -> None:
 
 def list_events(scale: Scale) -> Iterator[str]:
     """Yield the lines of a history file: its head and its events."""
-    source = random.Random(1)  # noqa: S311, no secret
+    source = seeded_random.build_generator(1)
     yield 'Avro-Json'
     # The schema has 30 kB; its content does not matter here.
     yield json.dumps({'type': 'record', 'name': 'Event', 'doc': 'x' * 30_000})
@@ -415,7 +417,7 @@ def list_fsck_lines(scale: Scale) -> Iterator[str]:
 
 def format_sadf() -> str:
     """Return an hour of samples of a node as ``sadf -j`` prints them."""
-    source = random.Random(2)  # noqa: S311, no secret
+    source = seeded_random.build_generator(2)
 
     def number(maximum: float) -> float:
         return round(source.uniform(0, maximum), 2)

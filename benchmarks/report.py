@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from hvstack import paths, processutils
+from hvstack import paths, processutils, seeded_random
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.target import BARE_METAL, parse_target
 from hvstack.results import record, record_data, telemetry, telemetry_files
@@ -37,11 +37,11 @@ GOAL_LIST_SECONDS = 0.5
 HVSTACK = Path(sys.executable).with_name('hvstack')
 
 
-def node(index: int) -> telemetry.NodeTelemetry:
+def node(index: int, source: random.Random) -> telemetry.NodeTelemetry:
     """Return a worker whose series are noise, which packs badly."""
 
     def series(maximum: float) -> telemetry.Values:
-        return [round(random.uniform(0, maximum), 2) for _ in range(SAMPLES)]  # noqa: S311
+        return [round(source.uniform(0, maximum), 2) for _ in range(SAMPLES)]
 
     return telemetry.NodeTelemetry(
         name=f'worker-{index}',
@@ -105,7 +105,7 @@ def placement(configuration: Configuration) -> dict[str, Any]:
 
 def make(patterns: list[record_data.RunRecord], directory: Path) -> None:
     """Save a sweep: 1 part of 10 on bare metal, the others of 45 rows."""
-    random.seed(1)
+    source = seeded_random.build_generator(1)
     kinds = {run_record.kind: run_record for run_record in patterns}
     names = [
         Configuration(instances, cpu_ratio, ram_ratio).name
@@ -120,13 +120,13 @@ def make(patterns: list[record_data.RunRecord], directory: Path) -> None:
         source='sysstat',
         interval=INTERVAL,
         phases=[('HSGen', 0.0, end / 3), ('HSSort', end / 3, end)],
-        nodes=[node(index) for index in range(NODES)],
+        nodes=[node(index, source) for index in range(NODES)],
     )
     for index in range(RUNS):
         is_baseline = index % 10 == 0
         pattern = kinds['baseline' if is_baseline else 'configuration']
         name = BARE_METAL if is_baseline else names[index % len(names)]
-        factor = random.uniform(0.95, 1.05)  # noqa: S311
+        factor = source.uniform(0.95, 1.05)
         seconds = pattern.total_seconds * factor
         ended = start + timedelta(seconds=seconds)
         phases: Any = pattern.document['phases']

@@ -5,12 +5,11 @@ The intervals are those of the project's own estimator. The unit is the
 cluster: a trial draws whole clusters, never runs.
 """
 
-import random
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hvstack import errors
+from hvstack import errors, seeded_random
 from hvstack.model.target import BARE_METAL
 from hvstack.results import percentages, stats, time_counters
 from hvstack.results.estimator import ClusterRate
@@ -70,7 +69,7 @@ def order_clusters(name: str, clusters: int) -> list[tuple[str, int]]:
     :param clusters: number of clusters of each side.
     """
     sides = list(SIDES) * clusters
-    random.Random(name).shuffle(sides)  # noqa: S311
+    seeded_random.build_generator(name).shuffle(sides)
     return [
         (side, sides[:position].count(side))
         for position, side in enumerate(sides)
@@ -122,7 +121,7 @@ def resample(
             f'or more, and sides of {needed} clusters. Complete the pool, or '
             'use a smaller --runs.'
         )
-    source = random.Random(seed)  # noqa: S311
+    source = seeded_random.build_generator(seed)
     percents = []
     for _ in range(count):
         drawn_a = source.sample(side_a, needed)

@@ -30,7 +30,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from hvstack import host_profiles
+from hvstack import host_profiles, seeded_random
 from hvstack.model.target import BARE_METAL, Target
 from hvstack.results import percentages, record
 from hvstack.results.estimator import ClusterRate, History, Scatter
@@ -210,8 +210,8 @@ class Simulation:
         self.cell = cell
         self.area = area
         self.seed = seed
-        self.truth = surface(area, random.Random(seed))  # noqa: S311
-        self.source = random.Random(10**6 + seed)  # noqa: S311
+        self.truth = surface(area, seeded_random.build_generator(seed))
+        self.source = seeded_random.build_generator(10**6 + seed)
         self.history = self._draw_history()
         self.runs: list[Run] = []
         self.clusters: list[ClusterRate] = []

@@ -287,13 +287,13 @@ class LineRecorder(unittest.TestResult):
         self._lines.clear()
         return lines
 
-    def startTest(self, test: unittest.TestCase) -> None:  # noqa: N802
+    def startTest(self, test: unittest.TestCase) -> None:
         """Forget the lines of the import or of the previous test."""
         super().startTest(test)
         self.take_lines()
         self._started_at = time.monotonic()
 
-    def stopTest(self, test: unittest.TestCase) -> None:  # noqa: N802
+    def stopTest(self, test: unittest.TestCase) -> None:
         """Store the lines of a test."""
         super().stopTest(test)
         seconds = time.monotonic() - self._started_at
@@ -357,7 +357,7 @@ class LimitedResult(unittest.TestResult):
         self._seconds = seconds
         limit_cpu_time(0.0)
 
-    def startTest(self, test: unittest.TestCase) -> None:  # noqa: N802
+    def startTest(self, test: unittest.TestCase) -> None:
         """Start the limit of a test."""
         super().startTest(test)
         limit_cpu_time(self._seconds.get(test.id(), 0.0))

@@ -7,7 +7,6 @@ memory and processors at the same time; pairs of hosts measure the network one
 after the other.
 """
 
-import random
 import secrets
 import shlex
 import statistics
@@ -16,7 +15,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from hvstack import errors, interrupts, processutils, shell_scripts
+from hvstack import (
+    errors,
+    interrupts,
+    processutils,
+    seeded_random,
+    shell_scripts,
+)
 from hvstack.burn_in import jobs, measures, pairs
 from hvstack.burn_in.measures import Measure, NodeParts
 from hvstack.burn_in.outliers import RowVerdict, Subject, compare
@@ -111,7 +116,7 @@ class BurnIn:
         #: Sentences about pairs that are not measured.
         self.notes: list[str] = []
         self._parts: dict[str, NodeParts] = {}
-        self._random = random.Random(plan.seed)  # noqa: S311
+        self._random = seeded_random.build_generator(plan.seed)
         self._is_stopped = threading.Event()
 
     def prepare(self) -> list[BurnInRow]:

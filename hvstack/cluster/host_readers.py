@@ -83,6 +83,7 @@ class SSHReader:
     node: SSHNode
     interval: float
     _requests: list[float] = field(default_factory=list)
+    _files: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _output: IO[bytes] | None = None
     _errors: IO[bytes] | None = None
     _process: subprocess.Popen[bytes] | None = None
@@ -99,8 +100,10 @@ class SSHReader:
             ]
         )
         # The program writes to them until the run ends.
-        self._output = tempfile.TemporaryFile()  # noqa: SIM115
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        with contextlib.ExitStack() as files:
+            self._output = files.enter_context(tempfile.TemporaryFile())
+            self._errors = files.enter_context(tempfile.TemporaryFile())
+            self._files = files.pop_all()
         try:
             # The last sample must not fail because Ctrl-C has ended ssh.
             self._process = subprocess.Popen(
@@ -195,9 +198,7 @@ class SSHReader:
             self._process.wait()
 
     def _close_files(self) -> None:
-        for file in (self._output, self._errors):
-            if file is not None:
-                file.close()
+        self._files.close()
         self._output = self._errors = None
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 
-from hvstack import errors, processutils
+from hvstack import errors, processutils, seeded_random
 from hvstack.cluster.base import Cluster
 from hvstack.hadoop import daemon_http, fsck
 from hvstack.progress import Progress
@@ -27,8 +27,6 @@ _FILES = 10
 _BLOCKS_PER_FILE = 3
 _BLOCK_BYTES = 1024 * 1024
 _DIRECTORY = f'{BASE}-losses'
-#: Copy of the files on the controller, which stores no block.
-_COPY = '/var/tmp/hvstack-losses'  # noqa: S108
 _WRITE_SECONDS = 600
 #: A DataNode is dead after 40 s with hvstack's settings, after 630 s with
 #: those of Hadoop.
@@ -76,7 +74,7 @@ def provoke(
         time.
     """
     output = progress or Progress()
-    dice = random.Random(seed)  # noqa: S311
+    dice = seeded_random.build_generator(seed)
     candidates = _list_candidates(cluster)
     if len(candidates) <= spec.hosts:
         raise errors.RunFailedError(
@@ -88,7 +86,7 @@ def provoke(
     losses = []
     for number in range(1, spec.rounds + 1):
         title = f'loss {number} of {spec.rounds}'
-        _write_files(cluster, replication)
+        digest = _write_files(cluster, replication)
         blocks = _locate_blocks(cluster)
         hosts, exposed = choose_hosts(blocks, candidates, spec.hosts, dice)
         output.say(
@@ -100,7 +98,7 @@ def provoke(
             files = _wait_for_death(cluster, hosts)
             loss = _count(files, cluster, hosts, exposed, replication)
         _wait_for_restoration(cluster, replication)
-        _compare_files(cluster)
+        _compare_files(cluster, digest)
         seconds = round(time.monotonic() - begin, 1)
         losses.append({**asdict(loss), 'seconds': seconds})
         output.say(
@@ -168,43 +166,45 @@ def _map_hosts(cluster: Cluster) -> Mapping[str, str]:
     return {node.address: node.host for node in cluster.workers}
 
 
-def _write_files(cluster: Cluster, replication: int) -> None:
+def _write_files(cluster: Cluster, replication: int) -> str:
+    """Write random files, and return the checksum of their content."""
     size = _BLOCKS_PER_FILE * _BLOCK_BYTES
-    cluster.gateway.run(
-        f'set -e; rm -rf {_COPY}; mkdir -p {_COPY}; '
+    result = cluster.gateway.run(
+        'set -e; directory=$(mktemp -d); trap \'rm -rf "$directory"\' EXIT; '
         f'for n in $(seq -w {_FILES}); do '
-        f'head -c {size} /dev/urandom >{_COPY}/$n; done; '
+        f'head -c {size} /dev/urandom >"$directory/$n"; done; '
         f'hdfs dfs -mkdir -p {_DIRECTORY}; '
         f'hdfs dfs -Ddfs.blocksize={_BLOCK_BYTES} '
-        f'-Ddfs.replication={replication} -put {_COPY}/* {_DIRECTORY}',
+        f'-Ddfs.replication={replication} -put "$directory"/* {_DIRECTORY}; '
+        'cat "$directory"/* | sha256sum',
         timeout=_WRITE_SECONDS,
     )
     _wait_for_restoration(cluster, replication)
+    return result.stdout.strip()
 
 
 def _delete_files(cluster: Cluster) -> None:
     cluster.gateway.run(
-        f'hdfs dfs -rm -r -f -skipTrash {_DIRECTORY}; rm -rf {_COPY}',
+        f'hdfs dfs -rm -r -f -skipTrash {_DIRECTORY}',
         timeout=_WRITE_SECONDS,
     )
 
 
-def _compare_files(cluster: Cluster) -> None:
-    """Compare all files with their copies.
+def _compare_files(cluster: Cluster, digest: str) -> None:
+    """Compare the content of all files with that which was written.
 
+    :param digest: checksum of the written content.
     :raises hvstack.errors.RunFailedError: a file differs.
     """
     result = cluster.gateway.run(
-        f'cat {_COPY}/* >{_COPY}.all; '
-        f'hdfs dfs -cat "{_DIRECTORY}/*" | cmp - {_COPY}.all; '
-        f'status=$?; rm -f {_COPY}.all; exit $status',
+        f'hdfs dfs -cat "{_DIRECTORY}/*" | sha256sum',
         timeout=_WRITE_SECONDS,
         check=False,
     )
-    if result.returncode:
+    if result.returncode or result.stdout.strip() != digest:
         text = ' '.join((result.stdout + result.stderr).split())[-300:]
         raise errors.RunFailedError(
-            f'The files in HDFS differ after the restoration of the hosts: '
+            'The files in HDFS differ after the restoration of the hosts: '
             f'{text.removesuffix(".")}.'
         )
 

@@ -15,7 +15,14 @@ ROOT = Path(hvstack.__file__).parent
 LEVELS: tuple[tuple[str, ...], ...] = (
     (
         *('', 'errors', 'processutils', 'progress', 'paths', 'share'),
-        *('pid_files', 'speed', 'conf', 'yamlfile', 'interrupts'),
+        *(
+            'pid_files',
+            'speed',
+            'seeded_random',
+            'conf',
+            'yamlfile',
+            'interrupts',
+        ),
         *('extras', 'jsonfile', 'shell_scripts', 'textfile'),
     ),
     ('model',),

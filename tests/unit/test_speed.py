@@ -40,7 +40,7 @@ class SpeedTest(testtools.TestCase):
 
     def test_slow_system_calls(self) -> None:
         calls: list[str] = []
-        self.swap('hvstack.speed.os.stat', calls.append)
+        self.swap('hvstack.speed.os.lstat', calls.append)
         self.swap('hvstack.speed.time.perf_counter', lambda: len(calls) / 1e5)
         # Only the system calls take time: 10 microseconds each.
         self.assertAlmostEqual(0.05, speed._work())

@@ -56,11 +56,13 @@ class NameNode(Worker):
 
     def run(self, command: str, **_options: Any) -> processutils.Result:
         self.commands.append(command)
-        if 'cmp -' in command:
-            return processutils.Result(int(self.differs), '', 'differ: byte 1')
+        if 'dfs -cat' in command and self.differs:
+            return processutils.Result(0, 'digest of other data  -\n', '')
         return processutils.Result(0, self.answer(command), '')
 
     def answer(self, command: str) -> str:
+        if 'sha256sum' in command:
+            return 'digest  -\n'
         if '-locations' in command:
             self.late = max(0, self.late - 1)
             return ''.join(self.list_files()) + 'Status: HEALTHY\n'
