@@ -68,7 +68,9 @@ GROUPS = {
             'hvstack/results/run_id.py': (
                 *('results.test_run_id', 'results.test_record'),
             ),
-            'hvstack/results/selfcheck.py': ('results.test_selfcheck',),
+            'hvstack/results/selfcheck.py': (
+                *('results.test_selfcheck', 'tpcxhs.test_workloads'),
+            ),
             'hvstack/results/target_checks.py': ('results.test_selfcheck',),
             'hvstack/tpcxhs/datacheck.py': ('tpcxhs.test_datacheck',),
             'hvstack/tpcxhs/kit_evidence.py': ('tpcxhs.test_kit',),
@@ -77,8 +79,9 @@ GROUPS = {
     'comparability': Group(
         (
             *('model.test_host_disks', 'results.*', 'report.*', 'study.*'),
-            *('tpcxhs.test_run', 'cli.test_baseline', 'cli.test_sweep'),
-            *('cli.test_flavor_approve', 'sweep.test_strategies'),
+            *('tpcxhs.test_run', 'tpcxhs.test_workloads', 'cli.test_baseline'),
+            *('cli.test_sweep', 'cli.test_flavor_approve'),
+            'sweep.test_strategies',
         ),
         {
             'hvstack/model/host_disks.py': (

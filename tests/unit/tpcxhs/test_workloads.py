@@ -218,7 +218,9 @@ class WorkloadsTest(testtools.TestCase):
                 *('phases/1/counters', {'HDFS_BYTES_READ': 5}),
                 'counters of TestDFSIO read',
             ),
+            ('phases/0/job_id', '', 'job_id'),
             ('phases/1/job_id', 'job_1_0001', 'job_id'),
+            ('phases/1/maps', FILES + 1, 'maps'),
             ('derived', False, 'environment.workload'),
         ):
             edited = factory.edit(files, path, value)
@@ -228,8 +230,13 @@ class WorkloadsTest(testtools.TestCase):
         sort = self.measure()
         self.assertEqual('', sort.reason)
         self.assertEqual(set(), self.list_fields(sort))
-        edited = factory.edit(sort, 'phases/1/counters', {})
-        self.assertEqual({'counters of TeraSort'}, self.list_fields(edited))
+        for path, value, field_name in (
+            ('phases/1/counters', {}, 'counters of TeraSort'),
+            ('phases/0/maps', 1, 'maps'),
+            ('phases/1/reduces', 1, 'reduces'),
+        ):
+            edited = factory.edit(sort, path, value)
+            self.assertEqual({field_name}, self.list_fields(edited), path)
 
     def test_invalid_record_is_readable(self) -> None:
         self.gateway.status = 1
