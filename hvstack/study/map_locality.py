@@ -18,7 +18,8 @@ class VariantLocality:
 
     :param variant: name of the variant.
     :param counts: numbers of map tasks of all valid runs by the names of
-        :data:`~hvstack.report.phase_charts.LOCALITY_NAMES`.
+        :data:`~hvstack.report.phase_charts.LOCALITY_NAMES`; the paper may
+        lack some.
     :param source: where the numbers are published; empty for measured ones.
     """
 
@@ -79,10 +80,11 @@ def _list_published(paper: str, claim: Claim) -> list[VariantLocality]:
         VariantLocality(
             claim.variant,
             {
-                name: int(cell or 0)
+                name: int(cell)
                 for name, cell in zip(
                     table.columns, table.rows[number.description], strict=True
                 )
+                if cell is not None
             },
             f'{paper}, {table.source}',
         )
