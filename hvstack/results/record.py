@@ -2,7 +2,6 @@
 """Run records: one JSON file for each benchmark run, never half-written."""
 
 import hashlib
-import json
 from collections.abc import (
     Collection,
     Iterable,
@@ -12,13 +11,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from hvstack import errors, jsonfile, paths
+from hvstack import errors, jsonfile, paths, textfile
 from hvstack.results import selfcheck, signing
-from hvstack.results.record_data import RunRecord, from_document, sign
-from hvstack.results.run_id import ScheduledRun, is_sweep
-from hvstack.results.typed_json import (
-    Json,
+from hvstack.results.record_data import (
+    RunRecord,
+    from_document,
+    sign,
 )
+from hvstack.results.run_id import ScheduledRun, is_sweep
+from hvstack.results.typed_json import Json, encode_canonical
 
 
 def compute_seconds_between(earlier: str, later: str) -> float:
@@ -64,8 +65,12 @@ def build_file_name(run: ScheduledRun) -> str:
 
 
 def format_document(record: RunRecord) -> str:
-    """Return the text of a record, as it is stored."""
-    return json.dumps(record.document, indent=1, sort_keys=True) + '\n'
+    """Return the text of a record, as it is stored.
+
+    Without digest and signature, it is the text that these cover, so that a
+    reader need not encode the content again.
+    """
+    return encode_canonical(record.document) + '\n'
 
 
 def load(path: Path, unsigned: bool | None = None) -> RunRecord:
@@ -76,7 +81,9 @@ def load(path: Path, unsigned: bool | None = None) -> RunRecord:
     :raises hvstack.errors.InputError: half-written, edited, not signed by a
         trusted key, contradicting itself, of a newer release, or no record.
     """
-    return verify_record(_read(path), str(path), signing.policy(unsigned))
+    text = _read(path)
+    data = _parse(text, path)
+    return verify_record(data, text, str(path), signing.policy(unsigned))
 
 
 def load_all(
@@ -147,11 +154,12 @@ def read_usable(
     """
     sweep = ''
     try:
-        data = _read(path)
+        text = _read(path)
+        data = _parse(text, path)
         name = data.get('sweep') if isinstance(data, dict) else None
         if isinstance(name, str) and is_sweep(name):
             sweep = name
-        record = verify_record(data, str(path), policy)
+        record = verify_record(data, text, str(path), policy)
         if not f'-{path.name}'.endswith(f'-{record.id}.json'):
             raise errors.InputError(
                 f"Cannot use the record ({path}): the file's name does not "
@@ -193,34 +201,50 @@ def _sort_records(records: Iterable[RunRecord]) -> list[RunRecord]:
     return sorted(records, key=lambda record: (record.started, record.index))
 
 
-def _read(path: Path) -> Json:
-    """Return the content of a file.
+def _read(path: Path) -> str:
+    """Return the text of a file.
 
-    :raises hvstack.errors.InputError: it is not a file in JSON.
+    :raises hvstack.errors.InputError: the file cannot be read.
     """
     try:
-        data: Json = jsonfile.load(path, _MAX_FILE_BYTES).data
+        return textfile.read(path, _MAX_FILE_BYTES)
     except errors.InputError as exc:
-        raise errors.InputError(
-            f'{exc} Otherwise, move the file to another directory, because it '
-            'is not a complete run record.'
-        ) from exc
+        raise _build_error(exc) from exc
+
+
+def _parse(text: str, path: Path) -> Json:
+    """Return the content of a file.
+
+    :raises hvstack.errors.InputError: it is not JSON.
+    """
+    try:
+        data: Json = jsonfile.parse(text, path).data
+    except errors.InputError as exc:
+        raise _build_error(exc) from exc
     return data
 
 
+def _build_error(error: errors.InputError) -> errors.InputError:
+    return errors.InputError(
+        f'{error} Otherwise, move the file to another directory, because it '
+        'is not a complete run record.'
+    )
+
+
 def verify_record(
-    data: Json, source: str, policy: signing.Policy
+    data: Json, text: str, source: str, policy: signing.Policy
 ) -> RunRecord:
     """Return the record that plain data make, if it can be believed.
 
     :param data: content of the record.
+    :param text: the JSON text that has this content.
     :param source: file or row of the record, for messages.
     :param policy: signatures that count.
     :raises hvstack.errors.InputError: it cannot, with the reason.
     """
     try:
         record = from_document(data, source)
-        canonical = record.canonical()
+        canonical = _find_covered_text(record, text) or record.canonical()
         selfcheck.check_text(canonical)
     except (ValueError, OverflowError, RecursionError) as exc:
         raise errors.InputError(
@@ -247,6 +271,22 @@ def verify_record(
             f"'{name}' {reason}. Move it to another directory."
         )
     return replace(record, unverified=unverified) if unverified else record
+
+
+def _find_covered_text(record: RunRecord, text: str) -> str:
+    """Return the part of a stored text that the digest covers.
+
+    The digest shows whether it is: a text with blanks, or one that another
+    program wrote, has another digest, although the content may be the same.
+
+    :returns: empty if the digest is not that of the text.
+    """
+    covered = text.removesuffix('\n')
+    for name in ('digest', 'signature'):
+        member = encode_canonical({name: record.document.get(name)})[1:-1]
+        covered = covered.replace(f',{member}', '', 1)
+    digest = hashlib.sha256(covered.encode()).hexdigest()
+    return covered if digest == record.digest else ''
 
 
 def find_conflicts(records: Mapping[Path, ScheduledRun]) -> dict[Path, str]:

@@ -25,6 +25,7 @@ from hvstack.results.typed_json import (
     Json,
     JsonObject,
     build_properties,
+    encode_canonical,
     inlined,
     named,
     read,
@@ -268,21 +269,13 @@ class RunRecord:
             for name, value in self.document.items()
             if name not in _NOT_COVERED
         }
-        return _CANONICAL.encode(content)
+        return encode_canonical(content)
 
     def computed_digest(self) -> str:
         """Return the digest that the content has."""
         return hashlib.sha256(self.canonical().encode()).hexdigest()
 
 
-#: Encoder of the text that digest and signature cover. Plain data of a file
-#: has no cycles.
-_CANONICAL = json.JSONEncoder(
-    sort_keys=True,
-    separators=(',', ':'),
-    allow_nan=False,
-    check_circular=False,
-)
 #: Keys of a record's file that the digest does not cover.
 _NOT_COVERED = frozenset({'digest', 'signature'})
 #: Keys that a record's file may lack.

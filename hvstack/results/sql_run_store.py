@@ -390,7 +390,7 @@ class SqlRunStore:
         source = f'record {row.id}'
         try:
             data = jsonfile.parse(row.document, Path(source)).data
-            usable = record.verify_record(data, source, policy)
+            usable = record.verify_record(data, row.document, source, policy)
             expected = build_columns(usable)
             for column in INDEX:
                 if row._mapping[column] != expected[column.name]:

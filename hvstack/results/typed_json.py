@@ -8,6 +8,7 @@ as a missing key.
 """
 
 import dataclasses
+import json
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -306,3 +307,21 @@ def _compile_mapping(hint: _Hint) -> tuple[_Reader, JsonObject]:
 def _type_error(value: Json, name: str) -> FieldTypeError:
     article = 'an' if name[0] in 'aeiou' else 'a'
     return FieldTypeError('', f'is {value!r:.60}, not {article} {name}')
+
+
+#: Encoder of the text that digest and signature cover. Plain data of a file
+#: has no cycles.
+_CANONICAL = json.JSONEncoder(
+    sort_keys=True,
+    separators=(',', ':'),
+    allow_nan=False,
+    check_circular=False,
+)
+
+
+def encode_canonical(content: JsonObject) -> str:
+    """Return JSON in ASCII with sorted keys and without blanks.
+
+    :raises ValueError: a number is not finite.
+    """
+    return _CANONICAL.encode(content)

@@ -176,9 +176,7 @@ class Commands(testtools.TestCase):
             run('i1', 2, 95, sweep='b', started='2026-11-22T02:00:00Z'),
             directory,
         )
-        newer.write_text(
-            newer.read_text().replace('"schema": 1', '"schema": 2')
-        )
+        newer.write_text(newer.read_text().replace('"schema":1', '"schema":2'))
         other = save(run('i1', 3, 95, sweep='a'), directory)
         other.write_text(other.read_text().replace('Xeon', 'Xenon'))
         (directory / 'torn.json').write_text('{"sweep"')

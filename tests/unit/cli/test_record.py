@@ -108,7 +108,7 @@ class RecordTest(testtools.TestCase):
     def test_record_that_is_not_usable(self) -> None:
         self.save()
         for path in self.records_dir.glob('*i1-*.json'):
-            path.write_text(path.read_text().replace('"maps": 6', '"maps": 7'))
+            path.write_text(path.read_text().replace('"maps":6', '"maps":7'))
         status, text, message = run_command(
             'record', 'import', '--records', self.url, str(self.records_dir)
         )

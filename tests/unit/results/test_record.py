@@ -213,10 +213,37 @@ class Records(testtools.TestCase):
             errors.InputError,
             record.verify_record,
             {**record_.document, **changes},
+            '',
             'row 1',
             signing.policy(True),
         )
         self.assertIn('a text contains control characters', str(error))
+
+    def test_stored_text_is_not_encoded_again(self) -> None:
+        """The digest covers it; other texts with the same content differ."""
+        path = record.save(run('i1', 0, 100), self.directory)
+        calls: list[str] = []
+        canonical = record_data.RunRecord.canonical
+
+        def count(run_record: record_data.RunRecord) -> str:
+            calls.append(run_record.id)
+            return canonical(run_record)
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.results.record_data.RunRecord.canonical', count
+            )
+        )
+        record.load(path)
+        self.assertEqual([], calls)
+        # Releases until now stored it with blanks.
+        text = path.read_text()
+        path.write_text(json.dumps(json.loads(text), indent=1))
+        record.load(path)
+        self.assertEqual(1, len(calls))
+        path.write_text(text.replace('"maps":6', '"maps":7'))
+        error = self.assertRaises(errors.InputError, record.load, path)
+        self.assertIn('was edited', str(error))
 
     def test_rate(self) -> None:
         self.assertEqual(1.0, record_data.compute_rate(10**12, 3600))

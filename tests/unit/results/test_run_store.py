@@ -105,7 +105,7 @@ class StoreTest(testtools.TestCase):
         self.assertEqual([second.run], [r.run_id for r in self.list_runs()])
         self.assertEqual([], self.reads)
         path = self.path(second)
-        path.write_text(path.read_text().replace('"maps": 6', '"maps": 7'))
+        path.write_text(path.read_text().replace('"maps":6', '"maps":7'))
         error = self.assertRaises(errors.InputError, self.list_runs)
         self.assertIn('edited', str(error))
         # A record that is not usable is read each time.
@@ -121,7 +121,7 @@ class StoreTest(testtools.TestCase):
         self.assertEqual([], store.read_sweep('other')[0])
         self.assertEqual(count, store.read_count)
         path = self.path(second)
-        path.write_text(path.read_text().replace('"maps": 6', '"maps": 7'))
+        path.write_text(path.read_text().replace('"maps":6', '"maps":7'))
         self.assertEqual([first], list(iter_records(store)))
 
     def test_repeated_run_is_refused(self) -> None:
@@ -151,7 +151,7 @@ class StoreTest(testtools.TestCase):
         index.write_text(forged)
         self.assertEqual([first], self.store.load_records('quick'))
         path = self.path(first)
-        path.write_text(path.read_text().replace('"maps": 6', '"maps": 7'))
+        path.write_text(path.read_text().replace('"maps":6', '"maps":7'))
         for call in (
             lambda: self.store.load_run(run),
             lambda: self.store.load_records('quick'),
@@ -168,7 +168,7 @@ class StoreTest(testtools.TestCase):
             store.load_records('quick')
         self.assertEqual(1, len(self.reads))
         path = self.path(store.load_records('quick')[0])
-        path.write_text(path.read_text().replace('"maps": 6', '"maps": 7'))
+        path.write_text(path.read_text().replace('"maps":6', '"maps":7'))
         self.assertRaises(errors.InputError, store.load_records, 'quick')
 
     def test_lists_of_keys_are_read_once_for_all_records(self) -> None:
