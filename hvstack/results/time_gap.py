@@ -8,9 +8,10 @@ difference is that of Student's t. Those of its causes hold together: they use
 the quantile of Bonferroni's inequality for the causes with any seconds.
 """
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hvstack.model.target import BARE_METAL
 from hvstack.results import estimator, percentages, time_account
@@ -102,17 +103,12 @@ class _AccountedCluster:
     cluster: ClusterRate
     accounts: tuple[_Accounts, ...]
 
-    def with_seconds(
-        self, name: str | None, cause: Cause | None
-    ) -> ClusterRate:
-        """Return the cluster with the mean seconds of its runs.
-
-        The estimator is linear: seconds take the place of logarithms.
-        """
+    def compute_seconds(self, name: str | None, cause: Cause | None) -> float:
+        """Return the mean seconds of the runs."""
         values = [
             _sum_seconds(accounts, name, cause) for accounts in self.accounts
         ]
-        return replace(self.cluster, log_rate=math.fsum(values) / len(values))
+        return math.fsum(values) / len(values)
 
 
 def estimate_gap(
@@ -149,12 +145,25 @@ def estimate_gap(
     observed = {cause for _, cause in reference.observed} | {Cause.REMAINDER}
     confidence = 1 - (1 - CONFIDENCE) / max(1, _count_causes(clusters))
 
+    # Many causes have no seconds in any phase.
+    @functools.cache
+    def compare_seconds(
+        seconds: tuple[float, ...], confidence: float
+    ) -> SecondsDifference:
+        # The estimator is linear: seconds take the place of logarithms.
+        rates = [
+            ClusterRate(cluster.cluster.row, cluster.cluster.pass_id, value)
+            for cluster, value in zip(clusters, seconds, strict=True)
+        ]
+        return _compare(rates, configuration, confidence)
+
     def compare(
         name: str | None = None, cause: Cause | None = None
     ) -> SecondsDifference:
-        return _compare(
-            [cluster.with_seconds(name, cause) for cluster in clusters],
-            configuration,
+        return compare_seconds(
+            tuple(
+                cluster.compute_seconds(name, cause) for cluster in clusters
+            ),
             CONFIDENCE if cause is None else confidence,
         )
 
