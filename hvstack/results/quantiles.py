@@ -39,8 +39,8 @@ def compute_t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
     low, high = 0.0, 1.0
     while _compute_t_probability(high, degrees) < confidence:
         high *= 2
-    for _ in range(200):
-        middle = (low + high) / 2
+    # The bounds end as neighboring numbers, with none between them.
+    while low < (middle := (low + high) / 2) < high:
         if _compute_t_probability(middle, degrees) < confidence:
             low = middle
         else:
