@@ -135,6 +135,11 @@ def make(patterns: list[record_data.RunRecord], directory: Path) -> None:
             observations |= placement(parse(name))
             observations.pop('allocations', None)
         record_id = str(uuid.UUID(int=index, version=4))
+        # One run on each cluster: a table without intervals costs less.
+        observations['cluster'] = record_id
+        observations['pass'], observations['position'] = divmod(
+            index, len(names) + 5
+        )
         if not counts[name]:
             observations['telemetry'] = telemetry_files.save(
                 node_telemetry, FileRunStore(directory), record_id
