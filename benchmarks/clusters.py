@@ -26,6 +26,8 @@ HOSTS, WORKERS, CONTROLLERS = 8, 30, 2
 LABEL = 'i4-dedicated'
 #: Maximum time of a stack, as a multiple of the time of its servers alone.
 GOAL = 4.0
+#: Seconds after which the stack has failed.
+STACK_SECONDS = 900.0
 
 
 def seconds(action: Callable[[], object]) -> float:
@@ -54,8 +56,10 @@ def write(path: Path, names: dict[str, str]) -> None:
 def create(conn: Any, path: Path) -> None:
     """Create the stack and wait for it."""
     template = share.HEAT_TEMPLATES / heat_environment.TEMPLATE
-    stack_id = stacks.create(conn, NAME, template, {}, [path])
-    stacks.wait(conn, stack_id, timeout=900)
+    stack_id = stacks.create(
+        conn, NAME, template, {}, [path], timeout=STACK_SECONDS
+    )
+    stacks.wait(conn, stack_id, timeout=STACK_SECONDS)
 
 
 def boot(conn: Any, image: str, flavor: str) -> list[Any]:

@@ -9,12 +9,14 @@ the Python of the virtual environment: .venv/bin/python benchmarks/growth.py
 
 Each stage of each size is stored in a JSON file. Another invocation executes
 the remaining stages; --again STAGE repeats a stage, and --dry-run prints the
-plan. After Ctrl-C, the program deletes what it created.
+plan. After Ctrl-C and SIGTERM, the program deletes what it created, and after
+SIGKILL the next invocation does.
 """
 
 import argparse
 import base64
 import contextlib
+import json
 import os
 import sys
 import tempfile
@@ -42,7 +44,16 @@ from growth_results import (
     parse_sizes,
 )
 
-from hvstack import errors, host_profiles, interrupts, processutils, share
+from hvstack import (
+    conf,
+    errors,
+    host_profiles,
+    interrupts,
+    paths,
+    processutils,
+    share,
+)
+from hvstack.cli import app
 from hvstack.cloud import (
     cluster_flavors,
     connection,
@@ -76,6 +87,9 @@ THREADS = 8
 USER_DATA = base64.b64encode(b'#' * 16384).decode()
 #: Seconds between two samples of the memory, and between two lists of servers.
 SAMPLE_INTERVAL, LIST_INTERVAL = 20.0, 3.0
+#: Seconds between two lists for each server: the time of a list grows with
+#: their number, and takes CPU time from the boots. At most 1 % of them.
+LIST_SECONDS_PER_SERVER = 0.03
 
 
 class MemoryWatch:
@@ -231,24 +245,27 @@ def boot(cloud: Cloud, size: Size) -> None:
     with ThreadPoolExecutor(THREADS) as pool:
         list(pool.map(create, range(CONTROLLERS, size.servers)))
 
-    def is_active() -> bool:
-        statuses = [
+    statuses: list[str] = []
+
+    def is_settled() -> bool:
+        statuses[:] = [
             server.status for server in conn.compute.servers(name=NAME)
         ]
-        if 'ERROR' in statuses:
-            raise errors.CloudError(
-                f'Cannot boot {size.servers} servers: '
-                f'{statuses.count("ERROR")} have the status ERROR. Read the '
-                f'log of nova-conductor in {settings.LAB / "log"}.'
-            )
-        return statuses.count('ACTIVE') == size.servers
+        # An error that is raised here would count as "not yet".
+        return 'ERROR' in statuses or statuses.count('ACTIVE') == size.servers
 
     processutils.wait_for(
-        is_active,
+        is_settled,
         f'{size.servers} servers',
         timeout=compute_timeout(size),
-        interval=LIST_INTERVAL,
+        interval=max(LIST_INTERVAL, LIST_SECONDS_PER_SERVER * size.servers),
     )
+    if 'ERROR' in statuses:
+        raise errors.CloudError(
+            f'Cannot boot {size.servers} servers: {statuses.count("ERROR")} '
+            'have the status ERROR. Read the log of nova-conductor in '
+            f'{settings.LAB / "log"}.'
+        )
 
 
 def remove_servers(conn: Any) -> None:
@@ -282,7 +299,9 @@ def write_environment(cloud: Cloud, size: Size, path: Path) -> None:
             *('--controller-slots', str(CONTROLLER_SLOTS)),
             *('--worker-flavor', cloud.flavors['worker'].name),
             *('--controller-flavor', cloud.flavors['controller'].name),
-        ]
+        ],
+        # As in the heat.conf of the lab: 640 workers have 3,880 resources.
+        env=conf.variables({'cloud': {'max_resources_per_stack': '-1'}}),
     )
 
 
@@ -296,6 +315,7 @@ def create_stack(cloud: Cloud, size: Size, path: Path) -> StackOutputs:
         # are larger than the user data of a controller may be.
         {'host_keys': False, 'controllers_first': True},
         [path],
+        timeout=compute_timeout(size),
     )
     return stacks.wait(
         cloud.conn,
@@ -371,11 +391,10 @@ def run_stack_stages(
     results are stored are executed, and not measured, if another needs them.
     """
     pending = [
-        stage for stage in STACK_STAGES if results.get(size, stage) is None
+        stage for stage in results.list_pending(size) if stage in STACK_STAGES
     ]
     if not pending:
         return
-    write_environment(cloud, size, path)
     workers = size.workers + size.added
     actions: dict[str, Callable[[], object]] = {
         'create': lambda: create_stack(cloud, size, path),
@@ -396,19 +415,23 @@ def run_stack_stages(
 
 
 @contextlib.contextmanager
-def restored_lab() -> Iterator[None]:
-    """Restore the number and the profile of the fake hosts at the end."""
-    before = settings.load() or LabSettings()
+def restored_lab(path: Path) -> Iterator[None]:
+    """Restore the number and the profile of the fake hosts at the end.
+
+    :param path: file that holds them until then; an invocation that was
+        killed left it.
+    """
+    if not path.exists():
+        before = settings.load() or LabSettings()
+        stored = {'fake_hosts': before.fake_hosts, 'options': before.options}
+        paths.write_whole(path, json.dumps(stored) + '\n')
+    changes = json.loads(path.read_text(encoding='utf-8'))
     try:
         yield
     finally:
         with interrupts.deferred('the benchmark is restoring the lab'):
-            lifecycle.up(
-                lambda current: current.change(
-                    fake_hosts=before.fake_hosts, options=before.options
-                ),
-                Progress(),
-            )
+            lifecycle.up(lambda current: current.change(**changes), Progress())
+            path.unlink()
 
 
 def run(results: Results, sizes: Sequence[Size]) -> None:
@@ -416,9 +439,19 @@ def run(results: Results, sizes: Sequence[Size]) -> None:
     conn = connection.connect(clouds_yaml.ADMIN_CLOUD)
     clean(conn)
     undo.recover([conn])
-    with restored_lab(), tempfile.TemporaryDirectory() as directory:
+    with (
+        restored_lab(results.path.with_suffix('.lab.json')),
+        tempfile.TemporaryDirectory() as directory,
+    ):
         try:
             cloud = prepare(conn)
+            environments = {
+                size: Path(directory) / f'{size.workers}.yaml'
+                for size in sizes
+            }
+            # What refuses a size refuses it before the first stage.
+            for size, path in environments.items():
+                write_environment(cloud, size, path)
             for size in sizes:
                 pending = results.list_pending(size)
                 if not pending:
@@ -439,8 +472,7 @@ def run(results: Results, sizes: Sequence[Size]) -> None:
                         lambda size=size: boot(cloud, size),
                     )
                     remove_servers(conn)
-                path = Path(directory) / f'{size.workers}.yaml'
-                run_stack_stages(cloud, results, size, path)
+                run_stack_stages(cloud, results, size, environments[size])
         finally:
             with interrupts.deferred('the benchmark is deleting its servers'):
                 clean(conn)
@@ -489,6 +521,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if any(results.list_pending(size) for size in args.workers):
         if os.geteuid() != 0:
             parser.error('the program changes the lab, run it as root')
+        app.handle_signals()
         run(results, args.workers)
     lines, is_missed = format_table(results, args.workers)
     print('\n'.join(lines))

@@ -18,6 +18,7 @@ from hvstack.cluster.base import Node
 from hvstack.progress import Progress
 from hvstack.results import stats
 from hvstack.tpcxhs import run
+from hvstack.tpcxhs.run_samplers import SamplingSpec
 from hvstack.tpcxhs.workload import parse_size
 
 #: Goal for the CPU that sampling takes of one core.
@@ -67,7 +68,7 @@ def main() -> int:
                     cluster,
                     sort_workload,
                     progress=progress,
-                    interval=run_interval,
+                    sampling=SamplingSpec(run_interval),
                 )
                 if not done.is_valid:
                     print(done.reason, file=sys.stderr)
