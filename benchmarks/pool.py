@@ -9,9 +9,13 @@ follows from the name of the pool. An invocation continues the previous one.
 The caps are restored at its end, after Ctrl-C, and by the next invocation
 after SIGKILL.
 
+Before the first run of B, each invocation prints how large the effect of the
+smaller caps must be, from the counters of runs with the usual caps.
+
 --resample draws 1,000 trials of A against A and 1,000 of A against B, in each
 trial other whole clusters without repetition, and computes their intervals as
-'hvstack sweep trials' does. The trials of A against B have a part of their
+'hvstack sweep trials' does. A trial of A against B stops when its half width
+is 40 % of the smallest effect. The trials of A against B have a part of their
 clusters in common, so that their share scatters less than that of as many
 trials with clusters of their own. --trials measures trials of A against A with
 'hvstack sweep trials run'; their records are in a database in the directory,
@@ -27,8 +31,8 @@ On a lab that is up, with the Python of the virtual environment:
 import argparse
 import contextlib
 import itertools
-import math
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -37,27 +41,21 @@ from pathlib import Path
 
 import fresh_clusters
 from fresh_clusters import Experiment
-from resampling import (
-    RESAMPLED,
-    SEED,
-    SIDES,
-    bound_effect,
-    compare,
-    order_clusters,
-    resample,
-    summarize,
-)
+from pool_results import print_bounds, print_different, print_same
+from resampling import RESAMPLED, SEED, SIDES, order_clusters
 
 from hvstack import conf, errors, interrupts, paths
 from hvstack.cli import arguments
 from hvstack.cli.lab_host_cap import capped
 from hvstack.cloud import journal
 from hvstack.lab import clouds_yaml, lifecycle, settings
+from hvstack.model.configuration import Configuration
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
-from hvstack.results import comparability, percentages
+from hvstack.results import comparability, percentages, stopping
+from hvstack.results.percentages import MAX_TRIES
 from hvstack.results.record_data import RunRecord
-from hvstack.sweep import trials
+from hvstack.sweep import sweep_store, trials
 from hvstack.tpcxhs import run as tpcxhs
 
 #: Kind of the entry of the journal while caps may be changed. Other commands
@@ -65,6 +63,10 @@ from hvstack.tpcxhs import run as tpcxhs
 KIND = 'lab_host_cap'
 #: Assumed minutes to restart the hosts with other caps.
 CAP_MINUTES = 0.7
+#: Number of clusters of each side of a measured trial.
+TRIAL_RUNS = 3
+#: Maximum number of runs that show the effect.
+MAX_KNOWN = 24
 
 
 @dataclass(frozen=True)
@@ -116,12 +118,36 @@ def load_side(
     return records
 
 
+def load_known(
+    directory: Path, configuration: Configuration, size_bytes: int
+) -> list[RunRecord]:
+    """Return runs that show the effect of smaller caps before any of side B.
+
+    They are those of side A, or of the trials of A against A, or those of the
+    user with the same configuration and size.
+    """
+    stores = (fresh_clusters.open_store(directory), sweep_store.open_store())
+    sweep_b = format_sweep(fresh_clusters.get_name(directory), 'b')
+    for store in stores:
+        runs = [
+            run
+            for run in store.list_all_runs()
+            if run.valid
+            and run.configuration == configuration.name
+            and run.size_bytes == size_bytes
+            and run.sweep != sweep_b
+        ]
+        if runs:
+            return [store.load_run(run) for run in runs[-MAX_KNOWN:]]
+    return []
+
+
 def print_resampled(
     directory: Path, design: PoolDesign, size: int, allow: Sequence[str]
 ) -> None:
     """Print what resampled trials say.
 
-    :param size: number of clusters of each side of a trial.
+    :param size: number of clusters of each side of a trial of A against A.
     :param allow: names of facts that may differ between the sides.
     """
     records = {side: load_side(directory, side, allow) for side in SIDES}
@@ -133,37 +159,12 @@ def print_resampled(
     )
     print(
         f'{len(side_a)} clusters of A and {len(side_b)} of B, {RESAMPLED} '
-        f'trials with {size} clusters a side (seed {SEED})'
+        f'trials (seed {SEED})'
     )
-    same = summarize(resample(side_a, None, size))
-    print(
-        f'A against A: {same.contain:.1%} of the intervals contain 100 % '
-        f'(95 % promised), median half width {same.half_width:.1f} points'
-    )
-    bounds = bound_effect(records['a'], design.percent, os.cpu_count() or 1)
-    rates = [
-        bounds.compute_rate(share)
-        for share in (bounds.min_share, bounds.max_share)
-    ]
-    print(
-        f'The CPU caps of the workers bind in {bounds.min_share:.0%} to '
-        f'{bounds.max_share:.0%} of a run of A: with {design.percent:g} % of '
-        f'the caps, B must have {rates[1]:.1f} to {rates[0]:.1f} % of the '
-        'rate of A'
-    )
-    other = summarize(resample(side_a, side_b, size))
-    print(
-        f'A against B: {1 - other.contain:.1%} of the trials tell them apart '
-        f'({other.slower:.1%} slower, {other.faster:.1%} faster), median '
-        f'{other.percent:.1f} %, median half width {other.half_width:.1f} '
-        'points'
-    )
-    count = min(len(side_a), len(side_b))
-    whole = compare(side_a[:count], side_b[:count])
-    print(
-        f'the whole pool: {whole.percent:.1f} % '
-        f'({whole.low or math.nan:.1f} to {whole.high or math.nan:.1f})'
-    )
+    print_same(side_a, size)
+    bounds = print_bounds(records['a'], design.percent)
+    if side_b and bounds is not None:
+        print_different(side_a, side_b, bounds)
 
 
 def set_caps(percent: float) -> None:
@@ -238,7 +239,8 @@ def delete_remains(name: str) -> None:
     """
     owners = {entry.owner for entry in journal.entries()}
     for owner in sorted(owners):
-        if owner.startswith(f'cluster {name}-'):
+        # Another experiment may be called NAME-2.
+        if re.fullmatch(rf'cluster {re.escape(name)}-[ab]\d+', owner):
             fresh_clusters.delete_cluster(owner.removeprefix('cluster '))
 
 
@@ -285,11 +287,35 @@ def estimate_minutes(
     return len(pending) * each + changes * CAP_MINUTES
 
 
+def run_new_clusters(
+    experiment: Experiment, side: str, index: int, allow: Sequence[str]
+) -> None:
+    """Execute a run on a new cluster, and on another one after a failure.
+
+    :param allow: names of facts that may differ between the sides.
+    :raises hvstack.errors.NotComparableError: other facts differ.
+    """
+    for attempt in range(1, MAX_TRIES + 1):
+        try:
+            run_cluster(experiment, side, index)
+            break
+        except errors.HVStackError as exc:
+            if attempt == MAX_TRIES:
+                raise
+            experiment.progress.say(f'again on another cluster: {exc}')
+    # Not after all runs.
+    load_side(experiment.directory, side, allow)
+
+
 def run_pool(
-    experiment: Experiment, design: PoolDesign, minutes: float | None
+    experiment: Experiment,
+    design: PoolDesign,
+    minutes: float | None,
+    allow: Sequence[str] = (),
 ) -> None:
     """Execute the missing runs of a pool.
 
+    :param allow: names of facts that may differ between the sides.
     :param minutes: time of this invocation, which begins no run that would
         take longer; None for no limit.
     """
@@ -310,7 +336,7 @@ def run_pool(
                 )
                 return
             change(100.0 if side == 'a' else design.percent)
-            run_cluster(experiment, side, index)
+            run_new_clusters(experiment, side, index, allow)
             longest = max(longest, (time.monotonic() - started_at) / 60)
 
 
@@ -325,7 +351,7 @@ def run_trials(args: argparse.Namespace) -> str:
     if not path.exists():
         name = args.configuration.name
         created = trials.create_trials(
-            (name, name), args.trials, args.runs, args.size
+            (name, name), args.trials, args.runs or TRIAL_RUNS, args.size
         )
         paths.write_whole(path, created.id + '\n')
     trials_id = path.read_text(encoding='utf-8').strip()
@@ -350,10 +376,17 @@ def print_plan(args: argparse.Namespace, design: PoolDesign) -> None:
         f'{estimate_minutes(pending, args.size):.0f} minutes (assumed, not '
         'measured)'
     )
+    known = load_known(args.directory, args.configuration, args.size)
+    try:
+        print_bounds(known, args.percent)
+    except errors.InputError as exc:
+        # Telemetry may be off; the runs are measured nevertheless.
+        print(exc)
     if args.trials:
-        clusters = [('a', 0)] * 2 * args.trials * args.runs
+        runs = args.runs or TRIAL_RUNS
+        clusters = [('a', 0)] * 2 * args.trials * runs
         print(
-            f'{args.trials} trials with {args.runs} runs a side: about '
+            f'{args.trials} trials with {runs} runs a side: about '
             f'{estimate_minutes(clusters, args.size):.0f} minutes'
         )
 
@@ -364,15 +397,15 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         '--clusters',
         type=arguments.count,
-        default=12,
+        default=24,
         metavar='K',
-        help='Number of clusters of each side (default: 12).',
+        help='Number of clusters of each side (default: 24).',
     )
     parser.add_argument(
         '--percent',
         type=arguments.number,
-        default=85.0,
-        help='CPU caps of side B in percent of those of side A (default: 85).',
+        default=80.0,
+        help='CPU caps of side B in percent of those of side A (default: 80).',
     )
     parser.add_argument(
         '--minutes',
@@ -384,9 +417,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         '--runs',
         type=arguments.count,
-        default=3,
         metavar='N',
-        help='Number of clusters of each side of a trial (default: 3).',
+        help='Number of clusters of each side of a trial of A against A '
+        f'(default: {stopping.MIN_PASSES} for --resample, the fewest of a '
+        f'sweep with a goal, and {TRIAL_RUNS} for --trials).',
     )
     parser.add_argument(
         '--allow',
@@ -428,7 +462,8 @@ def main() -> None:
         },
     )
     if args.resample:
-        print_resampled(args.directory, design, args.runs, args.allow)
+        size = args.runs or stopping.MIN_PASSES
+        print_resampled(args.directory, design, size, args.allow)
         return
     print_plan(args, design)
     with fresh_clusters.started(args) as experiment:
@@ -436,7 +471,7 @@ def main() -> None:
         delete_remains(experiment.name)
         recover_caps(set_caps)
         if not args.trials:
-            run_pool(experiment, design, args.minutes)
+            run_pool(experiment, design, args.minutes, args.allow)
     if args.trials:
         print(run_trials(args), end='')
 

@@ -2,7 +2,11 @@
 """Trials with clusters drawn from a pool, for pool.py: no input and output.
 
 The intervals are those of the project's own estimator. The unit is the
-cluster: a trial draws whole clusters, never runs.
+cluster: a trial draws whole clusters, never runs. Clusters that are neighbours
+in time are a pass, as in 'hvstack sweep trials run'. Passes of clusters that
+lie far apart would contain what the machine did in between, and their
+intervals would be too narrow: on a machine whose pace wanders by 3 % from
+cluster to cluster, 91 % of them instead of 95 % contain the truth.
 """
 
 import statistics
@@ -11,14 +15,20 @@ from dataclasses import dataclass, replace
 
 from hvstack import errors, seeded_random
 from hvstack.model.target import BARE_METAL
-from hvstack.results import percentages, stats, time_counters
+from hvstack.results import percentages, stats, stopping, time_counters
 from hvstack.results.estimator import ClusterRate
 from hvstack.results.observations import Phase
 from hvstack.results.record_data import RunRecord
-from hvstack.results.stats import Percent
+from hvstack.results.stats import CorrectedRates, Percent
 
 SIDES = ('a', 'b')
 RESAMPLED, SEED = 1000, 1
+#: Half width at which a trial of A against B stops, as a part of the effect.
+STOP_SHARE = 0.4
+#: Smallest effect in points that a pool should have.
+MIN_EFFECT = 8.0
+#: Clusters of neighbours in time, one of each side.
+Pair = tuple[ClusterRate, ClusterRate]
 
 
 @dataclass(frozen=True)
@@ -43,6 +53,46 @@ class EffectBounds:
         """
         return 100 / (1 + share * (100 / self.percent - 1))
 
+    @property
+    def rates(self) -> tuple[float, float]:
+        """Bounds of the rate of side B in percent of that of side A."""
+        return (
+            self.compute_rate(self.max_share),
+            self.compute_rate(self.min_share),
+        )
+
+    @property
+    def effect(self) -> float:
+        """Smallest effect in points."""
+        return 100 - self.rates[1]
+
+    @property
+    def half_width(self) -> float:
+        """Half width in points at which a trial of A against B stops."""
+        return STOP_SHARE * self.effect
+
+    def choose_percent(self) -> int | None:
+        """Return the largest caps with an effect that is large enough.
+
+        :returns: caps of side B in percent, in steps of 5; None if even 10 %
+            have a smaller effect.
+        """
+        return next(
+            (
+                percent
+                for percent in range(95, 5, -5)
+                if replace(self, percent=percent).effect >= MIN_EFFECT
+            ),
+            None,
+        )
+
+    def contains(self, percent: Percent) -> bool:
+        """Return whether the interval of a trial overlaps the bounds."""
+        if percent.low is None or percent.high is None:
+            return False
+        low, high = self.rates
+        return percent.low <= high and percent.high >= low
+
 
 @dataclass(frozen=True)
 class Resampled:
@@ -53,6 +103,7 @@ class Resampled:
     :param slower: share of the trials whose interval is below 100 %.
     :param faster: share of the trials whose interval is above 100 %.
     :param percent: median percentage.
+    :param clusters: median number of clusters of each side.
     """
 
     contain: float
@@ -60,6 +111,7 @@ class Resampled:
     slower: float
     faster: float
     percent: float
+    clusters: float
 
 
 def order_clusters(name: str, clusters: int) -> list[tuple[str, int]]:
@@ -76,59 +128,112 @@ def order_clusters(name: str, clusters: int) -> list[tuple[str, int]]:
     ]
 
 
-def compare(
+def pair_neighbors(
     side_a: Sequence[ClusterRate], side_b: Sequence[ClusterRate]
-) -> Percent:
-    """Return the rate of B in percent of that of A, as trials do.
+) -> list[Pair]:
+    """Return pairs of the clusters of both sides in order of time.
 
-    The first clusters of both sides are a pass, and so on: neighbours in time
-    have the same drift.
+    Clusters that a side has more than the other are left out at the end.
+    """
+    ordered = (
+        sorted(side, key=lambda cluster: cluster.hour)
+        for side in (side_a, side_b)
+    )
+    return list(zip(*ordered, strict=False))
 
-    :param side_a: clusters of side A, which is in the place of bare metal.
-    :param side_b: as many clusters of side B.
+
+def fit_pairs(pairs: Sequence[Pair]) -> CorrectedRates:
+    """Return the rates of a trial, each pair of which is a pass.
+
+    :param pairs: clusters of side A, which is in the place of bare metal, and
+        of side B.
     """
     clusters = [
         replace(cluster, row=row, pass_id=number)
-        for row, side in ((BARE_METAL, side_a), ('b', side_b))
-        for number, cluster in enumerate(
-            sorted(side, key=lambda cluster: cluster.hour)
-        )
+        for number, pair in enumerate(pairs)
+        for row, cluster in zip((BARE_METAL, 'b'), pair, strict=True)
     ]
-    return percentages.correct_rates(clusters)[0].compute_ratio('b')
+    return percentages.correct_rates(clusters)[0]
+
+
+def compare(pairs: Sequence[Pair]) -> Percent:
+    """Return the rate of B in percent of that of A, as trials do."""
+    return fit_pairs(pairs).compute_ratio('b')
 
 
 def resample(
     side_a: Sequence[ClusterRate],
-    side_b: Sequence[ClusterRate] | None,
     size: int,
     count: int = RESAMPLED,
     seed: int = SEED,
 ) -> list[Percent]:
-    """Return the percentages of trials with clusters drawn from a pool.
+    """Return the percentages of trials of A against A.
+
+    A trial draws clusters without repetition. In each pair of neighbours in
+    time, chance decides which of them is on which side.
 
     :param side_a: clusters of side A.
-    :param side_b: clusters of side B; None compares A with A.
     :param size: number of clusters of each side of a trial.
     :param count: number of trials.
     :param seed: seed of the draws.
     :raises hvstack.errors.InputError: the pool is too small.
     """
-    needed = 2 * size if side_b is None else size
-    sides = (side_a, side_a if side_b is None else side_b)
-    if size < 2 or any(len(side) < needed for side in sides):
+    if size < 2 or len(side_a) < 2 * size:
         raise errors.InputError(
-            f'Cannot draw trials with {size} clusters a side: each needs 2 '
-            f'or more, and sides of {needed} clusters. Complete the pool, or '
-            'use a smaller --runs.'
+            f'Cannot draw trials with {size} clusters a side from '
+            f'{len(side_a)} clusters: each needs 2 or more, and a pool of '
+            f'{2 * size}. Complete the pool, or use a smaller --runs.'
         )
     source = seeded_random.build_generator(seed)
     percents = []
     for _ in range(count):
-        drawn_a = source.sample(side_a, needed)
-        drawn_b = (
-            drawn_a[size:] if side_b is None else source.sample(side_b, size)
+        drawn = sorted(
+            source.sample(side_a, 2 * size), key=lambda cluster: cluster.hour
         )
-        percents.append(compare(drawn_a[:size], drawn_b))
+        pairs = []
+        for first, second in zip(drawn[::2], drawn[1::2], strict=True):
+            is_reversed = source.random() < 0.5
+            pairs.append((second, first) if is_reversed else (first, second))
+        percents.append(compare(pairs))
+    return percents
+
+
+def resample_until(
+    side_a: Sequence[ClusterRate],
+    side_b: Sequence[ClusterRate],
+    half_width: float,
+    count: int = RESAMPLED,
+    seed: int = SEED,
+) -> list[Percent]:
+    """Return the percentages of trials of A against B that stop by a goal.
+
+    A trial draws one pair of neighbours in time after the other, without
+    repetition, until the rule of a sweep with this goal ends it, or the pool.
+
+    :param side_a: clusters of side A.
+    :param side_b: clusters of side B.
+    :param half_width: goal in points.
+    :param count: number of trials.
+    :param seed: seed of the draws.
+    :raises hvstack.errors.InputError: the pool is too small.
+    """
+    pairs = pair_neighbors(side_a, side_b)
+    if len(pairs) < stopping.MIN_PASSES:
+        raise errors.InputError(
+            f'Cannot draw trials from {len(pairs)} clusters of each side: a '
+            f'trial has {stopping.MIN_PASSES} or more. Complete the pool.'
+        )
+    goal = stopping.Goal(half_width)
+    source = seeded_random.build_generator(seed)
+    percents = []
+    for _ in range(count):
+        drawn = source.sample(pairs, len(pairs))
+        size = stopping.MIN_PASSES
+        rates = fit_pairs(drawn[:size])
+        while size < len(drawn) and not goal.is_reached(rates):
+            size += 1
+            rates = fit_pairs(drawn[:size])
+        percents.append(rates.compute_ratio('b'))
     return percents
 
 
@@ -142,6 +247,7 @@ def summarize(percents: Sequence[Percent]) -> Resampled:
         verdicts.count('slower') / count,
         verdicts.count('faster') / count,
         statistics.median(percent.percent for percent in percents),
+        statistics.median(percent.clusters for percent in percents),
     )
 
 

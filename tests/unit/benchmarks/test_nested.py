@@ -217,7 +217,7 @@ class StateTest(testtools.TestCase):
     def test_minutes_of_the_default(self) -> None:
         design = nested.Design()
         minutes = design.blocks * design.estimate_minutes(10**8)
-        self.assertAlmostEqual(90, minutes, delta=1)
+        self.assertAlmostEqual(153, minutes, delta=1)
 
     def test_design_without_a_variance(self) -> None:
         error = self.assertRaises(errors.InputError, nested.Design, 4, 4, 1, 2)

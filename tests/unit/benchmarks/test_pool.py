@@ -13,6 +13,7 @@ import testtools
 
 from hvstack import errors
 from hvstack.cloud import journal
+from hvstack.results import stats
 from hvstack.results.estimator import ClusterRate
 from tests.unit.benchmarks import load
 from tests.unit.results import factory
@@ -43,27 +44,45 @@ class ResamplingTest(testtools.TestCase):
     def test_equal_sides(self) -> None:
         side = draw_side(1, 40)
         summary = resampling.summarize(
-            resampling.resample(side, None, 3, self.COUNT)
+            resampling.resample(side, 3, self.COUNT)
         )
         self.assertAlmostEqual(0.95, summary.contain, delta=0.03)
         self.assertAlmostEqual(100, summary.percent, delta=0.7)
         self.assertAlmostEqual(
             1, summary.contain + summary.slower + summary.faster
         )
+        self.assertEqual(3, summary.clusters)
+
+    def test_pace_that_wanders(self) -> None:
+        """Pairs of neighbors have it in common, so that 95 % contain 100."""
+        contain = []
+        for seed in range(6):
+            source, level, side = random.Random(seed), 0.0, []
+            for index in range(24):
+                level = 0.9 * level + source.gauss(0, 0.03)
+                rate = level + source.gauss(0, 0.02)
+                side.append(ClusterRate('x', None, rate, index / 10))
+            percents = resampling.resample(side, 8, 100)
+            contain.append(resampling.summarize(percents).contain)
+        self.assertAlmostEqual(0.95, sum(contain) / 6, delta=0.025)
 
     def test_slower_side(self) -> None:
         effect = math.log(0.8)
-        percents = resampling.resample(
-            *(draw_side(2, 20), draw_side(3, 20, effect), 6, self.COUNT)
-        )
+        sides = draw_side(2, 20), draw_side(3, 20, effect)
+        percents = resampling.resample_until(*sides, 4.0, self.COUNT)
         summary = resampling.summarize(percents)
-        self.assertGreater(summary.slower, 0.98)
-        self.assertEqual(0, summary.faster)
+        self.assertEqual(1, summary.slower)
         self.assertAlmostEqual(80, summary.percent, delta=2)
+        # Few clusters are narrow by chance; without a goal, all are drawn.
+        counts = {percent.clusters for percent in percents}
+        self.assertEqual(8, min(counts))
+        for percent in percents:
+            if percent.clusters < 20:
+                self.assertLessEqual(percent.margin, 4)
+        all_drawn = resampling.resample_until(*sides, 0.1, 5)
+        self.assertEqual({20}, {percent.clusters for percent in all_drawn})
         faster = resampling.summarize(
-            resampling.resample(
-                *(draw_side(3, 20, effect), draw_side(2, 20), 6, self.COUNT)
-            )
+            resampling.resample_until(*sides[::-1], 4.0, self.COUNT)
         )
         self.assertGreater(faster.faster, 0.98)
 
@@ -76,10 +95,10 @@ class ResamplingTest(testtools.TestCase):
         ]
         percents = {
             round(percent.percent, 6)
-            for percent in resampling.resample(side, None, 2, 200)
+            for percent in resampling.resample(side, 2, 200)
         }
-        # Three pairs of pairs, each in both directions.
-        self.assertEqual(6, len(percents))
+        # Two pairs of neighbors, each in both directions.
+        self.assertEqual(4, len(percents))
         self.assertNotIn(100.0, percents)
 
     def test_neighbors_in_time_are_a_pass(self) -> None:
@@ -91,21 +110,24 @@ class ResamplingTest(testtools.TestCase):
             ]
             for hours in ((4.0, 0.0, 2.0), (2.0, 4.0, 0.0))
         )
-        percent = resampling.compare(side_a, side_b)
+        percent = resampling.compare(resampling.pair_neighbors(side_a, side_b))
         self.assertAlmostEqual(100, percent.percent, delta=0.1)
         self.assertLess(percent.margin, 5)
 
     def test_pool_that_is_too_small(self) -> None:
-        side = draw_side(1, 5)
-        for side_b, size in ((None, 3), (None, 1), ([], 2), (side, 6)):
+        side = draw_side(1, 7)
+        for size in (1, 4):
             self.assertRaises(
-                errors.InputError, resampling.resample, side, side_b, size
+                errors.InputError, resampling.resample, side, size
             )
+        self.assertRaises(
+            errors.InputError, resampling.resample_until, side, side, 4.0
+        )
 
     def test_the_seed_decides(self) -> None:
         side = draw_side(1, 12)
         first, second, other = (
-            resampling.resample(side, None, 3, 20, seed) for seed in (1, 1, 2)
+            resampling.resample(side, 3, 20, seed) for seed in (1, 1, 2)
         )
         self.assertEqual(first, second)
         self.assertNotEqual(first, other)
@@ -160,6 +182,28 @@ class EffectTest(testtools.TestCase):
         self.assertGreater(bounds.compute_rate(bounds.min_share), percent)
         self.assertEqual(100, bounds.compute_rate(0.0))
         self.assertAlmostEqual(85, bounds.compute_rate(1.0))
+
+    def test_caps_with_an_effect_that_is_large_enough(self) -> None:
+        bounds = resampling.EffectBounds(0.45, 0.67, 90)
+        self.assertAlmostEqual(4.8, bounds.effect, delta=0.1)
+        self.assertEqual(80, bounds.choose_percent())
+        enough = replace(bounds, percent=80)
+        self.assertGreater(enough.effect, 8)
+        self.assertAlmostEqual(0.4 * enough.effect, enough.half_width)
+        none = resampling.EffectBounds(0.0, 0.0, 90)
+        self.assertIsNone(none.choose_percent())
+
+    def test_interval_that_overlaps_the_bounds(self) -> None:
+        bounds = resampling.EffectBounds(0.45, 0.67, 80)
+        for low, high, is_inside in (
+            *((80, 86, True), (89, 95, True), (95, 105, False)),
+            *((60, 80, False), (86, 88, True)),
+        ):
+            percent = stats.build_percent(
+                *(math.log(math.sqrt(low * high) / 100),),
+                *(math.log(high / low) / 2, 5, [1.0], [1.0], None),
+            )
+            self.assertEqual(is_inside, bounds.contains(percent), (low, high))
 
     def test_record_without_counters(self) -> None:
         for record in (
@@ -229,6 +273,18 @@ class CapsTest(testtools.TestCase):
         pool.recover_caps(self.calls.append)
         self.assertEqual([100], self.calls)
         self.assertEqual([], journal.entries())
+
+    def test_clusters_of_this_pool_alone_are_deleted(self) -> None:
+        deleted: list[str] = []
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'fresh_clusters.delete_cluster', deleted.append
+            )
+        )
+        for name in ('p-a0', 'p-b12', 'p-2-a0', 'p-other', 'q-a0'):
+            journal.hand_over([journal.note('stack', {})], f'cluster {name}')
+        pool.delete_remains('p')
+        self.assertEqual(['p-a0', 'p-b12'], deleted)
 
     def test_minutes(self) -> None:
         pending = [('b', 0), ('a', 0), ('b', 1)]
