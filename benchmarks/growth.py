@@ -14,7 +14,6 @@ SIGKILL the next invocation does.
 """
 
 import argparse
-import base64
 import contextlib
 import json
 import os
@@ -22,23 +21,19 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from growth_boots import NAME, Cloud, boot, remove_servers
 from growth_results import (
     CONTROLLER_SLOTS,
-    CONTROLLERS,
     SIZES,
     STACK_STAGES,
     STAGES,
-    WORKERS_PER_HOST,
     Results,
     Size,
     compute_timeout,
-    estimate_boots,
     format_plan,
     format_table,
     parse_sizes,
@@ -72,7 +67,6 @@ from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive_flavor
 from hvstack.progress import Progress
 
-NAME = 'hv-growth'
 PROFILE, LABEL, CPU_POLICY = 'vsphere6', 'i20-dedicated', 'dedicated'
 #: Network of the servers. The provider network of the lab has 151 addresses.
 CIDR = '10.240.0.0/20'
@@ -81,15 +75,8 @@ QUOTAS = ('instances', 'cores', 'ram', 'server_group_members')
 #: Computes that start together: a slow machine starts no more in the time
 #: that 'hvstack lab up' waits.
 HOSTS_AT_ONCE = 8
-#: Requests to Nova and Neutron at the same time.
-THREADS = 8
-#: User data of a server, about as large as that of the stack.
-USER_DATA = base64.b64encode(b'#' * 16384).decode()
-#: Seconds between two samples of the memory, and between two lists of servers.
-SAMPLE_INTERVAL, LIST_INTERVAL = 20.0, 3.0
-#: Seconds between two lists for each server: the time of a list grows with
-#: their number, and takes CPU time from the boots. At most 1 % of them.
-LIST_SECONDS_PER_SERVER = 0.03
+#: Seconds between two samples of the memory.
+SAMPLE_INTERVAL = 20.0
 
 
 class MemoryWatch:
@@ -133,22 +120,6 @@ def measure_databases() -> dict[str, float]:
         for schema in database.SCHEMAS.values()
         for name in schema.databases
     }
-
-
-@dataclass
-class Cloud:
-    """What all stages use.
-
-    :param conn: connection of the lab's administrator.
-    :param image: ID of an image without content.
-    :param network: ID of the network of the servers.
-    :param flavors: flavors by role.
-    """
-
-    conn: Any
-    image: str
-    network: str
-    flavors: Mapping[str, Any]
 
 
 def set_hosts(count: int, progress: Progress) -> None:
@@ -212,79 +183,6 @@ def clean(conn: Any) -> None:
     conn.compute.delete(
         f'/os-quota-sets/{conn.current_project_id}', raise_exc=True
     )
-
-
-def boot(cloud: Cloud, size: Size) -> None:
-    """Boot the servers of a stack without Heat, and wait for them."""
-    conn = cloud.conn
-    group = conn.compute.create_server_group(
-        name=NAME,
-        policy='anti-affinity',
-        rules={'max_server_per_host': WORKERS_PER_HOST},
-    )
-    apart = conn.compute.create_server_group(name=NAME, policy='anti-affinity')
-
-    def create(index: int) -> None:
-        role = 'controller' if index < CONTROLLERS else 'worker'
-        port = conn.network.create_port(name=NAME, network_id=cloud.network)
-        conn.compute.create_server(
-            name=f'{NAME}-{role}-{index}',
-            image_id=cloud.image,
-            flavor_id=cloud.flavors[role].id,
-            key_name=NAME,
-            user_data=USER_DATA,
-            networks=[{'port': port.id}],
-            scheduler_hints={
-                'group': apart.id if role == 'controller' else group.id
-            },
-        )
-
-    # As in the stack, the controllers need two slots of a host.
-    for index in range(CONTROLLERS):
-        create(index)
-    with ThreadPoolExecutor(THREADS) as pool:
-        list(pool.map(create, range(CONTROLLERS, size.servers)))
-
-    statuses: list[str] = []
-
-    def is_settled() -> bool:
-        statuses[:] = [
-            server.status for server in conn.compute.servers(name=NAME)
-        ]
-        # An error that is raised here would count as "not yet".
-        return 'ERROR' in statuses or statuses.count('ACTIVE') == size.servers
-
-    processutils.wait_for(
-        is_settled,
-        f'{size.servers} servers',
-        timeout=compute_timeout(size),
-        interval=max(LIST_INTERVAL, LIST_SECONDS_PER_SERVER * size.servers),
-    )
-    if 'ERROR' in statuses:
-        raise errors.CloudError(
-            f'Cannot boot {size.servers} servers: {statuses.count("ERROR")} '
-            'have the status ERROR. Read the log of nova-conductor in '
-            f'{settings.LAB / "log"}.'
-        )
-
-
-def remove_servers(conn: Any) -> None:
-    """Delete the servers of :func:`boot`, their ports and their groups."""
-    servers = list(conn.compute.servers(name=NAME))
-    with ThreadPoolExecutor(THREADS) as pool:
-        list(pool.map(conn.compute.delete_server, servers))
-    processutils.wait_for(
-        lambda: not list(conn.compute.servers(name=NAME)),
-        'the servers to be deleted',
-        timeout=900 + estimate_boots(len(servers)),
-        interval=LIST_INTERVAL,
-    )
-    with ThreadPoolExecutor(THREADS) as pool:
-        ports = list(conn.network.ports(name=NAME))
-        list(pool.map(conn.network.delete_port, ports))
-    for group in conn.compute.server_groups():
-        if group.name == NAME:
-            conn.compute.delete_server_group(group)
 
 
 def write_environment(cloud: Cloud, size: Size, path: Path) -> None:

@@ -20,14 +20,14 @@ A run is stored in a file of its block when it ends, and is not repeated: a
 SIGKILL costs one run. A cluster stays until all of its runs are stored. If it
 was deleted before, another cluster takes its part.
 
-On a lab that is up, with the Python of the virtual environment, about 90
+On a lab that is up, with the Python of the virtual environment, about 150
 minutes: .venv/bin/python benchmarks/nested.py DIRECTORY
 """
 
 import argparse
 import json
 import math
-import statistics
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -36,21 +36,22 @@ from pathlib import Path
 
 import fresh_clusters
 from fresh_clusters import Experiment
+from nested_results import (
+    DRAWS,
+    LEVELS,
+    SEED,
+    Nested,
+    compute_mean,
+    compute_mean_squares,
+    describe_stacks,
+    estimate_components,
+    format_components,
+)
 
-from hvstack import errors, paths, seeded_random
+from hvstack import errors, paths
+from hvstack.cloud import journal
 from hvstack.hadoop import daemon_http
 from hvstack.tpcxhs import preparation
-
-#: Factors of the design, the outermost first.
-LEVELS = ('blocks', 'stacks', 'restarts', 'runs')
-#: Row of the sum of all components but that of the blocks.
-NEW_CLUSTER = 'a run on a new cluster'
-CONFIDENCE = 0.9
-#: The stack's own component should be below this, in percent of the time.
-LIMIT_PERCENT = 1.0
-DRAWS, SEED = 10_000, 1
-#: Logarithms of seconds by block, stack, restart and run.
-Nested = float | Sequence['Nested']
 
 
 @dataclass(frozen=True)
@@ -96,34 +97,6 @@ class NestedRun:
     restart: int
     seconds: float
     record: str
-
-
-@dataclass(frozen=True)
-class MeanSquare:
-    """Mean square of a factor.
-
-    :param value: mean square.
-    :param degrees: degrees of freedom.
-    :param copies: number of runs of a unit of the factor.
-    """
-
-    value: float
-    degrees: int
-    copies: int
-
-
-@dataclass(frozen=True)
-class Component:
-    """Standard deviation of a factor in percent, with its 90 % interval.
-
-    :param degrees: degrees of freedom of its mean square; None for a sum.
-    """
-
-    name: str
-    percent: float
-    low: float
-    high: float
-    degrees: int | None = None
 
 
 def list_restarts(
@@ -200,128 +173,6 @@ def list_complete(
     return complete
 
 
-def compute_mean(data: Nested) -> float:
-    """Return the mean of balanced data."""
-    if isinstance(data, float):
-        return data
-    return statistics.fmean(map(compute_mean, data))
-
-
-def count_runs(data: Nested) -> int:
-    """Return the number of runs."""
-    return 1 if isinstance(data, float) else sum(map(count_runs, data))
-
-
-def compute_mean_squares(data: Sequence[Nested]) -> list[MeanSquare]:
-    """Return the mean squares of the factors of a balanced nested design.
-
-    :param data: two blocks or more.
-    :returns: in the order of :data:`LEVELS`.
-    """
-    units: list[Nested] = [data]
-    squares = []
-    for _ in LEVELS:
-        parts = [unit for unit in units if not isinstance(unit, float)]
-        units = [child for unit in parts for child in unit]
-        copies = count_runs(units[0])
-        means = [list(map(compute_mean, unit)) for unit in parts]
-        total = math.fsum(
-            (mean - statistics.fmean(unit_means)) ** 2
-            for unit_means in means
-            for mean in unit_means
-        )
-        degrees = len(units) - len(parts)
-        squares.append(MeanSquare(copies * total / degrees, degrees, copies))
-    return squares
-
-
-def split_variance(squares: Sequence[MeanSquare]) -> list[float]:
-    """Return the variances of the factors, some perhaps negative.
-
-    The last value is that of a run on a new cluster, whatever its block.
-
-    :param squares: mean squares by :func:`compute_mean_squares`.
-    """
-    below = [*(square.value for square in squares[1:]), 0.0]
-    variances = [
-        (square.value - other) / square.copies
-        for square, other in zip(squares, below, strict=True)
-    ]
-    return [*variances, math.fsum(variances[1:])]
-
-
-def estimate_components(
-    squares: Sequence[MeanSquare], draws: int = DRAWS, seed: int = SEED
-) -> list[Component]:
-    """Return the components with their generalized confidence intervals.
-
-    :param squares: mean squares by :func:`compute_mean_squares`.
-    :param draws: number of random draws.
-    :param seed: seed of the draws.
-    :returns: in the order of :data:`LEVELS`, then :data:`NEW_CLUSTER`.
-    """
-    source = seeded_random.build_generator(seed)
-    drawn_variances = []
-    for _ in range(draws):
-        drawn_squares = [
-            MeanSquare(
-                # A chi-square variable is a gamma variable.
-                square.value
-                * square.degrees
-                / source.gammavariate(square.degrees / 2, 2),
-                square.degrees,
-                square.copies,
-            )
-            for square in squares
-        ]
-        drawn_variances.append(split_variance(drawn_squares))
-    degrees = [*(square.degrees for square in squares), None]
-    components = []
-    for index, variance in enumerate(split_variance(squares)):
-        ordered = sorted(variances[index] for variances in drawn_variances)
-        low, high = (
-            ordered[min(draws - 1, round(draws * share))]
-            for share in ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
-        )
-        components.append(
-            Component(
-                (*LEVELS, NEW_CLUSTER)[index],
-                _to_percent(variance),
-                _to_percent(low),
-                _to_percent(high),
-                degrees[index],
-            )
-        )
-    return components
-
-
-def _to_percent(variance: float) -> float:
-    return 100 * math.sqrt(max(0.0, variance))
-
-
-def describe_stacks(components: Sequence[Component]) -> str:
-    """Return whether the component of the stacks is below the limit."""
-    stacks = components[LEVELS.index('stacks')]
-    is_below = stacks.high < LIMIT_PERCENT
-    return (
-        "The stack's own component is "
-        f'{"" if is_below else "not shown to be "}below {LIMIT_PERCENT:g} %: '
-        f'the upper limit of its 90 % interval is {stacks.high:.2f} %.'
-    )
-
-
-def format_components(components: Iterable[Component]) -> str:
-    """Return the components as a table."""
-    lines = [f'{"between":24}{"sd %":>8}{"90 % interval":>18}{"degrees":>9}']
-    for component in components:
-        interval = f'{component.low:.2f} to {component.high:.2f}'
-        lines.append(
-            f'{component.name:24}{component.percent:8.2f}{interval:>18}'
-            f'{"" if component.degrees is None else component.degrees:>9}'
-        )
-    return '\n'.join(lines)
-
-
 def get_path(directory: Path, block: int) -> Path:
     """Return the file with the runs of a block."""
     return directory / f'block-{block}.jsonl'
@@ -386,6 +237,26 @@ def run_stack(
                     ),
                 )
     fresh_clusters.delete_cluster(name)
+
+
+def check_clusters(name: str, block: int | None) -> None:
+    """Check that no cluster of another block occupies the hosts.
+
+    An invocation that was interrupted leaves the cluster that it measured.
+
+    :param name: name of the experiment.
+    :param block: number of the only block to run; None for all blocks, of
+        which the one with the cluster is the next.
+    :raises hvstack.errors.InputError: a cluster of another block exists.
+    """
+    for owner in sorted({entry.owner for entry in journal.entries()}):
+        match = re.fullmatch(rf'cluster {re.escape(name)}-b(\d+)-s\d+', owner)
+        if match and block not in (None, int(match[1])):
+            raise errors.InputError(
+                f'Cannot run block {block} of {name}: the {owner} of another '
+                f'block occupies the hosts. Run block {match[1]} first, or '
+                f"'hvstack cluster delete {owner.split()[1]}'."
+            )
 
 
 def read_start(gateway: daemon_http.Runner) -> int:
@@ -485,6 +356,7 @@ def main() -> None:
     if not args.report:
         print_plan(args.directory, design, args.size)
         blocks = range(1, design.blocks + 1)
+        check_clusters(name, args.block)
         with fresh_clusters.started(args) as experiment:
             for block in [args.block] if args.block else blocks:
                 for stack in range(1, design.stacks + 1):

@@ -11,9 +11,11 @@ import fixtures
 import testtools
 
 from hvstack import errors
+from hvstack.cloud import journal
 from tests.unit.benchmarks import load
 
 nested = load('nested')
+nested_results = load('nested_results')
 fresh_clusters = load('fresh_clusters')
 #: True standard deviations of blocks, stacks, restarts and runs.
 DEVIATIONS = (0.03, 0.02, 0.015, 0.04)
@@ -54,7 +56,7 @@ class ComponentsTest(testtools.TestCase):
             (0.25, (2 + 0.5) / 2, 1.0 / 4, 2.0 / 8), squares, strict=True
         ):
             self.assertAlmostEqual(value, square.value)
-        variances = nested.split_variance(squares)
+        variances = nested_results.split_variance(squares)
         for value, variance in zip(
             (-1 / 8, 1 / 4, 0, 1 / 4, 1 / 2), variances, strict=True
         ):
@@ -213,6 +215,23 @@ class StateTest(testtools.TestCase):
                 errors.InputError, nested.load_runs, path
             )
             self.assertIn(f'{path}, line 2', str(error))
+
+    def test_cluster_of_another_block(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.cloud.journal.DIRECTORY', self.directory / 'journal'
+            )
+        )
+        nested.check_clusters('x', 2)
+        for name in ('x-b1-s4', 'x-2-b3-s1', 'y-b1-s1'):
+            journal.hand_over([journal.note('stack', {})], f'cluster {name}')
+        for block in (None, 1):
+            nested.check_clusters('x', block)
+        error = self.assertRaises(
+            errors.InputError, nested.check_clusters, 'x', 2
+        )
+        self.assertIn('Run block 1 first', str(error))
+        self.assertIn("'hvstack cluster delete x-b1-s4'", str(error))
 
     def test_minutes_of_the_default(self) -> None:
         design = nested.Design()
