@@ -33,7 +33,7 @@ from pathlib import Path
 import testtools
 
 from hvstack import conf, errors
-from hvstack.cli import lab_host_cap
+from hvstack.cli import image, lab_host_cap
 from hvstack.cloud import connection, undo
 from hvstack.cluster import (
     baseline_hosts,
@@ -127,6 +127,8 @@ class Case(testtools.TestCase):
         self.addCleanup(recovery.recover, [self.conn])
         self.store = open_records()
         self.say(f'the records are in {self.store.records_dir}')
+        # The lab may be new.
+        image.ensure(self.progress)
 
     def say(self, text: str) -> None:
         """Log a step."""
