@@ -2,10 +2,7 @@
 """Variance components of nested.py with their intervals: no input and output.
 
 The design can show that stacks do not differ by more than 1 % only if runs
-scatter little: without any difference of stacks and restarts, four blocks of
-four stacks with two restarts and two runs show it in nearly all experiments if
-the runs scatter by 1 %, in 62 % of them by 1.5 %, and in 37 % by 2 %. Twice as
-many runs after each restart show it in 95 % by 1.5 %, and in 77 % by 2 %.
+scatter little: doc/source/contributor/testing.md has the probabilities.
 """
 
 import math

@@ -376,9 +376,9 @@ def print_plan(args: argparse.Namespace, design: PoolDesign) -> None:
         f'{estimate_minutes(pending, args.size):.0f} minutes (assumed, not '
         'measured)'
     )
-    known = load_known(args.directory, args.configuration, args.size)
+    runs_of_a = load_known(args.directory, args.configuration, args.size)
     try:
-        print_bounds(known, args.percent)
+        print_bounds(runs_of_a, args.percent)
     except errors.InputError as exc:
         # Telemetry may be off; the runs are measured nevertheless.
         print(exc)

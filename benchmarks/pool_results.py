@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pool.py prints of its trials."""
+"""Output of pool.py about its trials."""
 
 import math
 import os
@@ -104,7 +104,7 @@ def print_different(
             bounds.effect >= MIN_EFFECT,
         )
     )
-    print(format_goal('each trial tells B slower', other.slower == 1))
+    print(format_goal('each trial finds that B is slower', other.slower == 1))
     print(
         format_goal(
             'the interval of the whole pool overlaps the promised rate',

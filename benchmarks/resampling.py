@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trials with clusters drawn from a pool, for pool.py: no input and output.
+"""Trials with clusters sample from a pool, for pool.py: no input and output.
 
 The intervals are those of the project's own estimator. The unit is the
 cluster: a trial draws whole clusters, never runs. Clusters that are neighbours
@@ -187,11 +187,11 @@ def resample(
     source = seeded_random.build_generator(seed)
     percents = []
     for _ in range(count):
-        drawn = sorted(
+        sample = sorted(
             source.sample(side_a, 2 * size), key=lambda cluster: cluster.hour
         )
         pairs = []
-        for first, second in zip(drawn[::2], drawn[1::2], strict=True):
+        for first, second in zip(sample[::2], sample[1::2], strict=True):
             is_reversed = source.random() < 0.5
             pairs.append((second, first) if is_reversed else (first, second))
         percents.append(compare(pairs))
@@ -227,12 +227,12 @@ def resample_until(
     source = seeded_random.build_generator(seed)
     percents = []
     for _ in range(count):
-        drawn = source.sample(pairs, len(pairs))
+        sample = source.sample(pairs, len(pairs))
         size = stopping.MIN_PASSES
-        rates = fit_pairs(drawn[:size])
-        while size < len(drawn) and not goal.is_reached(rates):
+        rates = fit_pairs(sample[:size])
+        while size < len(sample) and not goal.is_reached(rates):
             size += 1
-            rates = fit_pairs(drawn[:size])
+            rates = fit_pairs(sample[:size])
         percents.append(rates.compute_ratio('b'))
     return percents
 
