@@ -226,7 +226,7 @@ class BareHosts(ClusterNodes):
         with interrupts.deferred(
             'hvstack is giving the hosts back', self.progress
         ):
-            daemons.stop(self.nodes)
+            daemons.stop(self._list_stopped_nodes())
             try:
                 acquired_hosts.release(
                     host.release for host in self.hosts if host.release
@@ -247,6 +247,20 @@ class BareHosts(ClusterNodes):
                 'the next report of its nova-compute: start it if you stopped '
                 "it, and check with 'hvstack doctor'"
             )
+
+    def _list_stopped_nodes(self) -> list[Node]:
+        """Return the nodes whose daemons are stopped before the release.
+
+        The release of a lab host kills all processes and deletes their file
+        system. NodeManagers that lose their ResourceManager would only be
+        waited for: they do not end before they are killed.
+        """
+        lab_hosts = {
+            host.name
+            for host in self.hosts
+            if isinstance(host.release, actions.ReleaseLabHost)
+        }
+        return [node for node in self.nodes if node.name not in lab_hosts]
 
     def _unlock(self) -> None:
         if self._lock:
@@ -317,7 +331,7 @@ class BareHosts(ClusterNodes):
                 '>/proc/sys/vm/drop_caches',
             )
         )
-        daemons.stop(copy.nodes)
+        daemons.stop(copy._list_stopped_nodes())
         for host in self.hosts:
             if host.release:
                 text = shlex.join(host.release.argv())

@@ -33,10 +33,12 @@ def shortened(text: str) -> str:
     return text.replace(shlex.quote(program()), '"$SCRIPT"')
 
 
-def end(root: str) -> list[str]:
-    """Return a program that ends what runs in a root file system.
+def kill(root: str) -> list[str]:
+    """Return a program that kills what runs in a root file system.
+
+    Its content is lost: no process gets the time to write to it.
 
     :param root: the directory, which is then unmounted.
     """
     functions = shell_scripts.load('end-inside')
-    return ['sh', '-c', f'{functions}\nend_inside "$1"\n', 'end', root]
+    return ['sh', '-c', f'{functions}\nend_inside "$1" KILL\n', 'kill', root]

@@ -8,6 +8,7 @@ one to release a host: ``python -m hvstack.lab.hosts.bare_metal prepare NAME``.
 import os
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from openstack.connection import Connection
@@ -51,14 +52,13 @@ def prepare(name: str, image: Path | None = None) -> None:
     # Whoever asked is the parent of this program: hosts of one that is gone
     # are released at the next 'lab up'.
     pid_files.write(host.bare_record(name), os.getppid())
-    host.supervisorctl(name, 'stop', 'all')
+    # nova-compute takes its shutdown timeout of 3 s, whatever it has to do.
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        stop = pool.submit(host.supervisorctl, name, 'stop', 'all')
+        _create_disk(name, image, profile(size).root_gb)
+        stop.result()
     host_dir = host.directory(name)
     raw, root = host_dir / 'bare.raw', host_dir / 'bare'
-    _end(name)
-    raw.touch(mode=0o600)
-    processutils.run(['cp', '--sparse=always', image, raw])
-    processutils.run(['truncate', '-s', f'{profile(size).root_gb}G', raw])
-    processutils.run(['resize2fs', '-f', raw])
     program = shell_scripts.load('mount-image')
     host.enter(name, 'sh', '-c', program, 'mount', str(raw), str(root))
     host.enter(
@@ -73,6 +73,19 @@ def prepare(name: str, image: Path | None = None) -> None:
     )
 
 
+def _create_disk(name: str, image: Path, root_gb: int) -> None:
+    """Create a host's disk from an image.
+
+    :param root_gb: size of the disk in GB.
+    """
+    _end(name)
+    raw = host.directory(name) / 'bare.raw'
+    raw.touch(mode=0o600)
+    processutils.run(['cp', '--sparse=always', image, raw])
+    processutils.run(['truncate', '-s', f'{root_gb}G', raw])
+    processutils.run(['resize2fs', '-f', raw])
+
+
 def _mounted(name: str) -> bool:
     root = str(host.directory(name) / 'bare')
     done = host.enter(name, 'mountpoint', '-q', root, check=False)
@@ -80,9 +93,9 @@ def _mounted(name: str) -> bool:
 
 
 def _end(name: str) -> None:
-    """End what runs on bare metal, unmount and forget its disk."""
+    """Kill what runs on bare metal, unmount and forget its disk."""
     host_dir = host.directory(name)
-    host.enter(name, *host_script.end(str(host_dir / 'bare')))
+    host.enter(name, *host_script.kill(str(host_dir / 'bare')))
     (host_dir / 'bare.raw').unlink(missing_ok=True)
 
 
@@ -99,12 +112,15 @@ def release(name: str) -> None:
         started_at = time.time()
         host.supervisorctl(name, 'start', 'all')
         cloud = nova.connect()
+        was_down = nova.computes(cloud).get(name) == 'down'
         # A service that starts saves its version, which Nova's API shows as
         # an update, but not as a report: a host that was stopped for less
         # than service_down_time looks up then, and down a moment later.
-        # The update after that is a report.
+        # The update after that is a report. Only a report makes a host that
+        # was down look up.
         _wait_until_up(cloud, name, started_at)
-        _wait_until_up(cloud, name, time.time())
+        if not was_down:
+            _wait_until_up(cloud, name, time.time())
     host.bare_record(name).unlink(missing_ok=True)
 
 

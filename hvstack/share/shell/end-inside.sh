@@ -1,6 +1,7 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # Functions that end every process in the root file system $1, and unmount it.
+# The signals $2 are sent one after the other; the default is TERM and KILL.
 
 inside() {
     for entry in /proc/[0-9]*; do
@@ -12,7 +13,7 @@ mounts_below() {
         /proc/self/mountinfo
 }
 end_inside() {
-    for signal in TERM KILL; do
+    for signal in ${2:-TERM KILL}; do
         pids=$(inside "$1")
         [ -n "$pids" ] || break
         # shellcheck disable=SC2086 # These are several numbers.

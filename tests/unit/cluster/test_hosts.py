@@ -232,6 +232,19 @@ class HostsFileTest(testtools.TestCase):
         # The lab's hosts have this machine's kernel.
         self.assertEqual(2, text.count('SHARED_KERNEL=yes'))
 
+    def test_only_other_hosts_stop_their_daemons(self) -> None:
+        """A lab host kills everything with its file system."""
+        for lab, expected in ((False, ['c', 'w']), (True, [])):
+            path = self.write(
+                [
+                    entry('c', 'controller', lab=lab),
+                    entry('w', 'worker', lab=lab),
+                ]
+            )
+            bare_hosts = bare_metal.BareHosts.from_file(path)
+            names = [node.name for node in bare_hosts._list_stopped_nodes()]
+            self.assertEqual(expected, names)
+
     def test_application_masters_on_the_controller(self) -> None:
         """As in guests: a NodeManager with its label, and no DataNode."""
         logs = {name: self.directory / f'log-{name}' for name in 'cw'}
