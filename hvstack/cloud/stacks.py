@@ -186,7 +186,8 @@ def wait_until(
         :func:`hvstack.speed.factor`.
     :param late: function that returns the message after the timeout, of the
         last result and the seconds of the timeout.
-    :param silence: seconds for which failures that may pass are ignored.
+    :param silence: seconds for which failures that may pass are ignored, on
+        an ordinary server as well.
     :returns: last result of ``look``.
     :raises hvstack.errors.CloudError: the cloud refuses, or does not answer.
     :raises hvstack.errors.DeadlineExceededError: the timeout expired.
@@ -197,8 +198,8 @@ def wait_until(
         try:
             state = look()
         except FAILURES as exc:
-            is_silent = time.monotonic() - answered_at >= silence
-            if not passing(exc) or is_silent:
+            unanswered = time.monotonic() - answered_at
+            if not passing(exc) or unanswered >= silence * speed.factor():
                 with refused(failure):
                     raise
         else:
@@ -385,6 +386,7 @@ def wait_until_deleted(
     """
     failure = f"Cannot delete stack '{name}'"
     tries = 0
+    started_at = time.monotonic()
 
     def is_deleted(status: str | None) -> bool:
         nonlocal tries
@@ -395,9 +397,16 @@ def wait_until_deleted(
                 raise errors.CloudError(
                     f'{failure}: {get_reason().removesuffix(".")}.'
                 )
-            tries += 1
-            with refused(failure):
+            try:
                 ask()
+            except FAILURES as exc:
+                # Heat may delete the stack although it answered too late.
+                seconds = time.monotonic() - started_at
+                if not passing(exc) or seconds >= _SILENCE * speed.factor():
+                    with refused(failure):
+                        raise
+            else:
+                tries += 1
         report()
         return False
 
@@ -410,6 +419,7 @@ def wait_until_deleted(
             f"Stack '{name}' was not deleted after {seconds:.0f} s. Check it "
             f"with 'openstack stack resource list {name}'."
         ),
+        silence=_SILENCE,
     )
 
 

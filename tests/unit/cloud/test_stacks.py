@@ -377,6 +377,41 @@ class StacksTest(testtools.TestCase):
         self.assertEqual(2, delete_mock.call_count)
         self.assertIn('port (OS::Neutron::Port): w', str(error))
 
+    def test_delete_although_the_answer_is_late(self) -> None:
+        self.mock_stack_list('CREATE_FAILED', 'CREATE_FAILED')
+        delete_mock = self.http.delete(
+            f'{URL}/s1', [{'status_code': 500}, {'status_code': 204}]
+        )
+        stacks.delete(self.conn, 'hv-x', timeout=5)
+        self.assertEqual(2, delete_mock.call_count)
+
+    def test_delete_without_an_answer(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.stacks._SILENCE', -1.0)
+        )
+        self.mock_stack_list('CREATE_FAILED')
+        self.http.delete(f'{URL}/s1', status_code=500)
+        error = self.assertRaises(
+            errors.CloudError, stacks.delete, self.conn, 'hv-x', timeout=5
+        )
+        self.assertIn("Cannot delete stack 'hv-x'", str(error))
+
+    def test_silence_of_a_slow_machine(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.stacks._SILENCE', 0.001)
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.speed.factor', lambda: 10_000.0)
+        )
+        self.http.get(
+            f'{URL}/s1',
+            [
+                *(3 * [{'status_code': 500}]),
+                {'json': stack('CREATE_COMPLETE')},
+            ],
+        )
+        self.assertEqual({}, stacks.wait(self.conn, 's1', timeout=5))
+
     def orphans(self, fails: bool = False) -> list[tuple[Any, ...]]:
         """Replace the deletion of orphans; return its arguments."""
         calls: list[tuple[Any, ...]] = []
