@@ -315,9 +315,9 @@ def run_pool(
 ) -> None:
     """Execute the missing runs of a pool.
 
-    :param allow: names of facts that may differ between the sides.
     :param minutes: time of this invocation, which begins no run that would
         take longer; None for no limit.
+    :param allow: names of facts that may differ between the sides.
     """
     progress = experiment.progress
     begin = time.monotonic()

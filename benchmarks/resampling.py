@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trials with clusters sample from a pool, for pool.py: no input and output.
+"""Trials with clusters drawn from a pool, for pool.py: no input and output.
 
 The intervals are those of the project's own estimator. The unit is the
-cluster: a trial draws whole clusters, never runs. Clusters that are neighbours
+cluster: a trial draws whole clusters, never runs. Clusters that are neighbors
 in time are a pass, as in 'hvstack sweep trials run'. Passes of clusters that
 lie far apart would contain what the machine did in between, and their
 intervals would be too narrow: on a machine whose pace wanders by 3 % from
@@ -27,7 +27,7 @@ RESAMPLED, SEED = 1000, 1
 STOP_SHARE = 0.4
 #: Smallest effect in points that a pool should have.
 MIN_EFFECT = 8.0
-#: Clusters of neighbours in time, one of each side.
+#: Clusters of neighbors in time, one of each side.
 Pair = tuple[ClusterRate, ClusterRate]
 
 
@@ -169,7 +169,7 @@ def resample(
 ) -> list[Percent]:
     """Return the percentages of trials of A against A.
 
-    A trial draws clusters without repetition. In each pair of neighbours in
+    A trial draws clusters without repetition. In each pair of neighbors in
     time, chance decides which of them is on which side.
 
     :param side_a: clusters of side A.
@@ -207,7 +207,7 @@ def resample_until(
 ) -> list[Percent]:
     """Return the percentages of trials of A against B that stop by a goal.
 
-    A trial draws one pair of neighbours in time after the other, without
+    A trial draws one pair of neighbors in time after the other, without
     repetition, until the rule of a sweep with this goal ends it, or the pool.
 
     :param side_a: clusters of side A.

@@ -186,8 +186,8 @@ def wait_until(
         :func:`hvstack.speed.factor`.
     :param late: function that returns the message after the timeout, of the
         last result and the seconds of the timeout.
-    :param silence: seconds for which failures that may pass are ignored, on
-        an ordinary server as well.
+    :param silence: seconds for which failures of ``look`` and ``is_done``
+        that may pass are ignored, multiplied likewise.
     :returns: last result of ``look``.
     :raises hvstack.errors.CloudError: the cloud refuses, or does not answer.
     :raises hvstack.errors.DeadlineExceededError: the timeout expired.
@@ -197,6 +197,8 @@ def wait_until(
     while True:
         try:
             state = look()
+            if is_done(state):
+                return state
         except FAILURES as exc:
             unanswered = time.monotonic() - answered_at
             if not passing(exc) or unanswered >= silence * speed.factor():
@@ -204,8 +206,6 @@ def wait_until(
                     raise
         else:
             answered_at = time.monotonic()
-            if is_done(state):
-                return state
             if time.monotonic() - started_at > seconds:
                 raise errors.DeadlineExceededError(late(state, seconds))
         time.sleep(_INTERVAL)
@@ -386,7 +386,6 @@ def wait_until_deleted(
     """
     failure = f"Cannot delete stack '{name}'"
     tries = 0
-    started_at = time.monotonic()
 
     def is_deleted(status: str | None) -> bool:
         nonlocal tries
@@ -397,16 +396,9 @@ def wait_until_deleted(
                 raise errors.CloudError(
                     f'{failure}: {get_reason().removesuffix(".")}.'
                 )
-            try:
-                ask()
-            except FAILURES as exc:
-                # Heat may delete the stack although it answered too late.
-                seconds = time.monotonic() - started_at
-                if not passing(exc) or seconds >= _SILENCE * speed.factor():
-                    with refused(failure):
-                        raise
-            else:
-                tries += 1
+            # Heat may delete the stack although it answers too late.
+            ask()
+            tries += 1
         report()
         return False
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from hvstack import errors, jsonfile, paths, textfile
 from hvstack.results import selfcheck, signing
 from hvstack.results.record_data import (
+    NOT_COVERED,
     RunRecord,
     from_document,
     sign,
@@ -81,8 +82,7 @@ def load(path: Path, unsigned: bool | None = None) -> RunRecord:
     :raises hvstack.errors.InputError: half-written, edited, not signed by a
         trusted key, contradicting itself, of a newer release, or no record.
     """
-    text = _read(path)
-    data = _parse(text, path)
+    text, data = _read(path)
     return verify_record(data, text, str(path), signing.policy(unsigned))
 
 
@@ -154,8 +154,7 @@ def read_usable(
     """
     sweep = ''
     try:
-        text = _read(path)
-        data = _parse(text, path)
+        text, data = _read(path)
         name = data.get('sweep') if isinstance(data, dict) else None
         if isinstance(name, str) and is_sweep(name):
             sweep = name
@@ -201,34 +200,19 @@ def _sort_records(records: Iterable[RunRecord]) -> list[RunRecord]:
     return sorted(records, key=lambda record: (record.started, record.index))
 
 
-def _read(path: Path) -> str:
-    """Return the text of a file.
+def _read(path: Path) -> tuple[str, Json]:
+    """Return the text of a file, and its content.
 
-    :raises hvstack.errors.InputError: the file cannot be read.
+    :raises hvstack.errors.InputError: it is not a file in JSON.
     """
     try:
-        return textfile.read(path, _MAX_FILE_BYTES)
+        text = textfile.read(path, _MAX_FILE_BYTES)
+        return text, jsonfile.parse(text, path).data
     except errors.InputError as exc:
-        raise _build_error(exc) from exc
-
-
-def _parse(text: str, path: Path) -> Json:
-    """Return the content of a file.
-
-    :raises hvstack.errors.InputError: it is not JSON.
-    """
-    try:
-        data: Json = jsonfile.parse(text, path).data
-    except errors.InputError as exc:
-        raise _build_error(exc) from exc
-    return data
-
-
-def _build_error(error: errors.InputError) -> errors.InputError:
-    return errors.InputError(
-        f'{error} Otherwise, move the file to another directory, because it '
-        'is not a complete run record.'
-    )
+        raise errors.InputError(
+            f'{exc} Otherwise, move the file to another directory, because it '
+            'is not a complete run record.'
+        ) from exc
 
 
 def verify_record(
@@ -282,7 +266,7 @@ def _find_covered_text(record: RunRecord, text: str) -> str:
     :returns: empty if the digest is not that of the text.
     """
     covered = text.removesuffix('\n')
-    for name in ('digest', 'signature'):
+    for name in NOT_COVERED:
         member = encode_canonical({name: record.document.get(name)})[1:-1]
         covered = covered.replace(f',{member}', '', 1)
     digest = hashlib.sha256(covered.encode()).hexdigest()

@@ -267,7 +267,7 @@ class RunRecord:
         content = {
             name: value
             for name, value in self.document.items()
-            if name not in _NOT_COVERED
+            if name not in NOT_COVERED
         }
         return encode_canonical(content)
 
@@ -277,7 +277,7 @@ class RunRecord:
 
 
 #: Keys of a record's file that the digest does not cover.
-_NOT_COVERED = frozenset({'digest', 'signature'})
+NOT_COVERED = frozenset({'digest', 'signature'})
 #: Keys that a record's file may lack.
 OPTIONAL_KEYS = frozenset({'signature'})
 
@@ -340,7 +340,7 @@ def change(record: RunRecord, changes: Mapping[str, Json]) -> RunRecord:
     content = {
         name: value
         for name, value in (record.document | dict(changes)).items()
-        if name not in _NOT_COVERED
+        if name not in NOT_COVERED
     }
     return create(record.run, content)
 

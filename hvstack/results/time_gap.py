@@ -10,7 +10,7 @@ the quantile of Bonferroni's inequality for the causes with any seconds.
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hvstack.model.target import BARE_METAL
@@ -96,11 +96,13 @@ _Accounts = Mapping[str, Account]
 class _AccountedCluster:
     """Runs of a cluster.
 
-    :param cluster: row and pass of the cluster.
+    :param row: name of the configuration, or of bare metal.
+    :param pass_id: pass of the cluster.
     :param accounts: accounts of its runs.
     """
 
-    cluster: ClusterRate
+    row: str
+    pass_id: Hashable
     accounts: tuple[_Accounts, ...]
 
     def compute_seconds(self, name: str | None, cause: Cause | None) -> float:
@@ -148,14 +150,14 @@ def estimate_gap(
     # Many causes have no seconds in any phase.
     @functools.cache
     def compare_seconds(
-        seconds: tuple[float, ...], confidence: float
+        seconds: tuple[float, ...], coverage: float
     ) -> SecondsDifference:
         # The estimator is linear: seconds take the place of logarithms.
         rates = [
-            ClusterRate(cluster.cluster.row, cluster.cluster.pass_id, value)
+            ClusterRate(cluster.row, cluster.pass_id, value)
             for cluster, value in zip(clusters, seconds, strict=True)
         ]
-        return _compare(rates, configuration, confidence)
+        return _compare(rates, configuration, coverage)
 
     def compare(
         name: str | None = None, cause: Cause | None = None
@@ -226,7 +228,8 @@ def _list_clusters(
     """Return the clusters of rows with the accounts of their runs."""
     return [
         _AccountedCluster(
-            ClusterRate(name, percentages.get_sweep_pass(group[0]), 0.0),
+            name,
+            percentages.get_sweep_pass(group[0]),
             tuple(time_account.account_run(run, reference) for run in group),
         )
         for name, runs in rows.items()
