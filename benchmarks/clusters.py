@@ -137,7 +137,7 @@ def main() -> int:
     finally:
         remove(conn)
         undo.undo_own([conn])
-        conn.image.delete_image(image)
+        conn.image.delete_image(image.id)
     print(f'{WORKERS + CONTROLLERS} plain boots   {plain:7.1f} s')
     print(f'stack create     {stack:7.1f} s')
     print(f'stack delete     {delete_seconds:7.1f} s')

@@ -248,7 +248,7 @@ class Simulation:
             name: abs(math.log(percent.percent / 100) - self.truth[name])
             for name, percent in percents.items()
         }
-        choice = stats.choose_winner(rates, str, set(self.truth))
+        choice = stats.choose_winner(rates, rank_name, set(self.truth))
         assert choice
         inside = {
             name: errors[name] <= (percent.half_width or 0.0)
@@ -269,6 +269,11 @@ class Simulation:
             slower=len(choice.tied) < len(self.truth) - 1,
             passes=passes,
         )
+
+
+def rank_name(name: str) -> tuple[float, ...]:
+    """Return a cost that no two configurations share."""
+    return tuple(map(ord, name))
 
 
 def simulate(cell: Cell, seed: int, sweeps: int) -> SweepResult:

@@ -67,9 +67,8 @@ def is_ready(cluster: StackCluster) -> bool:
         )['clusterMetrics']
     except errors.HVStackError:
         return False
-    return (
-        state['NumLiveDataNodes'] == count and metrics['activeNodes'] == count
-    )
+    counts = (state['NumLiveDataNodes'], metrics['activeNodes'])
+    return all(number == count for number in counts)
 
 
 def measure(cluster: StackCluster, mode: str) -> tuple[float, ...]:

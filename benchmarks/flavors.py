@@ -89,8 +89,8 @@ class Tools:
         processutils.run([uv, 'venv', '-q', '-p', '/usr/bin/python3', target])
         processutils.run(
             [
-                *(uv, 'pip', 'install', '-q'),
-                *('-p', target / 'bin/python', *packages),
+                *(uv, 'pip', 'install', '-q', '-p'),
+                *(str(target / 'bin/python'), *packages),
             ],
             timeout=1800,
         )

@@ -22,6 +22,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,7 @@ from hvstack.lab.hosts import fake
 from hvstack.lab.settings import LabSettings
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive_flavor
+from hvstack.model.plain_data import JsonObject
 from hvstack.progress import Progress
 
 PROFILE, LABEL, CPU_POLICY = 'vsphere6', 'i20-dedicated', 'dedicated'
@@ -122,6 +124,15 @@ def measure_databases() -> dict[str, float]:
     }
 
 
+def _set_fake_hosts(
+    reported: JsonObject, count: int, before: LabSettings
+) -> LabSettings:
+    return before.change(
+        fake_hosts=count,
+        options={**before.options, 'fake_profile': reported},
+    )
+
+
 def set_hosts(count: int, progress: Progress) -> None:
     """Change the number of fake hosts of the lab, some at a time."""
     reported = fake.from_profile(host_profiles.load(PROFILE), CPU_POLICY)
@@ -131,13 +142,7 @@ def set_hosts(count: int, progress: Progress) -> None:
     while steps[-1] != count:
         steps.append(min(count, steps[-1] + HOSTS_AT_ONCE))
     for step in steps:
-        lifecycle.up(
-            lambda before, step=step: before.change(
-                fake_hosts=step,
-                options={**before.options, 'fake_profile': reported},
-            ),
-            progress,
-        )
+        lifecycle.up(partial(_set_fake_hosts, reported, step), progress)
 
 
 def prepare(conn: Any) -> Cloud:
@@ -363,12 +368,7 @@ def run(results: Results, sizes: Sequence[Size]) -> None:
                 else:
                     set_size_hosts()
                 if 'boots' in pending:
-                    measure(
-                        results,
-                        size,
-                        'boots',
-                        lambda size=size: boot(cloud, size),
-                    )
+                    measure(results, size, 'boots', partial(boot, cloud, size))
                     remove_servers(conn)
                 run_stack_stages(cloud, results, size, environments[size])
         finally:

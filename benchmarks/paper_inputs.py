@@ -218,7 +218,7 @@ def _list_task_events(
             for name in _SPLITS
         }
         if status == 'SUCCEEDED':
-            times = ('mapFinishTime', 'finishTime')
+            times: tuple[str, ...] = ('mapFinishTime', 'finishTime')
             if not is_map:
                 times = ('shuffleFinishTime', 'sortFinishTime', 'finishTime')
             end: dict[str, Any] = {

@@ -50,6 +50,7 @@ from hvstack.results import (
 )
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.run_id import RunId
+from hvstack.results.typed_json import JsonObject
 from hvstack.tpcxhs import datacheck
 
 #: Sizes, each four times the one before: map tasks and workers.
@@ -285,18 +286,17 @@ STAGES: dict[str, Callable[[Scale, Path], Action]] = {
 EVENTS = 'events'
 
 
-def list_phases(
-    scale: Scale, directory: Path | None
-) -> list[dict[str, object]]:
+def list_phases(scale: Scale, directory: Path | None) -> list[JsonObject]:
     """Return the phases of a run.
 
     :param directory: results of other stages; None leaves out the jobs.
     """
     count = scale.size_bytes // 100
-    phases: list[dict[str, object]] = []
+    phases: list[JsonObject] = []
     start_seconds = float(START)
     for index, (name, seconds) in enumerate(PHASES):
-        phase = {'name': name, 'seconds': seconds, 'began': start_seconds}
+        phase: JsonObject = {'name': name, 'seconds': seconds}
+        phase['began'] = start_seconds
         start_seconds += seconds
         if name == 'HSDataCheck':
             files = scale.reduces if index > 1 else scale.maps
@@ -319,7 +319,7 @@ def list_phases(
     return phases
 
 
-def build_placement(scale: Scale, target: str) -> dict[str, object]:
+def build_placement(scale: Scale, target: str) -> JsonObject:
     """Return the flavor, the inventory and the allocations of workers."""
     configuration = parse_target(target)
     instances = getattr(configuration, 'instances', 1)
@@ -364,7 +364,7 @@ def build_record(
     hosts = sorted(set(scale.hosts.values()))
     summary = read_json(directory / 'telemetry-summary.json')
     record_id = str(uuid.uuid5(uuid.NAMESPACE_URL, f'{target}/{index}'))
-    observed: dict[str, object] = {
+    observed: JsonObject = {
         **{'cluster': f'CID-{number}', 'pass': index, 'hvstack': '1.0.0'},
         **{'position': TARGETS.index(target), 'workers': scale.nodes},
         'worker_hosts': len(hosts),
@@ -379,7 +379,7 @@ def build_record(
         'telemetry': summary
         | {'file': f'{telemetry_files.DIRECTORY}/{record_id}.json'},
     }
-    facts: dict[str, object] = {'cpu_model': 'Xeon', 'hosts': hosts}
+    facts: JsonObject = {'cpu_model': 'Xeon', 'hosts': hosts}
     facts['worker_hosts'] = len(hosts)
     if target != BARE_METAL:
         facts |= {'backend': 'kvm', 'nova': '34.0.0'}

@@ -32,6 +32,7 @@ from hvstack.results.benchmark import RECORD_BYTES
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_id import RunId
 from hvstack.results.run_store import RunStore
+from hvstack.results.typed_json import JsonObject
 
 COUNT, OPERATORS, PASSES = 100_000, 20, 10
 TARGETS = (BARE_METAL, 'i1', 'i2', 'i4', 'i4-dedicated')
@@ -65,7 +66,7 @@ def draw(*parts: object) -> int:
     return int(digest[:10], 16)
 
 
-def build_phase(name: str, seconds: float) -> dict[str, object]:
+def build_phase(name: str, seconds: float) -> JsonObject:
     """Return a phase with the counters of its data set."""
     if name == 'HSDataCheck':
         counts = {'bytes': SIZE_BYTES, 'files': 64, 'blocks': 64}
@@ -89,7 +90,7 @@ def build_phase(name: str, seconds: float) -> dict[str, object]:
     }
 
 
-def build_placement(configuration: Configuration) -> dict[str, object]:
+def build_placement(configuration: Configuration) -> JsonObject:
     """Return the flavor and the inventory of the workers."""
     vcpus = CPUS // configuration.instances
     ram = MEMORY_MIB // configuration.instances
@@ -120,7 +121,7 @@ def build_record(
 ) -> RunRecord:
     """Return a signed record of a run."""
     seconds = 1000 + draw(sweep, target, index) % 50
-    observations: dict[str, object] = {
+    observations: JsonObject = {
         'cluster': f'CID-{sweep}-{target}-{index}',
         'pass': index,
         'position': TARGETS.index(target),
@@ -130,7 +131,7 @@ def build_record(
             for number in range(PROPERTIES)
         },
     }
-    facts: dict[str, object] = {
+    facts: JsonObject = {
         'cpu_model': f'CPU of operator {operator}',
         'hosts': [f'operator{operator}-host{host}' for host in range(8)],
         'worker_hosts': 8,
@@ -138,7 +139,7 @@ def build_record(
     if target != BARE_METAL:
         facts |= {'backend': 'kvm', 'nova': '34.0.0'}
         observations |= build_placement(parse(target))
-    content = {
+    content: JsonObject = {
         'id': str(uuid.uuid5(uuid.NAMESPACE_URL, f'{sweep}/{target}/{index}')),
         'started': start.strftime(TIME),
         'ended': (start + timedelta(seconds=seconds)).strftime(TIME),

@@ -56,7 +56,9 @@ def main() -> int:
     if len(sys.argv) not in (2, 3):
         print(__doc__, file=sys.stderr)
         return 2
-    records = record.load_all(Path(sys.argv[1]), *sys.argv[2:])
+    records = record.load_all(
+        Path(sys.argv[1]), sys.argv[2] if len(sys.argv) == 3 else None
+    )
     sweeps = {run_record.sweep for run_record in records}
     if len(sweeps) != 1:
         print(f'name one of {len(sweeps)} sweeps: {", ".join(sorted(sweeps))}')
