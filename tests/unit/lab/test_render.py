@@ -9,6 +9,7 @@ import testtools
 
 from hvstack import errors, share
 from hvstack.lab import constants, render, services, settings
+from hvstack.lab.hosts import sizes
 from hvstack.lab.settings import LabSettings
 
 
@@ -54,6 +55,17 @@ class RenderTest(testtools.TestCase):
             nova = self.parsed('control/nova.conf.j2')['DEFAULT']
             self.assertEqual(interval, nova['report_interval'])
             self.assertEqual(down_time, nova['service_down_time'])
+
+    def test_slow_machine_keeps_connections_to_libvirtd(self) -> None:
+        (host,) = sizes.plan(LabSettings(hosts=1), cores=2, memory=24_000)
+        for factor, interval in ((1.0, '5'), (20.5, '102')):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    'hvstack.speed.factor', lambda value=factor: value
+                )
+            )
+            text = render.render('host/libvirtd.conf.j2', {'host': host})
+            self.assertIn(f'\nkeepalive_interval = {interval}\n', text)
 
     def test_quotas_follow_from_hosts(self) -> None:
         """A stack can have 20 workers on each host, and controllers."""
