@@ -307,11 +307,11 @@ class Delete(_OnCloud):
             )
         if any(entry.kind == stacks.KIND for entry in journal_entries):
             shared_hdfs.refuse_deletion(tenant, parsed_args.name)
-        scopes = {connection.scope(conn) for conn in (admin, tenant)}
         foreign_entries = [
             journal_entry
             for journal_entry in journal_entries
-            if journal_entry.scope not in scopes
+            if connection.find_in_scope(journal_entry.scope, (admin, tenant))
+            is None
         ]
         if parsed_args.dry_run:
             lines = [
@@ -324,8 +324,8 @@ class Delete(_OnCloud):
         if foreign_entries:
             raise errors.CloudError(
                 f'Cannot delete {len(foreign_entries)} of its resources: they '
-                'are in another cloud or project. Use the --os-cloud and '
-                '--tenant-os-cloud with which the cluster was created.'
+                'are in another cloud, region or project. Use the --os-cloud '
+                'and --tenant-os-cloud with which the cluster was created.'
             )
         title = 'would delete' if parsed_args.dry_run else 'deleted'
         return (title,), ('\n'.join(lines),)

@@ -2,7 +2,7 @@
 """Connections to a cloud, and its services' errors in one line."""
 
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -243,9 +243,41 @@ def get_identity(conn: Connection) -> Identity:
 
 
 def scope(conn: Connection) -> str:
-    """Return the URL, project and user of a connection, without a secret."""
+    """Return URL, project, user and region of a connection, without a secret.
+
+    The regions of a cloud can have the same Keystone. Without a region in
+    clouds.yaml, the scope has none.
+    """
     url = str(_identity_plugin(conn).auth_url).rstrip('/').removesuffix('/v3')
-    return f'{url} {conn.current_project_id} {conn.current_user_id}'
+    text = f'{url} {conn.current_project_id} {conn.current_user_id}'
+    region = conn.config.get_region_name()
+    return f'{text} {region}' if region else text
+
+
+def find_in_scope(text: str, conns: Iterable[Connection]) -> Connection | None:
+    """Return the connection to the cloud, project and region of a scope.
+
+    A scope without a region fits each region: older releases wrote it, or
+    the entry of the cloud has none.
+
+    :param text: result of :func:`scope`, perhaps in another process.
+    :param conns: connections to choose from.
+    :returns: None if no connection has this scope.
+    """
+    *identity, region = _split_scope(text)
+    for conn in conns:
+        *other_identity, other_region = _split_scope(scope(conn))
+        if identity == other_identity and (
+            not region or not other_region or region == other_region
+        ):
+            return conn
+    return None
+
+
+def _split_scope(text: str) -> list[str]:
+    """Return URL, project, user and region; parts that are missing empty."""
+    parts = text.split(' ', 3)
+    return parts + [''] * (4 - len(parts))
 
 
 def _identity_plugin(conn: Connection) -> BaseIdentityPlugin:

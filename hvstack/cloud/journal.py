@@ -41,7 +41,7 @@ class JournalEntry:
 
     :param kind: what was changed, such as ``flavor`` or ``stack``.
     :param data: what is needed to undo it; never a secret.
-    :param scope: whose cloud and project; empty for this machine.
+    :param scope: whose cloud, project and region; empty for this machine.
     :param owner: the cluster that keeps it, empty while a process does.
     :param pid: process that made it, with ``start`` (clock ticks since
         boot), ``boot`` and ``namespace`` (inode of its pid namespace), so

@@ -38,19 +38,19 @@ def undo(
 ) -> list[str]:
     """Undo entries, newest first, and return a line for each.
 
-    Those of another cloud or project are left alone. Ctrl-C does not stop
-    it: it takes effect at the end.
+    Those of another cloud, region or project are left alone. Ctrl-C does not
+    stop it: it takes effect at the end.
 
     :param conns: connections, an administrator's and a tenant's perhaps;
         each entry takes the one that it was made with.
     :raises hvstack.errors.CloudError: some could not be; the others were,
         and these stay in the journal.
     """
-    by_scope = {connection.scope(conn): conn for conn in conns}
+    conns = list(conns)
     pending = [
-        (entry, by_scope[entry.scope])
+        (entry, conn)
         for entry in journal.newest_first(entries)
-        if entry.scope in by_scope
+        if (conn := connection.find_in_scope(entry.scope, conns)) is not None
     ]
     lines = []
     failed = []
@@ -104,11 +104,11 @@ def recover(
     """
     output = progress or Progress()
     conns = list(conns)
-    scopes = {connection.scope(conn) for conn in conns}
     abandoned = []
     with journal.recovering():
         for entry in journal.entries():
-            if entry.owner or entry.scope not in scopes:
+            conn = connection.find_in_scope(entry.scope, conns)
+            if entry.owner or conn is None:
                 continue
             alive = entry.process.is_alive()
             if alive is None:

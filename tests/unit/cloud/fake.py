@@ -72,6 +72,7 @@ class FakeCloud(fixtures.Fixture):
     :param without: services that it does not have.
     :param services: others that it has: their URLs by type.
     :param roles: of its user.
+    :param regions: names of its regions, which share all services.
     """
 
     def __init__(
@@ -79,11 +80,13 @@ class FakeCloud(fixtures.Fixture):
         without: tuple[str, ...] = (),
         services: Mapping[str, str] = MappingProxyType({}),
         roles: tuple[str, ...] = (),
+        regions: tuple[str, ...] = ('RegionOne',),
     ) -> None:
         super().__init__()
         self.without = without
         self.services = services
         self.roles = roles
+        self.regions = regions
 
     def _setUp(self) -> None:
         self.http = self.useFixture(_Http()).http
@@ -108,7 +111,8 @@ class FakeCloud(fixtures.Fixture):
             if service_type in self.without:
                 continue
             service = token.add_service(service_type)
-            service.add_standard_endpoints(public=url, region='RegionOne')
+            for region in self.regions:
+                service.add_standard_endpoints(public=url, region=region)
         self.http.post(
             f'{KEYSTONE}/auth/tokens',
             json=token,

@@ -77,6 +77,52 @@ class UndoTest(testtools.TestCase):
         self.assertEqual([entry], journal.entries())
         self.assertIn('another pid namespace', self.stream.getvalue())
 
+    def test_other_region(self) -> None:
+        """Regions share Keystone: its URL and the project do not differ."""
+        regions = ('RegionOne', 'RegionTwo')
+        self.cloud = self.useFixture(fake.FakeCloud(regions=regions))
+        first, second = (
+            connection.connect(
+                credential={**fake.CREDENTIAL, 'region_name': name}
+            )
+            for name in regions
+        )
+        entry = journal.note(
+            cluster_flavors.KIND,
+            {'name': 'f1', 'id': 'f1'},
+            connection.scope(first),
+        )
+        deleted = self.cloud.http.delete(
+            f'{fake.NOVA}/flavors/f1', status_code=202
+        )
+        self.assertEqual([], undo.undo([entry], [second]))
+        self.assertEqual([entry], journal.entries())
+        self.assertEqual(['flavor f1'], undo.undo([entry], [second, first]))
+        self.assertEqual(1, deleted.call_count)
+        self.assertEqual([], journal.entries())
+
+    def test_region_that_is_not_known(self) -> None:
+        """Entries of older releases, and connections, may have no region."""
+        url, project, user = connection.scope(self.conn).split(' ')
+        region = f'{url} {project} {user} RegionOne'
+        for scope, is_own in (
+            (region, True),
+            (f'{url} {project} other', False),
+            (f'{url} {project} other RegionOne', False),
+            ('', False),
+        ):
+            self.assertEqual(
+                self.conn if is_own else None,
+                connection.find_in_scope(scope, [self.conn]),
+                scope,
+            )
+        conn = connection.connect(
+            credential={**fake.CREDENTIAL, 'region_name': 'RegionOne'}
+        )
+        self.assertEqual(region, connection.scope(conn))
+        older = f'{url} {project} {user}'
+        self.assertIs(conn, connection.find_in_scope(older, [conn]))
+
     def test_ctrl_c_during_an_undo(self) -> None:
         for name in ('f1', 'f2', 'f3'):
             self.note(cluster_flavors.KIND, name)
