@@ -90,13 +90,20 @@ def get_status(failure: BaseException) -> int:
 def passing(failure: Exception) -> bool:
     """Tell whether the same question may be answered a moment later.
 
+    Keystone may be the one that refused, when a token has expired: its
+    exceptions are those of keystoneauth.
+
     :param failure: one of :data:`FAILURES`.
     """
     if isinstance(failure, openstack.exceptions.HttpException):
-        return (failure.status_code or 0) >= 500
-    return isinstance(
-        failure, keystoneauth1.exceptions.RetriableConnectionFailure
-    )
+        status = failure.status_code or 0
+    elif isinstance(failure, keystoneauth1.exceptions.HttpError):
+        status = failure.http_status or 0
+    else:
+        return isinstance(
+            failure, keystoneauth1.exceptions.RetriableConnectionFailure
+        )
+    return status >= 500 or status == HTTPStatus.TOO_MANY_REQUESTS
 
 
 def connect(

@@ -9,6 +9,7 @@ from typing import Any
 import fixtures
 import requests
 import testtools
+from keystoneauth1 import fixture as ksa
 
 from hvstack import errors
 from hvstack.cloud import journal, stacks, undo
@@ -77,6 +78,28 @@ class StacksTest(testtools.TestCase):
                 {'json': stack('CREATE_COMPLETE')},
             ],
         )
+        self.assertEqual({}, stacks.wait(self.conn, 's1', timeout=5))
+
+    def test_a_cloud_that_limits_requests(self) -> None:
+        """RFC 6585: the same request may be repeated later."""
+        self.http.get(
+            f'{URL}/s1',
+            [{'status_code': 429}, {'json': stack('CREATE_COMPLETE')}],
+        )
+        self.assertEqual({}, stacks.wait(self.conn, 's1', timeout=5))
+
+    def test_keystone_is_busy_when_the_token_expires(self) -> None:
+        """A large stack takes longer than a token is valid."""
+        self.conn.session.invalidate()
+        token = ksa.V3Token(project_id='p1', user_id='u1')
+        service = token.add_service('orchestration')
+        service.add_standard_endpoints(public=fake.HEAT, region='RegionOne')
+        headers = {'X-Subject-Token': 'second'}
+        self.http.post(
+            f'{fake.KEYSTONE}/auth/tokens',
+            [{'status_code': 503}, {'json': token, 'headers': headers}],
+        )
+        self.http.get(f'{URL}/s1', json=stack('CREATE_COMPLETE'))
         self.assertEqual({}, stacks.wait(self.conn, 's1', timeout=5))
 
     def test_silence(self) -> None:
