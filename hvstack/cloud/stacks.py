@@ -162,7 +162,6 @@ def wait(
             f'{describe_unfinished(conn, stack)}. Check it with '
             f"'openstack stack resource list {stack.name}'."
         ),
-        silence=_SILENCE,
     )
     return _outputs(stack)
 
@@ -174,9 +173,11 @@ def wait_until(
     failure: str,
     timeout: float,
     late: Callable[[T, float], str],
-    silence: float = 0,
 ) -> T:
     """Look at a stack again and again until it is as expected.
+
+    Failures of ``look`` and ``is_done`` that may pass are ignored for
+    :data:`_SILENCE` seconds, multiplied as the timeout.
 
     :param look: function that returns the stack, or its status.
     :param is_done: function that returns whether the result of ``look`` is
@@ -186,8 +187,6 @@ def wait_until(
         :func:`hvstack.speed.factor`.
     :param late: function that returns the message after the timeout, of the
         last result and the seconds of the timeout.
-    :param silence: seconds for which failures of ``look`` and ``is_done``
-        that may pass are ignored, multiplied likewise.
     :returns: last result of ``look``.
     :raises hvstack.errors.CloudError: the cloud refuses, or does not answer.
     :raises hvstack.errors.DeadlineExceededError: the timeout expired.
@@ -201,7 +200,7 @@ def wait_until(
                 return state
         except FAILURES as exc:
             unanswered = time.monotonic() - answered_at
-            if not passing(exc) or unanswered >= silence * speed.factor():
+            if not passing(exc) or unanswered >= _SILENCE * speed.factor():
                 with refused(failure):
                     raise
         else:
@@ -411,7 +410,6 @@ def wait_until_deleted(
             f"Stack '{name}' was not deleted after {seconds:.0f} s. Check it "
             f"with 'openstack stack resource list {name}'."
         ),
-        silence=_SILENCE,
     )
 
 

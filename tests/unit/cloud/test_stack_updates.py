@@ -134,6 +134,26 @@ class UpdatesTest(testtools.TestCase):
             patch_mock.last_request.json(),
         )
 
+    def test_answers_of_a_busy_engine_are_late(self) -> None:
+        """Heat is busiest when it begins the update of a large stack."""
+        for answers in (
+            [stack('UPDATE_IN_PROGRESS', 'x'), stack('UPDATE_COMPLETE', 'x')],
+            [stack('CREATE_COMPLETE', None), stack('UPDATE_COMPLETE', 'now')],
+        ):
+            self.http.get(f'{URL}/hv-x', json=answers[0])
+            self.http.get(
+                f'{URL}/s1',
+                [
+                    {'json': answers[0]},
+                    {'status_code': 504},
+                    {'json': answers[1]},
+                ],
+            )
+            self.http.patch(f'{URL}/hv-x/s1', status_code=202)
+            before = stack_updates.settled(self.conn, 'hv-x', timeout=5)
+            if before.status == 'CREATE_COMPLETE':
+                stack_updates.update(self.conn, before, {}, timeout=5)
+
     def test_update_that_fails_says_why(self) -> None:
         self.answers(
             stack('UPDATE_COMPLETE', 'before'), stack('UPDATE_FAILED', 'now')
