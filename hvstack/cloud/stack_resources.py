@@ -7,7 +7,8 @@ from typing import NotRequired, TypedDict
 from openstack.connection import Connection
 from openstack.orchestration.v1.stack import Stack
 
-from hvstack.cloud.connection import FAILURES
+from hvstack import errors
+from hvstack.cloud.connection import FAILURES, refused
 
 #: Statuses of a resource, and of a stack, that is complete.
 DONE = ('CREATE_COMPLETE', 'UPDATE_COMPLETE')
@@ -39,14 +40,23 @@ class StackResource(TypedDict):
 
 
 def list_resources(conn: Connection, stack: Stack) -> list[StackResource]:
-    """Return a stack's resources, those of nested stacks too."""
+    """Return a stack's resources for a message; none if Heat refuses."""
     try:
+        return require_resources(conn, stack)
+    except errors.CloudError:
+        return []
+
+
+def require_resources(conn: Connection, stack: Stack) -> list[StackResource]:
+    """Return a stack's resources, those of nested stacks too.
+
+    :raises hvstack.errors.CloudError: Heat refused.
+    """
+    with refused(f"Cannot list the resources of stack '{stack.name}'"):
         response = conn.orchestration.get(
             f'/stacks/{stack.name}/{stack.id}/resources?nested_depth=5',
             raise_exc=True,
         )
-    except FAILURES:
-        return []
     stack_resources: list[StackResource] = response.json()['resources']
     return stack_resources
 

@@ -12,7 +12,7 @@ from hvstack import errors
 from hvstack.cloud import stack_times, stacks
 from hvstack.cloud.connection import refused
 from hvstack.cloud.stack_outputs import StackOutputs
-from hvstack.cloud.stack_resources import StackResource, list_resources
+from hvstack.cloud.stack_resources import StackResource, require_resources
 from hvstack.progress import Progress
 from hvstack.results.typed_json import Json
 
@@ -93,8 +93,9 @@ def members(conn: Connection, stack: Stack, group: str) -> list[Member]:
     """Return the members of a stack's resource group, by number.
 
     :param group: name of the ``OS::Heat::ResourceGroup``.
+    :raises hvstack.errors.CloudError: Heat refused to list them.
     """
-    stack_resources = list_resources(conn, stack)
+    stack_resources = require_resources(conn, stack)
     inside: dict[str, list[StackResource]] = defaultdict(list)
     for item in stack_resources:
         inside[_link(item, 'stack').rpartition('/')[2]].append(item)

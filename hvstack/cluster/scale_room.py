@@ -45,6 +45,7 @@ def refuse(
     :param max_resources: Heat's ``max_resources_per_stack``; -1 is no limit.
     :raises hvstack.errors.InputError: slots, a quota or Heat's limit are not
         enough.
+    :raises hvstack.errors.CloudError: a service refused.
     """
     added = {
         'workers': max(0, change.after - change.before),
@@ -85,7 +86,7 @@ def refuse(
     ]
     validation.stack_of(
         change.after + change.compute_after,
-        len(stack_resources.list_resources(conn, stack))
+        len(stack_resources.require_resources(conn, stack))
         + validation.resources(
             [*volumes, *([0] * added['compute'])],
             bool(sizes.get('host_keys')),

@@ -134,6 +134,20 @@ class UpdatesTest(testtools.TestCase):
             patch_mock.last_request.json(),
         )
 
+    def test_members_that_heat_does_not_list(self) -> None:
+        """A stack whose list takes too long is not a stack without members."""
+        self.answers(stack('CREATE_COMPLETE', None))
+        self.http.get(f'{URL}/hv-x/s1/resources', status_code=504)
+        listed_stack = stack_updates.settled(self.conn, 'hv-x', timeout=5)
+        failure = self.assertRaises(
+            errors.CloudError,
+            stack_updates.members,
+            self.conn,
+            listed_stack,
+            'workers',
+        )
+        self.assertIn("resources of stack 'hv-x'", str(failure))
+
     def test_answers_of_a_busy_engine_are_late(self) -> None:
         """Heat is busiest when it begins the update of a large stack."""
         for answers in (

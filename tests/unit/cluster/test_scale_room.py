@@ -99,6 +99,11 @@ class RefuseTest(testtools.TestCase):
         self.assertIn('up to 4 workers', message)
         self.out(5, anti_affinity='soft')
 
+    def test_resources_that_heat_does_not_list(self) -> None:
+        """Otherwise, they would not count for Heat's limit."""
+        self.cloud.http.get(f'{URL}/hv-x/s1/resources', status_code=504)
+        self.assertRaises(errors.CloudError, self.out, 4, 1000)
+
     def test_only_an_administrator_sees_slots(self) -> None:
         self.cloud.http.get(
             f'{fake.NOVA}/os-hypervisors/detail', status_code=403
