@@ -5,13 +5,15 @@ The names of all resources that tests create begin with the random ID of the
 workspace.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import keystoneauth1.exceptions
 from openstack.compute.v2.flavor import Flavor
+from openstack.compute.v2.server import Server
 from openstack.connection import Connection
 from openstack.identity.v3.project import Project
 from openstack.identity.v3.user import User
@@ -44,6 +46,11 @@ class _ListedStack:
     status: str
     reason: str
     project: str
+
+
+_Named = TypeVar('_Named', bound=Resource | _ListedStack)
+#: Type of resources, with functions that list them and delete one by its ID.
+_Kind = tuple[str, Callable[[], Iterable[Resource]], Callable[[str], None]]
 
 
 def delete_test_resources(
@@ -80,12 +87,14 @@ def delete_test_resources(
     emptied = []
     for project in projects:
         progress.say(f'  deleting what is in {project.name}')
+        failed_before = len(failed)
         with _collect_error(
             failed, f"Cannot delete the resources of project '{project.name}'"
         ):
-            for name in _empty_project(conn, project):
+            for name in _empty_project(conn, project, failed):
                 removed.append(f'{name} in {project.name}')
-            emptied.append(project)
+            if len(failed) == failed_before:
+                emptied.append(project)
     # Tests delete their projects, even if resources in them remain.
     for user_conn in (conn, *others):
         for delete_resources in (
@@ -99,25 +108,10 @@ def delete_test_resources(
                 failed, 'Cannot delete the resources that tests left'
             ):
                 removed += delete_resources(
-                    user_conn, prefix, is_administrator(user_conn)
+                    user_conn, prefix, is_administrator(user_conn), failed
                 )
-    with _collect_error(failed, 'Cannot delete the resources that tests left'):
-        for flavor in flavors:
-            if _select_by_prefix(prefix, [flavor]):
-                conn.compute.delete_flavor(flavor, ignore_missing=True)
-                removed.append(f'flavor {flavor.name}')
-            elif not flavor.is_public and projects:
-                _revoke_access(
-                    conn, flavor, {project.id for project in projects}
-                )
-        for user in users:
-            for pair in conn.compute.keypairs(user_id=user.id):
-                conn.compute.delete_keypair(pair, user_id=user.id)
-            identity.delete_user(user, ignore_missing=True)
-            removed.append(f'user {user.name}')
-        for project in emptied:
-            identity.delete_project(project, ignore_missing=True)
-            removed.append(f'project {project.name}')
+    removed += _delete_flavors(conn, prefix, flavors, projects, failed)
+    removed += _delete_accounts(conn, users, emptied, failed)
     if failed:
         raise errors.CloudError(' '.join(failed))
     return removed
@@ -131,6 +125,25 @@ def _collect_error(failed: list[str], message: str) -> Iterator[None]:
             yield
     except errors.HVStackError as exc:
         failed.append(str(exc))
+
+
+def _for_each(
+    failed: list[str],
+    kind: str,
+    resources: Iterable[_Named],
+    action: Callable[[_Named], None],
+) -> Iterator[_Named]:
+    """Apply an action to resources; yield those with which it succeeded.
+
+    :param failed: receives the error of each other resource.
+    :param kind: type of the resources, for errors.
+    """
+    for resource in resources:
+        failed_before = len(failed)
+        with _collect_error(failed, f"Cannot delete {kind} '{resource.name}'"):
+            action(resource)
+        if len(failed) == failed_before:
+            yield resource
 
 
 def _select_by_prefix(
@@ -172,7 +185,7 @@ def _read_stacks(conn: Connection, path: str) -> list[_ListedStack]:
     ]
 
 
-def _delete_stack(conn: Connection, stack: _ListedStack) -> str:
+def _delete_stack(conn: Connection, stack: _ListedStack) -> None:
     """Delete a stack by its ID in any project, and wait.
 
     :raises hvstack.errors.CloudError: Heat failed twice.
@@ -199,100 +212,215 @@ def _delete_stack(conn: Connection, stack: _ListedStack) -> str:
         return reason or 'Heat failed twice'
 
     wait_until_deleted(stack.name, look, ask, failure_reason, _STACK_SECONDS)
-    return f'stack {stack.name}'
 
 
 def _delete_stacks(
-    conn: Connection, prefix: str, all_projects: bool
+    conn: Connection, prefix: str, all_projects: bool, failed: list[str]
 ) -> Iterator[str]:
-    for stack in _list_stacks(conn):
-        if stack.name.startswith(f'{prefix}-'):
-            yield _delete_stack(conn, stack)
+    stacks = [
+        stack
+        for stack in _list_stacks(conn)
+        if stack.name.startswith(f'{prefix}-')
+    ]
+    for stack in _for_each(
+        failed, 'stack', stacks, lambda item: _delete_stack(conn, item)
+    ):
+        yield f'stack {stack.name}'
 
 
 def _delete_servers(
-    conn: Connection, prefix: str, all_projects: bool
+    conn: Connection, prefix: str, all_projects: bool, failed: list[str]
 ) -> Iterator[str]:
     # Without this, an administrator lists only the servers of its project.
     query = {'all_projects': True} if all_projects else {}
     servers = _select_by_prefix(prefix, conn.compute.servers(**query))
-    for server in servers:
-        conn.compute.delete_server(server, ignore_missing=True)
-    for server in servers:
+    return _delete_and_wait(conn, servers, failed)
+
+
+def _delete_and_wait(
+    conn: Connection, servers: Iterable[Server], failed: list[str]
+) -> Iterator[str]:
+    """Delete servers at the same time, and wait for each."""
+
+    def wait(server: Server) -> None:
         conn.compute.wait_for_delete(server, wait=_SECONDS)
+
+    deleting = list(
+        _for_each(
+            failed,
+            'server',
+            servers,
+            lambda item: conn.compute.delete_server(item, ignore_missing=True),
+        )
+    )
+    for server in _for_each(failed, 'server', deleting, wait):
         yield f'server {server.name}'
 
 
 def _delete_keypairs(
-    conn: Connection, prefix: str, all_projects: bool
+    conn: Connection, prefix: str, all_projects: bool, failed: list[str]
 ) -> Iterator[str]:
-    for pair in _select_by_prefix(prefix, conn.compute.keypairs()):
-        conn.compute.delete_keypair(pair, ignore_missing=True)
+    pairs = _select_by_prefix(prefix, conn.compute.keypairs())
+    for pair in _for_each(
+        failed,
+        'key pair',
+        pairs,
+        lambda item: conn.compute.delete_keypair(item, ignore_missing=True),
+    ):
         yield f'key pair {pair.name}'
 
 
 def _delete_ports_and_groups(
-    conn: Connection, prefix: str, all_projects: bool
+    conn: Connection, prefix: str, all_projects: bool, failed: list[str]
 ) -> Iterator[str]:
     """Delete ports and security groups, after the servers are deleted."""
     if not conn.has_service('network'):
         return
+    network = conn.network
     query = {} if all_projects else {'project_id': conn.current_project_id}
-    for port in _select_by_prefix(prefix, conn.network.ports(**query)):
-        conn.network.delete_port(port, ignore_missing=True)
-        yield f'port {port.name}'
-    for group in _select_by_prefix(
-        prefix, conn.network.security_groups(**query)
+    for port in _for_each(
+        failed,
+        'port',
+        _select_by_prefix(prefix, network.ports(**query)),
+        lambda item: network.delete_port(item, ignore_missing=True),
     ):
-        conn.network.delete_security_group(group, ignore_missing=True)
+        yield f'port {port.name}'
+    for group in _for_each(
+        failed,
+        'security group',
+        _select_by_prefix(prefix, network.security_groups(**query)),
+        lambda item: network.delete_security_group(item, ignore_missing=True),
+    ):
         yield f'security group {group.name}'
 
 
 def _delete_volumes(
-    conn: Connection, prefix: str, all_projects: bool
+    conn: Connection, prefix: str, all_projects: bool, failed: list[str]
 ) -> Iterator[str]:
     if not conn.has_service('block-storage'):
         return
     storage = conn.block_storage
     query = {'all_projects': True} if all_projects else {}
-    for volume in _select_by_prefix(prefix, storage.volumes(**query)):
-        if volume.status != 'deleting':
-            storage.delete_volume(volume.id, ignore_missing=True)
-            yield f'volume {volume.name}'
+    volumes = [
+        volume
+        for volume in _select_by_prefix(prefix, storage.volumes(**query))
+        if volume.status != 'deleting'
+    ]
+    for volume in _for_each(
+        failed,
+        'volume',
+        volumes,
+        lambda item: storage.delete_volume(item.id, ignore_missing=True),
+    ):
+        yield f'volume {volume.name}'
 
 
-def _empty_project(conn: Connection, project: Project) -> Iterator[str]:
-    """Delete all resources of a project, as one of its administrators."""
+def _delete_flavors(
+    conn: Connection,
+    prefix: str,
+    flavors: Iterable[Flavor],
+    projects: Collection[Project],
+    failed: list[str],
+) -> Iterator[str]:
+    """Delete flavors of tests, and the access of their projects to others."""
+    project_ids = {project.id for project in projects}
+    own = _select_by_prefix(prefix, flavors)
+    private = [
+        flavor
+        for flavor in flavors
+        if project_ids and flavor not in own and not flavor.is_public
+    ]
+    for flavor in _for_each(
+        failed,
+        'flavor',
+        own,
+        lambda item: conn.compute.delete_flavor(item, ignore_missing=True),
+    ):
+        yield f'flavor {flavor.name}'
+    for _ in _for_each(
+        failed,
+        'the access to flavor',
+        private,
+        lambda item: _revoke_access(conn, item, project_ids),
+    ):
+        pass
+
+
+def _delete_accounts(
+    conn: Connection,
+    users: Iterable[User],
+    projects: Iterable[Project],
+    failed: list[str],
+) -> Iterator[str]:
+    """Delete users with their key pairs, and empty projects."""
+
+    def delete_user(user: User) -> None:
+        for pair in conn.compute.keypairs(user_id=user.id):
+            conn.compute.delete_keypair(pair, user_id=user.id)
+        get_identity(conn).delete_user(user, ignore_missing=True)
+
+    for user in _for_each(failed, 'user', users, delete_user):
+        yield f'user {user.name}'
+    for project in _for_each(
+        failed,
+        'project',
+        projects,
+        lambda item: get_identity(conn).delete_project(
+            item, ignore_missing=True
+        ),
+    ):
+        yield f'project {project.name}'
+
+
+def _empty_project(
+    conn: Connection, project: Project, failed: list[str]
+) -> Iterator[str]:
+    """Delete all resources of a project, as one of its administrators.
+
+    :param failed: receives the error of each resource that remains.
+    """
     identity = get_identity(conn)
     role = identity.find_role('admin', ignore_missing=False)
     identity.assign_project_role_to_user(
         project, str(conn.current_user_id), role
     )
     inside = conn.connect_as_project(project)
-    for stack in _list_stacks(inside):
-        # A stack without this field belongs to the project.
-        if stack.project in ('', project.id):
-            yield _delete_stack(inside, stack)
-    servers = list(inside.compute.servers())
-    for server in servers:
-        inside.compute.delete_server(server, ignore_missing=True)
-    for server in servers:
-        inside.compute.wait_for_delete(server, wait=_SECONDS)
-        yield f'server {server.name}'
-    for group in list(inside.compute.server_groups()):
-        inside.compute.delete_server_group(group, ignore_missing=True)
+    # A stack without this field belongs to the project.
+    stacks = [
+        stack
+        for stack in _list_stacks(inside)
+        if stack.project in ('', project.id)
+    ]
+    for stack in _for_each(
+        failed, 'stack', stacks, lambda item: _delete_stack(inside, item)
+    ):
+        yield f'stack {stack.name}'
+    yield from _delete_and_wait(inside, inside.compute.servers(), failed)
+    compute = inside.compute
+    kinds: list[_Kind] = [
+        ('server group', compute.server_groups, compute.delete_server_group)
+    ]
     if inside.has_service('block-storage'):
-        for volume in list(inside.block_storage.volumes()):
-            inside.block_storage.delete_volume(volume.id)
-    if not inside.has_service('network'):
-        return
-    mine = {'project_id': project.id}
-    for port in list(inside.network.ports(**mine)):
-        inside.network.delete_port(port, ignore_missing=True)
-    for security_group in list(inside.network.security_groups(**mine)):
-        inside.network.delete_security_group(
-            security_group, ignore_missing=True
-        )
+        storage = inside.block_storage
+        kinds.append(('volume', storage.volumes, storage.delete_volume))
+    if inside.has_service('network'):
+        network, mine = inside.network, {'project_id': project.id}
+        kinds += [
+            ('port', partial(network.ports, **mine), network.delete_port),
+            (
+                'security group',
+                partial(network.security_groups, **mine),
+                network.delete_security_group,
+            ),
+        ]
+    for kind, list_resources, delete in kinds:
+        action = partial(_delete_by_id, delete)
+        for _ in _for_each(failed, kind, list(list_resources()), action):
+            pass
+
+
+def _delete_by_id(delete: Callable[[str], None], item: Resource) -> None:
+    delete(str(item.id))
 
 
 def _revoke_access(

@@ -386,6 +386,32 @@ class CleanupTest(testtools.TestCase):
         self.assertIn(f"Cannot delete stack '{self.MINE}'", str(error))
         self.assertTrue(all(matcher.called_once for matcher in deleted))
 
+    def test_others_of_a_kind_go_where_one_cannot(self) -> None:
+        """A locked server, or a volume in use, stays with each clean-up."""
+        cloud = self.cloud()
+        expected, deleted = [], []
+        for path, collection, suffix, kind in (
+            (f'{fake.NOVA}/servers', 'servers', '/detail', 'server'),
+            (f'{NEUTRON}/ports', 'ports', '', 'port'),
+            (f'{fake.CINDER}/volumes', 'volumes', '/detail', 'volume'),
+            (f'{fake.NOVA}/flavors', 'flavors', '/detail', 'flavor'),
+        ):
+            names = [f'{self.PREFIX}-{end}' for end in ('stuck', 'next')]
+            items = [{'id': name, 'name': name} for name in names]
+            cloud.http.get(path + suffix, json={collection: items})
+            cloud.http.delete(f'{path}/{names[0]}', status_code=409)
+            deleted.append(cloud.http.delete(f'{path}/{names[1]}'))
+            expected.append(f"Cannot delete {kind} '{names[0]}': ")
+        cloud.http.get(
+            f'{fake.NOVA}/servers/{self.PREFIX}-next', status_code=404
+        )
+        self.has(cloud, f'{fake.KEYSTONE}/users', 'users')
+        deleted.append(cloud.http.delete(f'{fake.KEYSTONE}/users/mine'))
+        error = self.assertRaises(errors.CloudError, self.clean, cloud)
+        for text in expected:
+            self.assertIn(text, str(error))
+        self.assertTrue(all(matcher.called_once for matcher in deleted))
+
     def test_others_stacks_stay(self) -> None:
         """To an administrator Heat lists those of all projects."""
         cloud = self.cloud(without=('block-storage',), services={})
