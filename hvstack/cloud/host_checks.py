@@ -59,19 +59,22 @@ def _check_cpus(
         * flavor.vcpus
         / to_fraction(configuration.cpu_ratio)
     )
-    total = inventories.get(resource_class, {'total': 0})['total']
-    if total and total < needed:
-        detail = f'{resource_class} {total} of {needed} that the workers need'
-    elif total:
-        detail = f'{resource_class} {total}'
-    else:
+    cpus = inventories.get(resource_class, {'total': 0, 'reserved': 0})
+    room = cpus['total'] - cpus['reserved']
+    remedy = 'give CPUs to such guests while none runs there'
+    detail = f'{resource_class} {room}'
+    if cpus['reserved']:
+        detail += f' ({cpus["total"]}, of which {cpus["reserved"]} reserved)'
+        remedy += ', unset reserved_host_cpus'
+    if not cpus['total']:
         detail = f'has {", ".join(sorted(inventories))}'
+    elif room < needed:
+        detail += f' of {needed} that the workers need'
     return build_finding(
         f'{resource_class} of {host}',
-        total >= needed,
+        room >= needed,
         detail,
-        'give CPUs to such guests while none runs there, and restart '
-        'nova-compute',
+        f'{remedy}, and restart nova-compute',
         config_options.format_options(
             [nova_conf.list_cpu_option(_compute_settings(request))]
         ),

@@ -235,6 +235,20 @@ class DoctorTest(testtools.TestCase):
             finding = self.examine(label)['PCPU of compute1']
             self.assertEqual(state, finding.state, finding)
 
+    def test_cpus_that_are_reserved(self) -> None:
+        """Placement gives guests none of reserved_host_cpus."""
+        for total, state in ((42, FAULT), (44, OK)):
+            self.inventories['VCPU'] |= {'total': total, 'reserved': 4}
+            finding = self.examine()['VCPU of compute1']
+            self.assertEqual(state, finding.state, finding)
+        self.inventories['VCPU']['total'] = 40
+        finding = self.examine()['VCPU of compute1']
+        self.assertEqual(
+            'VCPU 36 (40, of which 4 reserved) of 40 that the workers need',
+            finding.detail,
+        )
+        self.assertIn('reserved_host_cpus', finding.remedy)
+
     def test_ratio_of_the_configuration(self) -> None:
         """A sweep sets it: the CPUs of the host are enough."""
         for label in ('i2-c2', 'i3-c1.2'):
