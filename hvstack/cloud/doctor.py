@@ -6,8 +6,7 @@ checked": 'hvstack accept' sees its effects, and nova.conf where it can reach
 the hosts.
 """
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 from openstack.connection import Connection
 from openstack.proxy import Proxy
@@ -16,6 +15,7 @@ from requests import Response
 
 from hvstack import errors
 from hvstack.cloud import (
+    compute_services,
     host_checks,
     hypervisors,
     placement,
@@ -153,14 +153,7 @@ def workers_hosts(conn: Connection, profile: HostProfile) -> dict[str, str]:
 
     :raises hvstack.errors.CloudError: Placement refused, or is missing.
     """
-    trait = profile.traits.get('worker')
-    try:
-        return placement.providers(conn, trait)
-    except errors.CloudError as exc:
-        # Placement refuses a trait that does not exist.
-        if trait and getattr(exc.__cause__, 'http_status', 0) == 400:
-            return {}
-        raise
+    return compute_services.find_hosts(conn, profile.traits.get('worker'))
 
 
 def _hosts(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
@@ -168,7 +161,9 @@ def _hosts(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
         hypervisor.name: hypervisor
         for hypervisor in hypervisors.hypervisors(conn)
     }
-    yield _compute_services(conn, list(hypervisors_by_name.values()))
+    yield compute_services.check(
+        conn, request, list(hypervisors_by_name.values())
+    )
     trait = request.profile.traits.get('worker')
     worker_hosts = [
         name
@@ -191,47 +186,6 @@ def _hosts(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
             ', '.join(kinds),
             'figures of different ones do not compare: take hosts of one',
         )
-
-
-def _compute_services(
-    conn: Connection, hosts: Sequence[hypervisors.Hypervisor]
-) -> Diagnosis:
-    """Return whether all hosts are up, and since when others are down."""
-    unusable = sorted(
-        (host for host in hosts if not host.up), key=lambda host: host.name
-    )
-    down = [host for host in unusable if host.is_enabled]
-    disabled = [host.name for host in unusable if not host.is_enabled]
-    parts, remedies = (
-        [f'{len(hosts) - len(unusable)} of {len(hosts)} hosts up'],
-        [],
-    )
-    if down:
-        updates: dict[str, str] = {}
-        # Without the times, the names are still of use.
-        with contextlib.suppress(errors.CloudError):
-            updates = hypervisors.list_updates(conn)
-        names = (
-            f'{host.name} (last update {updates[host.host]} UTC)'
-            if host.host in updates
-            else host.name
-            for host in down
-        )
-        parts.append(f'down: {", ".join(names)}')
-        remedies.append(
-            'wait for the next report if nova-compute was just started, such '
-            'as after bare metal (report_interval of nova.conf, 10 s by '
-            'default), otherwise start it there'
-        )
-    if disabled:
-        parts.append(f'disabled: {", ".join(disabled)}')
-        remedies.append("'openstack compute service set --enable' it")
-    return build_finding(
-        'compute services',
-        bool(hosts) and not unusable,
-        '; '.join(parts),
-        '; '.join(remedies) or 'start nova-compute on a host',
-    )
 
 
 def _inventories(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:

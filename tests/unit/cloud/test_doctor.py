@@ -195,6 +195,29 @@ class DoctorTest(testtools.TestCase):
             self.assertIn('wait for the next report', finding.remedy)
             self.assertIn('service set --enable', finding.remedy)
 
+    def test_hosts_that_no_node_can_be_on(self) -> None:
+        """Of hundreds of hosts, some are always disabled or down."""
+        self.hypervisors.append(
+            self.hypervisors[0]
+            | {
+                'id': 'u2',
+                'hypervisor_hostname': 'compute2',
+                'status': 'disabled',
+            }
+        )
+        self.cloud.http.get(f'{fake.NOVA}/os-services', status_code=403)
+        traits = {'worker': 'CUSTOM_W', 'controller': 'CUSTOM_C'}
+        finding = self.examine(traits=traits)['compute services']
+        self.assertEqual(
+            (OK, '1 of 1 hosts up; 1 of 1 other hosts not up'),
+            (finding.state, finding.detail),
+        )
+        # Controllers can be on all hosts.
+        finding = self.examine(traits={'worker': 'CUSTOM_W'})[
+            'compute services'
+        ]
+        self.assertEqual(FAULT, finding.state)
+
     def test_compute_api(self) -> None:
         """Nova's extra specs are checked from 2.86 on, as in Victoria."""
         version = {

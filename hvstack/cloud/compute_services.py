@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check of the compute services of the hosts that a cluster can use."""
+
+import contextlib
+from collections.abc import Sequence
+
+from openstack.connection import Connection
+
+from hvstack import errors
+from hvstack.cloud import placement
+from hvstack.cloud.diagnosis import CloudNeeds, Diagnosis, build_finding
+from hvstack.cloud.hypervisors import Hypervisor, list_updates
+
+
+def check(
+    conn: Connection, request: CloudNeeds, all_hosts: Sequence[Hypervisor]
+) -> Diagnosis:
+    """Return whether the hosts are up, and since when others are down.
+
+    Of hundreds of hosts, some are always down or disabled: those that no node
+    of the cluster can be on are only counted.
+
+    :param conn: connection of an administrator.
+    :param request: the cluster.
+    :param all_hosts: all hosts of the cloud.
+    """
+    names = _find_node_hosts(conn, request)
+    hosts = [host for host in all_hosts if host.name in names]
+    others = [host for host in all_hosts if host.name not in names]
+    if not hosts:
+        hosts, others = others, []
+    unusable = sorted(
+        (host for host in hosts if not host.up), key=lambda host: host.name
+    )
+    down = [host for host in unusable if host.is_enabled]
+    disabled = [host.name for host in unusable if not host.is_enabled]
+    parts, remedies = (
+        [f'{len(hosts) - len(unusable)} of {len(hosts)} hosts up'],
+        [],
+    )
+    if down:
+        updates: dict[str, str] = {}
+        # Without the times, the names are still of use.
+        with contextlib.suppress(errors.CloudError):
+            updates = list_updates(conn)
+        down_names = (
+            f'{host.name} (last update {updates[host.host]} UTC)'
+            if host.host in updates
+            else host.name
+            for host in down
+        )
+        parts.append(f'down: {", ".join(down_names)}')
+        remedies.append(
+            'wait for the next report if nova-compute was just started, such '
+            'as after bare metal (report_interval of nova.conf, 10 s by '
+            'default), otherwise start it there'
+        )
+    if disabled:
+        parts.append(f'disabled: {", ".join(disabled)}')
+        remedies.append("'openstack compute service set --enable' it")
+    if not all(host.up for host in others):
+        count = sum(not host.up for host in others)
+        parts.append(f'{count} of {len(others)} other hosts not up')
+    return build_finding(
+        'compute services',
+        bool(hosts) and not unusable,
+        '; '.join(parts),
+        '; '.join(remedies) or 'start nova-compute on a host',
+    )
+
+
+def find_hosts(conn: Connection, traits: str | None) -> dict[str, str]:
+    """Return the hosts with all traits: UUID by name.
+
+    :param traits: names with commas between them; None for all hosts.
+    :raises hvstack.errors.CloudError: Placement refused, or is missing.
+    """
+    try:
+        return placement.providers(conn, traits)
+    except errors.CloudError as exc:
+        # Placement refuses a trait that does not exist.
+        if traits and getattr(exc.__cause__, 'http_status', 0) == 400:
+            return {}
+        raise
+
+
+def _find_node_hosts(conn: Connection, request: CloudNeeds) -> set[str]:
+    """Return the names of the hosts that a node of a cluster can be on.
+
+    :returns: an empty set if all hosts are such hosts, or Placement does not
+        answer, which another check reports.
+    """
+    traits_by_node = {
+        ','.join(
+            name.removeprefix('trait:')
+            for name in sorted(flavor.extra_specs)
+            if name.startswith('trait:')
+        )
+        for flavor, _ in request.nodes
+    }
+    if '' in traits_by_node:
+        return set()
+    try:
+        return {
+            name
+            for traits in sorted(traits_by_node)
+            for name in find_hosts(conn, traits)
+        }
+    except errors.CloudError:
+        return set()
