@@ -18,8 +18,8 @@ from hvstack.model.strict_mapping import Fields, SourceLocation
 
 #: Types that a value of a credential may have.
 _PLAIN = str | int | float | bool | None
-
-
+#: Type with the credentials of several types, and the field that lists them.
+_MULTIFACTOR, _METHODS = 'v3multifactor', 'auth_methods'
 #: More values than any file of credentials has.
 _MAX_VALUES = 100_000
 
@@ -114,20 +114,36 @@ def _check_entry(
     content = fields.raw('auth')
     names = _options(str(fields.raw('auth_type') or 'password'))
     is_open = names is None or fields.has('profile')
-    if is_open and isinstance(content, dict):
-        names = list(content)
-    auth = Fields(content, source_location, names or (), f'{prefix}.auth')
+    allowed = list(names or ())
+    if isinstance(content, dict):
+        # openstacksdk accepts dashes, too.
+        allowed += [
+            key
+            for key in content
+            if key not in allowed
+            and (is_open or str(key).replace('-', '_') in allowed)
+        ]
+    auth = Fields(content, source_location, allowed, f'{prefix}.auth')
     for field in auth:
         value = auth.raw(field)
         # Never shown: it may be a password.
-        if not isinstance(value, _PLAIN):
+        values = value if field == _METHODS else [value]
+        if not isinstance(values, list) or not all(
+            isinstance(item, _PLAIN) for item in values
+        ):
             raise auth.error(str(field), 'is not a text. Correct it')
-        if textfile.printable(str(value)) != str(value):
+        if any(textfile.printable(str(item)) != str(item) for item in values):
             raise auth.error(str(field), 'has a control character. Remove it')
 
 
 def _options(auth_type: str) -> list[str] | None:
-    """Return the credentials of a type; None if it is of another package."""
+    """Return the credentials of a type.
+
+    :returns: None if it is of another package, or has the credentials of
+        several types.
+    """
+    if auth_type == _MULTIFACTOR:
+        return None
     try:
         options = loading.get_plugin_loader(auth_type).get_options()
     except exceptions.ClientException:
@@ -135,7 +151,8 @@ def _options(auth_type: str) -> list[str] | None:
     names = {'tenant_name', 'tenant_id', 'project_domain', 'user_domain'}
     for option in options:
         names |= {
-            item.dest.replace('-', '_')
+            name.replace('-', '_')
             for item in (option, *option.deprecated)
+            for name in (item.name, item.dest)
         }
     return sorted(names)

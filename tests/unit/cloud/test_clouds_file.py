@@ -34,6 +34,34 @@ class CloudsFileTest(testtools.TestCase):
             exc = self.assertRaises(errors.InputError, clouds_file.check_all)
             self.assertIn(f"{path}:3: 'clouds.a.region_name'", str(exc))
 
+    def test_credentials_that_openstacksdk_accepts(self) -> None:
+        """An entry that no command uses must not stop all commands."""
+        path = self.directory / 'clouds.yaml'
+        for auth_type, auth in (
+            ('v3oidcpassword', 'openid_scope: openid profile'),
+            ('password', 'project-name: p'),
+            ('v3multifactor', 'username: u'),
+            ('v3multifactor', 'auth_methods: [v3password, v3totp]'),
+        ):
+            path.write_text(
+                f'clouds:\n  a:\n    auth_type: {auth_type}\n    auth:\n'
+                f'      {auth}\n',
+                encoding='utf-8',
+            )
+            clouds_file.check_all()
+        for auth_type, auth in (
+            ('password', 'auth_methods: [v3password]'),
+            ('v3multifactor', 'auth_methods: [[v3password]]'),
+            ('v3multifactor', 'username: [u]'),
+            ('password', 'project--name: p'),
+        ):
+            path.write_text(
+                f'clouds:\n  a:\n    auth_type: {auth_type}\n    auth:\n'
+                f'      {auth}\n',
+                encoding='utf-8',
+            )
+            self.assertRaises(errors.InputError, clouds_file.check_all)
+
     def test_aliases_cannot_blow_up(self) -> None:
         lines = ['a0: &a0 [x, x, x, x, x, x, x, x, x]']
         lines += [
