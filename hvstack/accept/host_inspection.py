@@ -42,6 +42,9 @@ class Access:
     uri: str = 'qemu:///system'
     directory: Path | None = None
     addresses: Mapping[str, str] = field(default_factory=dict)
+    _ssh_nodes: dict[str, SSHNode] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     def node(self, host: str) -> ShellNode:
         """Return a host as a node that runs commands.
@@ -57,11 +60,15 @@ class Access:
                 enter=tuple(split_command(self.command, host)),
             )
         if self.host_access == 'ssh' and self.key and self.directory:
-            return SSHNode(
-                *(host, self.addresses.get(host, host), 'host', host),
-                key=Path(self.key),
-                directory=self.directory / host,
-            )
+            if host not in self._ssh_nodes:
+                self._ssh_nodes[host] = SSHNode(
+                    *(host, self.addresses.get(host, host), 'host', host),
+                    key=Path(self.key),
+                    # With the name of the host, the path of the socket would
+                    # be longer than the 107 characters of unix(7).
+                    directory=self.directory / str(len(self._ssh_nodes)),
+                )
+            return self._ssh_nodes[host]
         raise errors.InputError(
             f"Cannot access hosts (host_access '{self.host_access}'): the "
             'access is not configured. Use local, command with host_command '
@@ -72,10 +79,8 @@ class Access:
         """Close the ssh connections to all hosts, and delete the directory."""
         if self.directory is None:
             return
-        for host_dir in self.directory.glob('*'):
-            node = self.node(host_dir.name)
-            if isinstance(node, SSHNode):
-                node.close()
+        for node in self._ssh_nodes.values():
+            node.close()
         shutil.rmtree(self.directory, ignore_errors=True)
 
 

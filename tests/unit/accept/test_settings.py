@@ -5,9 +5,11 @@ import configparser
 import contextlib
 import os
 import re
+import shutil
 import socket
 import stat
 import subprocess
+import tempfile
 import unittest
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,7 @@ from hvstack.accept import (
 )
 from hvstack.accept.host_inspection import Access
 from hvstack.accept.tempest_conf import Workspace
+from hvstack.cluster.ssh import SSHNode
 from hvstack.progress import Progress
 from hvstack.tempest_plugin.config import OPTIONS
 from hvstack.tempest_plugin.plugin import HVStackTempestPlugin
@@ -526,11 +529,34 @@ class HostLookTest(testtools.TestCase):
             host_inspection.read_nova_conf(access, 'h1')
         # The master's, which this ssh does not make.
         with socket.socket(socket.AF_UNIX) as held:
-            (directory / 'h1').mkdir(exist_ok=True, parents=True)
-            held.bind(str(directory / 'h1' / 's'))
+            node = access.node('h1')
+            assert isinstance(node, SSHNode)
+            node.directory.mkdir(exist_ok=True, parents=True)
+            held.bind(str(node.directory / 's'))
             access.close()
         self.assertIn('-O exit root@h1', log.read_text())
         self.assertFalse(directory.exists())
+
+    @testtools.skipUnless(shutil.which('ssh'), 'needs ssh')
+    def test_long_host_names(self) -> None:
+        """A name of Nova has up to 255 characters, a path of a socket 107."""
+        with tempfile.TemporaryDirectory(prefix='hv') as directory:
+            access = Access('ssh', key='/key', directory=Path(directory))
+            nodes = []
+            for number in range(2):
+                name = f'compute{number}.' + 4 * 'rack12.datacenter1.'
+                node = access.node(f'{name}invalid')
+                assert isinstance(node, SSHNode)
+                nodes.append(node)
+                node.directory.mkdir()
+                done = processutils.run(
+                    ['ssh', *node.options(), '-O', 'check', 'root@h'],
+                    check=False,
+                )
+                self.assertNotIn('too long', done.stderr)
+                self.assertIs(node, access.node(f'{name}invalid'))
+            self.assertNotEqual(nodes[0].directory, nodes[1].directory)
+            access.close()
 
     def test_all_guests(self) -> None:
         # The second ends before it is inspected.
