@@ -188,7 +188,7 @@ def credential_sections(
                 'test_accounts_file': accounts_file.resolve(),
             },
         }
-    _password_auth(conn)
+    user = _read_user(conn)
     if not connection.is_administrator(conn):
         raise errors.InputError(
             f"Cannot create users for the tests (cloud '{config.name}'): the "
@@ -196,19 +196,13 @@ def credential_sections(
         )
     with refused('Cannot list the roles'):
         role_names = {role.name for role in conn.identity.roles()}
-    domain = auth.get('user_domain_name') or 'Default'
     return {
         'identity': identity,
         'auth': {
             'use_dynamic_credentials': True,
             'create_isolated_networks': False,
-            'admin_username': auth['username'],
-            'admin_password': auth['password'],
-            'admin_project_name': auth['project_name'],
-            'admin_domain_name': domain,
-            'admin_user_domain_name': domain,
-            'admin_project_domain_name': auth.get('project_domain_name')
-            or domain,
+            'admin_domain_name': user['user_domain_name'],
+            **{f'admin_{name}': value for name, value in user.items()},
             'tempest_roles': [
                 name for name in ('member', _STACK_ROLE) if name in role_names
             ],
@@ -229,19 +223,7 @@ def render_accounts(tenant: Connection, admin: Connection) -> str:
         (tenant, {'roles': ['member']}),
         (admin, {'types': ['admin']}),
     ):
-        auth = _password_auth(conn)
-        domain = auth.get('user_domain_name') or 'Default'
-        users.append(
-            {
-                'username': auth['username'],
-                'password': auth['password'],
-                'project_name': auth['project_name'],
-                'user_domain_name': domain,
-                'project_domain_name': auth.get('project_domain_name')
-                or domain,
-                **extra,
-            }
-        )
+        users.append({**_read_user(conn), **extra})
     return yaml.safe_dump(users)
 
 
@@ -290,25 +272,33 @@ def connect_users(path: Path, conn: Connection) -> list[Connection]:
     return connections
 
 
-def _password_auth(conn: Connection) -> dict[str, str]:
-    """Return the password authentication of a user of a cloud.
+def _read_user(conn: Connection) -> dict[str, str]:
+    """Return a user of a cloud by the names of Tempest's options.
 
-    :raises hvstack.errors.InputError: the user has no password.
+    The names are those of the token: the entry of clouds.yaml may have IDs of
+    the user, the project and their domains, which Tempest does not accept.
+
+    :raises hvstack.errors.InputError: the user has no password, or the token
+        no project.
     """
     config = conn.config
-    auth: dict[str, str] = config.config.get('auth', {})
-    missing = [
-        name
-        for name in ('auth_url', 'username', 'password', 'project_name')
-        if not auth.get(name)
-    ]
+    token = connection.access(conn)
+    password = config.config.get('auth', {}).get('password')
+    user = {
+        'username': token.username,
+        'password': str(password) if password else None,
+        'project_name': token.project_name,
+        'user_domain_name': token.user_domain_name,
+        'project_domain_name': token.project_domain_name,
+    }
+    missing = [name for name, value in user.items() if not value]
     if missing or config.config.get('auth_type', 'password') not in _PASSWORD:
         raise errors.InputError(
             f"Cannot configure Tempest for the cloud '{config.name}': "
             f'{", ".join(missing) or "password"} is missing in clouds.yaml. '
             'Use an entry with a password, or --accounts FILE.'
         )
-    return auth
+    return {name: value for name, value in user.items() if value}
 
 
 def _versioned_url(url: str) -> str:

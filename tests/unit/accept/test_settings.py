@@ -17,6 +17,7 @@ from typing import Any
 import fixtures
 import testtools
 import yaml
+from keystoneauth1 import fixture as ksa
 from oslo_config import cfg
 from tempest.lib.common import preprov_creds
 from tempest.test_discover.plugins import TempestTestPluginManager
@@ -162,6 +163,55 @@ class CredentialsTest(testtools.TestCase):
             None,
         )
         self.assertIn('--accounts FILE', str(error))
+
+    def test_entry_with_ids(self) -> None:
+        """Tempest has no options for IDs of the project and its domain."""
+        token = ksa.V3Token(
+            user_name='operator',
+            user_domain_name='corp',
+            project_id='p1',
+            project_name='cloud',
+            project_domain_name='infra',
+        )
+        token.add_role(name='admin')
+        identity = token.add_service('identity')
+        identity.add_standard_endpoints(
+            public=fake.KEYSTONE, region='RegionOne'
+        )
+        self.cloud.http.post(
+            f'{fake.KEYSTONE}/auth/tokens',
+            json=token,
+            headers={'X-Subject-Token': 'x'},
+        )
+        self.cloud.http.get(f'{fake.KEYSTONE}/roles', json={'roles': []})
+        self.conn.session.invalidate()
+        self.conn.config.config['auth'] = {
+            'auth_url': fake.KEYSTONE,
+            'user_id': 'u1',
+            'password': 'p',
+            'project_id': 'p1',
+        }
+        auth = tempest_conf.credential_sections(self.conn, None)['auth']
+        self.assertEqual(
+            ('operator', 'p', 'cloud', 'corp', 'corp', 'infra'),
+            tuple(
+                auth[f'admin_{name}']
+                for name in (
+                    *('username', 'password', 'project_name', 'domain_name'),
+                    *('user_domain_name', 'project_domain_name'),
+                )
+            ),
+        )
+        (user, _) = yaml.safe_load(
+            tempest_conf.render_accounts(self.conn, self.conn)
+        )
+        self.assertEqual(
+            ('operator', 'cloud', 'corp', 'infra'),
+            (
+                *(user['username'], user['project_name']),
+                *(user['user_domain_name'], user['project_domain_name']),
+            ),
+        )
 
     def test_no_password(self) -> None:
         del self.conn.config.config['auth']['password']
