@@ -69,21 +69,6 @@ def check(
     )
 
 
-def find_hosts(conn: Connection, traits: str | None) -> dict[str, str]:
-    """Return the hosts with all traits: UUID by name.
-
-    :param traits: names with commas between them; None for all hosts.
-    :raises hvstack.errors.CloudError: Placement refused, or is missing.
-    """
-    try:
-        return placement.providers(conn, traits)
-    except errors.CloudError as exc:
-        # Placement refuses a trait that does not exist.
-        if traits and getattr(exc.__cause__, 'http_status', 0) == 400:
-            return {}
-        raise
-
-
 def _find_node_hosts(conn: Connection, request: CloudNeeds) -> set[str]:
     """Return the names of the hosts that a node of a cluster can be on.
 
@@ -104,7 +89,7 @@ def _find_node_hosts(conn: Connection, request: CloudNeeds) -> set[str]:
         return {
             name
             for traits in sorted(traits_by_node)
-            for name in find_hosts(conn, traits)
+            for name in placement.providers(conn, traits)
         }
     except errors.CloudError:
         return set()

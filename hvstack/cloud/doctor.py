@@ -153,7 +153,7 @@ def workers_hosts(conn: Connection, profile: HostProfile) -> dict[str, str]:
 
     :raises hvstack.errors.CloudError: Placement refused, or is missing.
     """
-    return compute_services.find_hosts(conn, profile.traits.get('worker'))
+    return placement.providers(conn, profile.traits.get('worker'))
 
 
 def _hosts(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:

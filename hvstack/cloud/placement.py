@@ -3,13 +3,15 @@
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from typing import Any, TypedDict
 
 import yaml
 from openstack.connection import Connection
 from requests import Response
 
-from hvstack.cloud.connection import refused
+from hvstack import errors
+from hvstack.cloud.connection import get_status, refused
 
 #: Name of the provider that is hvstack's lease on a cloud, and no host.
 LEASE = 'hvstack-lease'
@@ -47,14 +49,23 @@ def _get_response(conn: Connection, path: str) -> Response:
 def providers(conn: Connection, trait: str | None = None) -> dict[str, str]:
     """Return the hosts' resource providers: UUID by name.
 
-    :param trait: only those that have it.
+    :param trait: only those that have it; several with commas between them.
+    :returns: no host if a trait does not exist.
+    :raises hvstack.errors.CloudError: Placement refused.
     """
     query = '/resource_providers'
     if trait:
         query += f'?required={trait}'
+    try:
+        content = get(conn, query)
+    except errors.CloudError as exc:
+        # A custom trait exists only once a host has had it.
+        if trait and get_status(exc) == HTTPStatus.BAD_REQUEST:
+            return {}
+        raise
     return {
         item['name']: item['uuid']
-        for item in get(conn, query)['resource_providers']
+        for item in content['resource_providers']
         if item['parent_provider_uuid'] is None and item['name'] != LEASE
     }
 

@@ -211,16 +211,20 @@ def _find_worker_hosts(
 ) -> dict[str, str]:
     """Return the resource providers of the workers' hosts, UUIDs by name."""
     trait = profile.traits.get('worker')
+    all_providers = placement.providers(conn, trait)
     providers = {
-        name: uuid
-        for name, uuid in placement.providers(conn, trait).items()
-        if name in hosts_up
+        name: uuid for name, uuid in all_providers.items() if name in hosts_up
     }
     if not providers:
+        reason = 'no host for workers is up'
+        remedy = "Check the hosts with 'openstack hypervisor list'"
+        if trait and not all_providers:
+            reason = 'no host has the trait'
+            text = placement.explain_trait(trait)
+            remedy = f'{text[0].upper()}{text[1:]}'
         raise errors.CloudError(
             f"Cannot place workers (host profile '{profile.name}', trait "
-            f'{trait or "none"}): no host for workers is up. Check the hosts '
-            "with 'openstack hypervisor list'."
+            f'{trait or "none"}): {reason}. {remedy}.'
         )
     return providers
 

@@ -170,6 +170,31 @@ class PlanTest(testtools.TestCase):
             6, self.plan('i1', controllers='separate').nodes.workers
         )
 
+    def test_no_host_has_the_trait(self) -> None:
+        """Placement knows a custom trait only once a host reports it."""
+        self.hosts(2)
+        profile = replace(
+            host_profiles.load('vsphere6'), traits={'worker': 'CUSTOM_W'}
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.host_profiles.load', lambda _: profile
+            )
+        )
+        for answer in (
+            {'status_code': 400},
+            {'json': {'resource_providers': []}},
+        ):
+            self.cloud.http.get(
+                f'{fake.PLACEMENT}/resource_providers?required=CUSTOM_W',
+                **answer,
+            )
+            error = self.assertRaises(errors.CloudError, self.plan, 'i4')
+            message = str(error)
+            self.assertIn("'vsphere6', trait CUSTOM_W): no host", message)
+            self.assertIn('hvstack.yaml: {meta:', message)
+            self.assertNotIn('is up', message)
+
     def test_a_controller_of_several_slots_comes_first(self) -> None:
         """It would else find single slots on many hosts (vsphere6, i20)."""
         self.hosts(4)
