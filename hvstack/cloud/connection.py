@@ -55,6 +55,8 @@ def refused(failure: str) -> Iterator[None]:
         text = ' '.join(str(exc).split())
         if find_cause(exc, keystoneauth1.exceptions.SSLError):
             text = f'{text.removesuffix(".")}. Set {_CACERT}'
+        if isinstance(exc, openstack.exceptions.DuplicateResource):
+            text = f'{text.removesuffix(".")}. Use an ID instead of the name'
         raise errors.CloudError(
             f'{failure}: {text.removesuffix(".")}.'
         ) from exc

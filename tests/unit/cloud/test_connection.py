@@ -15,7 +15,7 @@ import openstack.exceptions
 import testtools
 
 from hvstack import errors, processutils
-from hvstack.cloud import connection
+from hvstack.cloud import connection, servers
 from tests.unit.cloud import fake
 
 
@@ -97,6 +97,19 @@ class ConnectTest(testtools.TestCase):
             yield f'https://127.0.0.1:{server.getsockname()[1]}/v3'
             server.shutdown(socket.SHUT_RDWR)
         thread.join()
+
+    def test_two_images_of_one_name(self) -> None:
+        """Glance and Neutron allow it, and users keep old images."""
+        cloud = self.useFixture(
+            fake.FakeCloud(services={'image': fake.GLANCE})
+        )
+        cloud.http.get(f'{fake.GLANCE}/images/x', status_code=404)
+        images = [{'id': image_id, 'name': 'x'} for image_id in 'ab']
+        cloud.http.get(f'{fake.GLANCE}/images', json={'images': images})
+        error = self.assertRaises(
+            errors.CloudError, servers.image, cloud.connect(), 'x'
+        )
+        self.assertIn("with the name 'x'. Use an ID", str(error))
 
     def test_certificate_of_another_service(self) -> None:
         cause = keystoneauth1.exceptions.SSLError('verify failed')
