@@ -755,6 +755,28 @@ class RunTest(testtools.TestCase):
             self.gateway.broken['op=OPEN'] = processutils.Result(0, report, '')
             self.assertIn(expected, self.run_once().reason)
 
+    def test_checksum_of_more_than_64_bits(self) -> None:
+        """TeraGen counts modulo 2**64, TeraValidate has 128 bits.
+
+        The values are those of Hadoop 3.4's Unsigned16. The sum of the CRC32
+        of 2**33 records, which have 859 GB, needs more than 64 bits.
+        """
+        answer = self.gateway.history('/counters').replace(
+            '"CHECKSUM", "totalCounterValue": 255',
+            '"CHECKSUM", "totalCounterValue": -2305843009213693949',
+        )
+        self.gateway.broken['/counters'] = processutils.Result(0, answer, '')
+        for report, expected in (
+            ('checksum\t1e000000000000003\n', ''),
+            (
+                'checksum\t1e000000000000004\n',
+                'HSValidate failed: the checksum of the output is not that '
+                'of the input.',
+            ),
+        ):
+            self.gateway.broken['op=OPEN'] = processutils.Result(0, report, '')
+            self.assertEqual(expected, self.run_once().reason)
+
     def test_lost_records(self) -> None:
         self.workload = Workload(BYTES, 2, 6, 6)
         answer = self.gateway.history('/counters').replace(
