@@ -157,6 +157,20 @@ class RunResult:
             [phase.to_mapping() for phase in self.phases]
         )
 
+    def add_failures(self, evidence: Sequence[str]) -> None:
+        """Make the run invalid if nodes or their daemons have failed.
+
+        This alone is no evidence that memory ran out: the host of a node may
+        have been restarted. The run is repeated.
+
+        :param evidence: texts about nodes and daemons.
+        """
+        if evidence:
+            self.reason = (
+                f'nodes failed during the run: {", ".join(evidence[:5])}'
+                + (f'; {self.reason}' if self.reason else '')
+            )[:2000]
+
     def add_kills(self, evidence: Sequence[str]) -> None:
         """Make the run invalid if processes were killed.
 

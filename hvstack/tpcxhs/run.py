@@ -94,7 +94,7 @@ def run(
                 run_result.reason = ' '.join(str(exc).split())[:2000]
             finally:
                 run_result.ended = run_result.ended or format_now()
-    run_result.add_kills(_find_kills(cluster, kills))
+    _check_nodes(cluster, run_result, kills)
     return run_result
 
 
@@ -316,13 +316,23 @@ def warm_up(cluster: Cluster, workload: Workload) -> None:
     runner.check_output()
 
 
-def _find_kills(cluster: Cluster, before: set[str]) -> list[str]:
-    """Return the evidence of processes that were killed during the run."""
+def _check_nodes(
+    cluster: Cluster, run_result: RunResult, kills: set[str]
+) -> None:
+    """Make a run invalid if a process was killed, or if a node has failed.
+
+    :param cluster: cluster that executed the run.
+    :param run_result: result of the run.
+    :param kills: lines of the kernel about earlier kills.
+    """
+    new_kills: list[str] = []
     try:
-        lines = sorted(probe.oom_lines(cluster.nodes) - before)
-        return lines + [
+        new_kills = sorted(probe.oom_lines(cluster.nodes) - kills)
+        failures = [
             f'{daemon} is dead'
             for daemon in daemons.find_dead_daemons(cluster.nodes, silent=True)
         ]
     except errors.HVStackError as exc:
-        return [str(exc)]
+        failures = [str(exc)]
+    run_result.add_failures(failures)
+    run_result.add_kills(new_kills)

@@ -746,6 +746,40 @@ class RunTest(testtools.TestCase):
         )
         self.assertIn('c: every daemon is dead', self.run_once().reason)
 
+    def test_only_the_kernel_proves_that_memory_ran_out(self) -> None:
+        """Other runs that fail are repeated.
+
+        A host that was restarted during the run has no daemons, or does not
+        answer yet. The memory had nothing to do with it.
+        """
+        node = self.gateway
+        for log, dead, status, is_killed in (
+            ('', 'nodemanager dead -\n', 0, False),
+            ('', '', 255, False),
+            (OOM, 'nodemanager dead -\n', 0, True),
+        ):
+            node.log = ['', log]
+            node.broken['node status'] = processutils.Result(status, dead, '')
+            run_result = self.run_once()
+            self.assertIn('is dead', run_result.reason)
+            self.assertEqual(is_killed, 'memory' in run_result.reason)
+            self.assertEqual(is_killed, 'killed' in run_result.observations)
+
+    def test_log_that_cannot_be_read_after_the_run(self) -> None:
+        def refuse(_nodes: object) -> None:
+            raise errors.DeadlineExceededError('c: dmesg did not end')
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.tpcxhs.run.probe.oom_lines',
+                lambda nodes: set() if not node.commands else refuse(nodes),
+            )
+        )
+        node = self.gateway
+        run_result = self.run_once()
+        self.assertIn('c: dmesg did not end', run_result.reason)
+        self.assertNotIn('memory', run_result.reason)
+
     def test_unsorted_output(self) -> None:
         for report, expected in (
             ('misorder\ta b\nchecksum\tff\n', 'not sorted'),
