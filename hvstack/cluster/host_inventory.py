@@ -228,7 +228,7 @@ def inventory(path: Path) -> list[Host]:
         raise top.error(
             'hosts', 'is not a list. Write name, role and address of each host'
         )
-    return [
+    hosts = [
         _host(
             Fields(
                 item,
@@ -249,6 +249,23 @@ def inventory(path: Path) -> list[Host]:
         )
         for index, item in enumerate(items)
     ]
+    _check_addresses(top, hosts)
+    return hosts
+
+
+def _check_addresses(top: Fields, hosts: Sequence[Host]) -> None:
+    """Refuse a machine with two workers: it would count as two hosts."""
+    names_by_address: dict[str, str] = {}
+    for host in hosts:
+        if host.role != 'worker':
+            continue
+        other = names_by_address.setdefault(host.address, host.name)
+        if other != host.name:
+            raise top.error(
+                'hosts',
+                f"is not valid: {other} and {host.name} have the 'address' "
+                f'{host.address}. Correct one of them',
+            )
 
 
 def _host(

@@ -188,6 +188,17 @@ class InventoryTest(testtools.TestCase):
             self.assertIn(word, str(error))
             self.assertEqual(1, len(str(error).splitlines()))
 
+    def test_machine_with_two_names(self) -> None:
+        """Its DataNode would register once, and count as two hosts."""
+        worker = self.data['hosts'][1]
+        self.data['hosts'].append(
+            {**worker, 'name': 'node3', 'address': '192.0.2.13'}
+        )
+        self.assertEqual(3, len(self.read()))
+        self.data['hosts'][2]['address'] = worker['address']
+        error = self.assertRaises(errors.InputError, self.read)
+        self.assertIn("node2 and node3 have the 'address'", str(error))
+
     def test_host_keys(self) -> None:
         """Whoever answered was believed."""
         reach = self.read()[0].reach

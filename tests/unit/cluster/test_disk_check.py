@@ -25,10 +25,11 @@ class DiskCheckTest(testtools.TestCase):
 
     def write(self, *disk_counts: int) -> None:
         """Write an inventory of workers with these numbers of disks."""
-        host = {'address': '192.0.2.1', 'vcpus': 2, 'memory_mib': 4096}
+        host = {'vcpus': 2, 'memory_mib': 4096}
         workers: list[dict[str, Any]] = [
             {
                 **{'name': f'w{index}', 'role': 'worker', **host},
+                'address': f'192.0.2.{index + 2}',
                 'disks': [f'/dev/disk/by-id/ata-{n}' for n in range(count)],
             }
             for index, count in enumerate(disk_counts)
@@ -40,7 +41,10 @@ class DiskCheckTest(testtools.TestCase):
                     'first_contact': 'accept',
                     'rootfs': str(self.directory / 'rootfs.tar'),
                     'hosts': [
-                        {'name': 'c', 'role': 'controller', **host},
+                        {
+                            **{'name': 'c', 'role': 'controller', **host},
+                            'address': '192.0.2.1',
+                        },
                         *workers,
                     ],
                 }
