@@ -10,6 +10,7 @@ Names of files, options and lines are those of the kits 1.x and 2.x.
 """
 
 import base64
+import contextlib
 import io
 import re
 import tarfile
@@ -46,6 +47,8 @@ FILES = (
 )
 #: Directory of the kit on the controller while it runs.
 KIT_DIR = '/opt/hvstack-kit'
+#: File in it with the process ID of its program.
+_PID = 'hvstack.pid'
 _DATA = 'TPCx-HS-benchmark'
 OUTPUT = f'/user/root/{_DATA}/HSsort-output'
 _MAX_KIT_BYTES = 100 * 10**6
@@ -209,13 +212,18 @@ def execute_kit(
     log = f'TPCx-HS-result-{name}.log'
     try:
         node.run(
-            f'cd {KIT_DIR} && rm -f {log}* && PATH={KIT_DIR}/.bin:$PATH '
+            f'cd {KIT_DIR} && rm -f {log}* && echo $$ >{_PID} && '
+            f'exec env PATH={KIT_DIR}/.bin:"$PATH" '
             f'bash ./{PROGRAM} -m -g {option} >output.txt 2>&1',
             timeout=timeout,
             check=False,
             on_timeout=watch,
         )
     except errors.DeadlineExceededError as exc:
+        # The program does not end with its connection, and starts its next
+        # job if a job fails.
+        with contextlib.suppress(errors.HVStackError):
+            node.run(f'kill -KILL "$(cat {KIT_DIR}/{_PID})"', timeout=60)
         raise errors.RunFailedError(
             "TPC's kit was stopped: "
             f'{watch.stop_jobs(timeout).removesuffix(".")}.'

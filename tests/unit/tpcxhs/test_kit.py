@@ -301,13 +301,25 @@ class InstallTest(testtools.TestCase):
         self.useFixture(
             fixtures.MonkeyPatch('hvstack.tpcxhs.kit._REQUIRED_PROGRAMS', ())
         )
-        (top / kit.PROGRAM).write_text('sleep 600\n')
+        # The program of the kit starts the next job if a job fails.
+        (top / kit.PROGRAM).write_text(
+            f'echo $$ >{top}/own; while sleep 0.1; do :; done\n'
+        )
         reported: list[int] = []
-        # No ResourceManager answers on a port of this machine.
-        node = CommandNode('n', '127.0.0.1', 'controller', 'h', ('env',))
+        # No ResourceManager answers on a port of this machine. As a program
+        # that ssh started, one of this node does not end with its client.
+        start = 'setsid "$@" </dev/null >/dev/null 2>&1 & wait $!'
+        node = CommandNode(
+            *('n', '127.0.0.1', 'controller', 'h'), ('sh', '-c', start, 'sh')
+        )
         watch = StallWatch(node, 0.05, lambda: reported.append(1))
         exc = self.assertRaises(
-            errors.RunFailedError, kit.execute_kit, node, SIZE, 0.1, watch
+            errors.RunFailedError, kit.execute_kit, node, SIZE, 0.5, watch
         )
         self.assertIn("TPC's kit was stopped: the deadline was", str(exc))
         self.assertEqual([1], reported)
+        pid = int((top / 'own').read_text())
+        self.addCleanup(node.run, f'kill -KILL {pid}', check=False)
+        # That of a process without a parent that waits is empty.
+        command = Path(f'/proc/{pid}/cmdline')
+        self.assertFalse(command.exists() and command.read_bytes())
