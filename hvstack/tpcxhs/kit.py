@@ -36,6 +36,7 @@ from hvstack.tpcxhs.workload import Workload
 
 PROGRAM = 'TPCx-HS-master.sh'
 PARAMETERS = 'Benchmark_Parameters.sh'
+VERSION = 'VERSION.txt'
 #: Files that a kit must contain to run on MapReduce.
 FILES = (
     PROGRAM,
@@ -43,7 +44,7 @@ FILES = (
     'BigData_cluster_validate_suite.sh',
     'HSDataCheck.sh',
     'TPCx-HS-master_MR2.jar',
-    'VERSION.txt',
+    VERSION,
 )
 #: Directory of the kit on the controller while it runs.
 KIT_DIR = '/opt/hvstack-kit'
@@ -92,13 +93,14 @@ class KitRun:
         return replace(self, reason=reason, total_seconds=None, metric=None)
 
 
-def check_kit(path: Path, size_bytes: int) -> None:
+def check_kit(path: Path, size_bytes: int) -> str:
     """Check that a directory contains a kit, which supports a data size.
 
     :param path: directory of the kit.
     :param size_bytes: size of the data set in bytes.
-    :raises hvstack.errors.InputError: files are missing, or the kit does not
-        support the size.
+    :returns: version of the kit.
+    :raises hvstack.errors.InputError: files are missing, the version cannot be
+        read, or the kit does not support the size.
     """
     missing = [name for name in FILES if not (path / name).is_file()]
     if missing:
@@ -113,6 +115,14 @@ def check_kit(path: Path, size_bytes: int) -> None:
             f'Cannot sort {size_bytes} bytes (--size): the kit supports only '
             f'{sizes}. Use one of these sizes.'
         )
+    version = textfile.read(path / VERSION).strip()[:40]
+    if not version:
+        raise errors.InputError(
+            f'Cannot use the kit (--kit {path}): {VERSION} is empty, and the '
+            'run records contain the version. Use the kit that the TPC '
+            'distributes.'
+        )
+    return version
 
 
 def parse_log(log: str) -> list[KitRun]:
@@ -261,7 +271,7 @@ def _measure_pair(
     clean-up of the file system between the runs.
     """
     workload = spec.workload
-    check_kit(path, workload.size_bytes)
+    version = check_kit(path, workload.size_bytes)
     # Without a key the records could not be written after the runs.
     signing.own_key()
     if progress:
@@ -293,7 +303,6 @@ def _measure_pair(
     kit_runs = _collect_runs(whole, ''.join(logs))
     kit_runs[1] = _check_output(cluster, workload, kit_runs[1])
     slower = _performance_run_number(kit_runs)
-    version = textfile.read(path / 'VERSION.txt').strip()[:40]
     records = []
     for kit_run in kit_runs:
         if kit_run.run_number not in spec.run_numbers:

@@ -253,6 +253,29 @@ class KitTest(testtools.TestCase):
         )
         self.assertIn('VERSION.txt', str(error))
 
+    def test_version_that_no_record_can_contain(self) -> None:
+        """It is checked before the runs, not hours later."""
+        for content in (b' \n', '© 2.0.3\n'.encode('latin-1')):
+            (self.path / 'VERSION.txt').write_bytes(content)
+            error = self.assertRaises(
+                errors.InputError, kit.check_kit, self.path, SIZE
+            )
+            self.assertIn('VERSION.txt', str(error))
+
+    def test_kit_that_is_gone_after_the_runs(self) -> None:
+        """The directory may be on another machine, such as with NFS."""
+        answer = KitNode.answer
+
+        def lose(node: KitNode, command: str) -> str:
+            if 'TPCx-HS-result' in command:
+                (self.path / 'VERSION.txt').unlink(missing_ok=True)
+            return answer(node, command)
+
+        self.useFixture(
+            fixtures.MonkeyPatch(f'{__name__}.KitNode.answer', lose)
+        )
+        self.assertEqual([True, True], [r.valid for r in self.measure()])
+
     def test_a_size_that_it_cannot_make(self) -> None:
         error = self.assertRaises(
             errors.InputError, kit.check_kit, self.path, 5 * 10**8
