@@ -166,7 +166,7 @@ def install_kit(node: Node, path: Path, workload: Workload) -> None:
     :raises hvstack.errors.InputError: the directory is too large for a kit.
     :raises hvstack.errors.HVStackError: the kit cannot be copied.
     """
-    if sum(file.stat().st_size for file in path.rglob('*')) > _MAX_KIT_BYTES:
+    if sum(file.lstat().st_size for file in path.rglob('*')) > _MAX_KIT_BYTES:
         raise errors.InputError(
             f'Cannot copy the kit (--kit {path}): the directory has more than '
             f'{_MAX_KIT_BYTES // 10**6} MB. Use the directory of the kit only.'

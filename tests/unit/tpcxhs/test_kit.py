@@ -311,6 +311,7 @@ class InstallTest(testtools.TestCase):
                 'hvstack.tpcxhs.kit._REQUIRED_PROGRAMS', ('bash', 'md5sum')
             )
         )
+        (path / 'manual.pdf').symlink_to('/mnt/tpc/manual.pdf')
         kit.install_kit(node, path, Workload(SIZE, 2, 6, 7))
         watch = StallWatch(node, 60, lambda: None)
         log = kit.execute_kit(node, SIZE, 60, watch)
