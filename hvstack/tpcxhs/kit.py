@@ -23,7 +23,7 @@ from hvstack.cluster.base import Cluster, Node
 from hvstack.progress import Progress
 from hvstack.results import passes, record_data, signing, telemetry_files
 from hvstack.results.benchmark import KIT_SIZES
-from hvstack.tpcxhs import datacheck, kit_evidence, run
+from hvstack.tpcxhs import datacheck, kit_evidence, preparation, run
 from hvstack.tpcxhs.deadlines import (
     Limits,
     StallWatch,
@@ -51,7 +51,9 @@ KIT_DIR = '/opt/hvstack-kit'
 #: File in it with the process ID of its program.
 _PID = 'hvstack.pid'
 _DATA = 'TPCx-HS-benchmark'
-OUTPUT = f'/user/root/{_DATA}/HSsort-output'
+#: Directory of its data in HDFS.
+DATA = f'/user/root/{_DATA}'
+OUTPUT = f'{DATA}/HSsort-output'
 _MAX_KIT_BYTES = 100 * 10**6
 #: Programs that the kit calls.
 _REQUIRED_PROGRAMS = ('bash', 'bc', 'md5sum')
@@ -281,6 +283,9 @@ def _measure_pair(
     watch = StallWatch(
         cluster.manager, limits.stall_timeout, lambda: _say_late(progress)
     )
+    # The program deletes the data of an earlier pair itself, but only after
+    # it was checked whether its own data fits.
+    preparation.purge(cluster, DATA)
     logs: list[str] = []
     whole = run.run(
         cluster,

@@ -22,23 +22,27 @@ _DELETE_SECONDS = 120
 _BLOCK_SECONDS = 0.003
 
 
-def purge(cluster: Cluster) -> None:
+def purge(cluster: Cluster, *directories: str) -> None:
     """Kill the jobs of an aborted run, and delete its data and the trash.
 
     The function returns when the DataNodes have deleted the blocks.
 
     :param cluster: cluster to clean up.
+    :param directories: other directories in HDFS to delete.
     """
     gateway = cluster.gateway
     job_progress.kill_applications(cluster.manager)
+    paths = (BASE, *directories)
     try:
-        webhdfs.delete_path(gateway, BASE)
+        for path in paths:
+            webhdfs.delete_path(gateway, path)
         for user in webhdfs.list_names(gateway, '/user'):
             webhdfs.delete_path(gateway, f'/user/{user}/.Trash')
     except errors.HVStackError:
         # Bare-metal hosts may have no curl. The client needs a JVM.
         gateway.run(
-            f'hdfs dfs -rm -r -f -skipTrash {BASE} "/user/*/.Trash"',
+            f'hdfs dfs -rm -r -f -skipTrash {" ".join(paths)} '
+            '"/user/*/.Trash"',
             timeout=300,
         )
 

@@ -262,6 +262,25 @@ class KitTest(testtools.TestCase):
             )
             self.assertIn('VERSION.txt', str(error))
 
+    def test_second_pair_on_a_cluster(self) -> None:
+        """The data of the pair before does not need its place."""
+        answer = KitNode.answer
+        capacity, stored = 6 * SIZE, 4 * SIZE
+
+        def store(node: KitNode, command: str) -> str:
+            if kit.PROGRAM in command:
+                node.remaining = capacity - stored
+            elif 'DELETE' in command and kit.DATA in command:
+                node.remaining = capacity
+            return answer(node, command)
+
+        self.useFixture(
+            fixtures.MonkeyPatch(f'{__name__}.KitNode.answer', store)
+        )
+        self.gateway.remaining = capacity
+        for _ in range(2):
+            self.assertEqual([True, True], [r.valid for r in self.measure()])
+
     def test_kit_that_is_gone_after_the_runs(self) -> None:
         """The directory may be on another machine, such as with NFS."""
         answer = KitNode.answer
