@@ -82,7 +82,7 @@ def provoke(
             f'{len(candidates)} hosts with DataNodes and without a '
             "controller. Use more hosts, or a smaller 'lost_hosts'."
         )
-    preparation.purge(cluster)
+    preparation.purge(cluster, _DIRECTORY)
     losses = []
     for number in range(1, spec.rounds + 1):
         title = f'loss {number} of {spec.rounds}'

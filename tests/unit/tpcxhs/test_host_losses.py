@@ -45,6 +45,7 @@ class NameNode(Worker):
     :param placements: addresses of the replicas of each block.
     :param late: number of answers in which a lost host still counts.
     :param differs: whether a restored file differs.
+    :param has_files: whether the files of a loss exist.
     """
 
     placements: list[tuple[str, ...]] = field(default_factory=list)
@@ -52,10 +53,17 @@ class NameNode(Worker):
     lost_hosts: set[str] = field(default_factory=set)
     late: int = 0
     differs: bool = False
+    has_files: bool = False
     commands: list[str] = field(default_factory=list)
 
     def run(self, command: str, **_options: Any) -> processutils.Result:
         self.commands.append(command)
+        if '-put' in command:
+            if self.has_files:
+                raise errors.CommandError(['put'], 1, 'File exists')
+            self.has_files = True
+        elif 'dfs -rm' in command and host_losses._DIRECTORY in command:
+            self.has_files = False
         if 'dfs -cat' in command and self.differs:
             return processutils.Result(0, 'digest of other data  -\n', '')
         return processutils.Result(0, self.answer(command), '')
@@ -206,6 +214,13 @@ class ProvokeTest(testtools.TestCase):
         self.namenode.differs = True
         error = self.assertRaises(errors.RunFailedError, self.provoke)
         self.assertIn('differ', str(error))
+
+    def test_run_after_a_loss_that_failed(self) -> None:
+        """The files of that loss are still in HDFS."""
+        self.namenode.differs = True
+        self.assertRaises(errors.RunFailedError, self.provoke)
+        self.namenode.differs = False
+        self.assertEqual(1, len(self.provoke()))
 
     def test_too_few_hosts(self) -> None:
         error = self.assertRaises(errors.RunFailedError, self.provoke, 4)
