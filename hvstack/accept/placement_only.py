@@ -102,11 +102,7 @@ def _find_flavor(
 
 def _find_hosts(conn: Connection, worker: Flavor) -> dict[str, str]:
     """Return the hosts that can run a flavor, UUIDs by name."""
-    traits = ','.join(
-        name.removeprefix('trait:')
-        for name in sorted(worker.extra_specs)
-        if name.startswith('trait:')
-    )
+    traits = placement.join_required_traits(worker.extra_specs)
     hosts_by_name = {
         hypervisor.name: hypervisor
         for hypervisor in hypervisors.hypervisors(conn)

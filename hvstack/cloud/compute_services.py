@@ -76,11 +76,7 @@ def _find_node_hosts(conn: Connection, request: CloudNeeds) -> set[str]:
         answer, which another check reports.
     """
     traits_by_node = {
-        ','.join(
-            name.removeprefix('trait:')
-            for name in sorted(flavor.extra_specs)
-            if name.startswith('trait:')
-        )
+        placement.join_required_traits(flavor.extra_specs)
         for flavor, _ in request.nodes
     }
     if '' in traits_by_node:

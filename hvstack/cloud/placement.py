@@ -134,6 +134,19 @@ def allocations(
     return totals
 
 
+def join_required_traits(extra_specs: Mapping[str, str]) -> str:
+    """Return the traits that a flavor requires, with commas between them.
+
+    :param extra_specs: extra specs of the flavor.
+    :returns: traits as :func:`providers` expects them; empty for none.
+    """
+    return ','.join(
+        name.removeprefix('trait:')
+        for name, value in sorted(extra_specs.items())
+        if name.startswith('trait:') and value == 'required'
+    )
+
+
 def explain_trait(trait: str | None) -> str:
     """Return how hosts get a trait, without a plugin of the openstack client.
 

@@ -167,18 +167,14 @@ def _free(
     :param role: role of the workers. A slot of workers can have a controller,
         and a slot of compute workers has nothing else.
     """
-    traits = [
-        name.removeprefix('trait:')
-        for name, value in (flavor.extra_specs or {}).items()
-        if name.startswith('trait:') and value == 'required'
-    ]
+    traits = placement.join_required_traits(flavor.extra_specs or {})
     try:
         up = {
             hypervisor.name
             for hypervisor in hypervisors.hypervisors(conn)
             if hypervisor.up
         }
-        able = placement.providers(conn, ','.join(traits))
+        able = placement.providers(conn, traits)
         with refused('Cannot list the servers'):
             servers = {server.id: server for server in conn.compute.servers()}
     except errors.CloudError:
