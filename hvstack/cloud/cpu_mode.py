@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from openstack.connection import Connection
 
 from hvstack import errors, processutils
-from hvstack.cloud import hypervisors, journal, placement
-from hvstack.cloud.connection import refused, scope
+from hvstack.cloud import hypervisors, journal, placement, servers
+from hvstack.cloud.connection import scope
 from hvstack.progress import Progress
 from hvstack.results.typed_json import JsonObject
 
@@ -131,17 +131,14 @@ def _switch(
 
 def _unused(conn: Connection, providers: Mapping[str, str]) -> None:
     """Refuse to switch hosts that have servers."""
-    with refused(
-        'Cannot list the servers, which needs the role of an administrator'
-    ):
-        for server in conn.compute.servers(all_projects=True):
-            name = server.hypervisor_hostname or server.compute_host
-            if name in providers:
-                raise errors.BusyError(
-                    f'Cannot switch the CPUs of {name}: the host has servers '
-                    f'such as {server.name}. Delete the servers, or wait '
-                    'until they are deleted.'
-                )
+    for server in servers.list_all_servers(conn):
+        name = server.hypervisor_hostname or server.compute_host
+        if name in providers:
+            raise errors.BusyError(
+                f'Cannot switch the CPUs of {name}: the host has servers '
+                f'such as {server.name}. Delete the servers, or wait until '
+                'they are deleted.'
+            )
 
 
 def _format_modes(modes: Mapping[str, str]) -> str:

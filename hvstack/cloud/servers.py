@@ -2,8 +2,10 @@
 """What Nova has of servers."""
 
 import ipaddress
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from openstack.compute.v2.server import Server
 from openstack.connection import Connection
 from openstack.network.v2.network import Network
 from openstack.resource import Resource
@@ -14,6 +16,8 @@ from hvstack.results.observations import ObservedFlavor
 
 #: Property of an image that hvstack uploaded: the digest of its build.
 IMAGE_DIGEST = 'hvstack_digest'
+#: Status of servers in a cell that is down (Nova's microversion 2.69).
+_UNKNOWN = 'UNKNOWN'
 
 
 def image(conn: Connection, name: str) -> Resource:
@@ -193,3 +197,26 @@ def locate_servers(conn: Connection) -> dict[str, ServerLocation]:
             )
             for server in conn.compute.servers()
         }
+
+
+def list_all_servers(conn: Connection) -> Iterator[Server]:
+    """Return the servers of all projects, to learn which hosts have none.
+
+    Of a server in a cell that is down, Nova returns the ID and the status
+    UNKNOWN alone, and it can be on any host.
+
+    :param conn: connection of an administrator.
+    :raises hvstack.errors.CloudError: the host of a server is not known, or
+        Nova refused.
+    """
+    with refused(
+        'Cannot list the servers, which needs the role of an administrator'
+    ):
+        for server in conn.compute.servers(all_projects=True):
+            if server.status == _UNKNOWN and not server.compute_host:
+                raise errors.CloudError(
+                    f'Cannot find the host of server {server.id}: its status '
+                    f'is {_UNKNOWN}, because its cell does not answer Nova. '
+                    "Check the cell with 'nova-manage cell_v2 list_cells'."
+                )
+            yield server

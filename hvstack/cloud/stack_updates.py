@@ -25,14 +25,14 @@ class Member:
     """A member of a stack's resource group.
 
     :param name: its number in the group.
-    :param url: of the resource.
+    :param path: of the resource below Heat's endpoint.
     :param server_ids: the servers in it.
     :param unhealthy: marked so, itself or its server: the next update
         replaces it.
     """
 
     name: str
-    url: str
+    path: str
     server_ids: tuple[str, ...]
     unhealthy: bool
 
@@ -116,7 +116,7 @@ def members(conn: Connection, stack: Stack, group: str) -> list[Member]:
     return [
         Member(
             name,
-            _link(item, 'self'),
+            _read_path(item),
             tuple(
                 server_id
                 for resource in servers[name]
@@ -139,6 +139,15 @@ def _link(item: StackResource, rel: str) -> str:
     )
 
 
+def _read_path(item: StackResource) -> str:
+    """Return the path of a resource below Heat's endpoint.
+
+    Heat makes its links from the request that it got. Behind a proxy, they
+    can have another scheme or host, to which no token is sent.
+    """
+    return f'/stacks/{_link(item, "self").partition("/stacks/")[2]}'
+
+
 def mark_unhealthy(conn: Connection, member: Member, reason: str) -> None:
     """Make the next update of its stack replace a member.
 
@@ -146,7 +155,7 @@ def mark_unhealthy(conn: Connection, member: Member, reason: str) -> None:
     """
     with refused(f'Cannot mark member {member.name} as unhealthy'):
         conn.orchestration.patch(
-            member.url,
+            member.path,
             json={'mark_unhealthy': True, 'resource_status_reason': reason},
             raise_exc=True,
         )

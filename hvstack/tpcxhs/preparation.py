@@ -79,10 +79,16 @@ def check_fit(cluster: Cluster, workload: Workload) -> None:
             verb = 'sort'
             parts = f'twice {parts}, and half a replica for the sort'
         raise errors.InputError(
-            f'Cannot {verb} {workload.size_bytes / 1e9:.3g} GB: the run needs '
-            f'{needed / 1e9:.3g} GB in HDFS ({parts}), and '
-            f'{free_bytes / 1e9:.3g} GB remain. Use a smaller size.'
+            f'Cannot {verb} {_format_gb(workload.size_bytes)}: the run needs '
+            f'{_format_gb(needed)} in HDFS ({parts}), and '
+            f'{_format_gb(free_bytes)} remain. Use a smaller size.'
         )
+
+
+def _format_gb(size: int) -> str:
+    """Return bytes as GB with three significant digits."""
+    rounded = float(f'{size / 1e9:.3g}')
+    return f'{rounded:.9g} GB'
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from openstack.compute.v2.service import Service
 from openstack.connection import Connection
 
 from hvstack import errors, processutils
+from hvstack.cloud.servers import list_all_servers
 from hvstack.lab import identity, services, supervisord, venv
 from hvstack.lab.hosts.sizes import CONTROLLER_TRAIT, WORKER_TRAIT, HostSize
 
@@ -89,10 +90,13 @@ def discover() -> None:
 
 
 def servers(cloud: Connection, names: Iterable[str]) -> dict[str, list[str]]:
-    """Return the names of the servers on hosts, of every project."""
+    """Return the names of the servers on hosts, of every project.
+
+    :raises hvstack.errors.CloudError: the host of a server is not known.
+    """
     host_names = set(names)
     server_names: dict[str, list[str]] = {}
-    for server in cloud.compute.servers(all_projects=True):
+    for server in list_all_servers(cloud):
         if server.compute_host in host_names:
             server_names.setdefault(server.compute_host, []).append(
                 server.name

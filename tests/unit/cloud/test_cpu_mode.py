@@ -94,6 +94,16 @@ class HostModeTest(testtools.TestCase):
         self.servers('elsewhere')
         self.assertTrue(self.switch('dedicated'))
 
+    def test_server_of_a_cell_that_is_down(self) -> None:
+        """It can be on any host."""
+        self.cloud.http.get(
+            f'{fake.NOVA}/servers/detail',
+            json={'servers': [{'id': 's7', 'status': 'UNKNOWN'}]},
+        )
+        error = self.assertRaises(errors.CloudError, self.switch, 'dedicated')
+        self.assertIn('the host of server s7', str(error))
+        self.assertEqual([], journal.entries())
+
     def test_hosts_that_differ_are_not_switched(self) -> None:
         self.cloud.http.get(
             f'{fake.PLACEMENT}/resource_providers/h1/inventories',

@@ -35,7 +35,8 @@ def resource(
     status: str = 'CREATE_COMPLETE',
 ) -> dict[str, Any]:
     """Return Heat's view of a resource of a stack, perhaps a nested one."""
-    href = f'{URL}/name/{of_stack}'
+    # Behind a proxy that ends TLS, Heat's links have another scheme and host.
+    href = f'http://10.0.0.9:8004/v1/p/stacks/name/{of_stack}'
     return {
         'resource_name': name,
         'resource_type': resource_type,

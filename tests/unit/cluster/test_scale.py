@@ -226,7 +226,7 @@ class WorkersTest(testtools.TestCase):
             [('hv-x-c0', 'aa'), ('hv-x-compute-1', '')],
             [(worker.name, worker.host) for worker in stack_workers],
         )
-        self.assertIn('/g-compute/', stack_workers[0].member.url)
+        self.assertIn('/g-compute/', stack_workers[0].member.path)
 
     def test_older_template(self) -> None:
         """Without compute workers, a stack needs no parameter for them."""

@@ -679,6 +679,12 @@ class RunTest(testtools.TestCase):
         self.assertIn('Use a smaller size', str(failure))
         self.assertEqual([], self.jobs())
 
+    def test_large_size_does_not_fit(self) -> None:
+        """Sizes of more than 999 GB are no powers of ten."""
+        self.workload = replace(self.workload, size_bytes=30 * 10**12)
+        failure = self.assertRaises(errors.InputError, self.run_once)
+        self.assertIn('Cannot sort 30000 GB: the run needs', str(failure))
+
     def test_just_fits(self) -> None:
         self.gateway.remaining = int(self.workload.needed_bytes)
         self.assertTrue(self.run_once().is_valid)
