@@ -85,7 +85,7 @@ def check_fit(cluster: Cluster, workload: Workload) -> None:
         )
 
 
-def _format_gb(size: int) -> str:
+def _format_gb(size: float) -> str:
     """Return bytes as GB with three significant digits."""
     rounded = float(f'{size / 1e9:.3g}')
     return f'{rounded:.9g} GB'
