@@ -79,13 +79,12 @@ def run_task(
         *(str(rallyenv.find_program()), *rallyenv.build_config_args()),
         # --no-use: the default task is the user's.
         *('task', 'start', '--no-use', str(share.RALLY_TASKS / task)),
-        *('--task-args', json.dumps(arguments)),
     ]
     with (
         Timeline(sweep).span(timeline.RALLY),
         log.open('a', encoding='utf-8') as stream,
         _lift_caps(options or {}),
-        _start(argv, options or {}) as (process, events),
+        _start(argv, arguments, options or {}) as (process, events),
         _terminate_on_error(process, stream),
     ):
         assert process.stdout is not None
@@ -133,23 +132,36 @@ def _count_records(sweep: str) -> int:
 
 @contextlib.contextmanager
 def _start(
-    argv: list[str], options: Mapping[str, Mapping[str, str]]
+    argv: list[str],
+    arguments: Mapping[str, TaskArgument],
+    options: Mapping[str, Mapping[str, str]],
 ) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """Start Rally with a pipe for its events.
 
+    :param argv: command line of Rally, without the arguments of the task.
+    :param arguments: arguments of the task.
+    :param options: options of hvstack.conf that the task replaces.
     :returns: process of Rally, and file descriptor of its events.
     """
     with contextlib.ExitStack() as stack:
         events, event_sink = os.pipe()
         stack.callback(os.close, events)
+        # A file in memory: an argument of a program has 128 KiB at most, and
+        # those of all runs of a sweep can be longer.
+        source = stack.enter_context(
+            os.fdopen(os.memfd_create('hvstack-task-arguments'), 'wb')
+        )
+        source.write(json.dumps(arguments).encode())
+        source.flush()
+        number = source.fileno()
         try:
             process = subprocess.Popen(
-                argv,
+                [*argv, '--task-args-file', f'/dev/fd/{number}'],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
-                pass_fds=(event_sink,),
+                pass_fds=(event_sink, number),
                 env={
                     **os.environ,
                     **rallyenv.VARIABLES,

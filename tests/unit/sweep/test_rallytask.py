@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import fixtures
@@ -45,14 +46,20 @@ class RallyTaskTest(testtools.TestCase):
         self.stream = io.StringIO()
         self.options = {'backend': 'qemu'}
 
-    def start(self, output: str, script: str = '') -> None:
+    def start(
+        self,
+        output: str,
+        script: str = '',
+        arguments: Mapping[str, rallytask.TaskArgument] | None = None,
+    ) -> None:
         path = self.directory / 'rally'
         path.write_text(
             f"#!/bin/sh\ncat <<'EOF'\n{output}EOF\n{script}\nexit 1\n"
         )
         path.chmod(0o755)
         rallytask.run_task(
-            *('sweep.yaml', {}, 'mine', Progress(stream=self.stream)),
+            *('sweep.yaml', arguments or {}, 'mine'),
+            Progress(stream=self.stream),
             {'cloud': self.options},
         )
 
@@ -75,6 +82,27 @@ class RallyTaskTest(testtools.TestCase):
         path = self.directory / 'seen'
         self.start('', f'echo $OS_CLOUD__BACKEND >{path}')
         self.assertEqual('qemu\n', path.read_text())
+
+    def test_arguments_of_many_workloads(self) -> None:
+        """An argument of a program has 128 KiB at most."""
+        arguments = {
+            'workloads': [
+                {
+                    'configuration': f'i{number}-c1-m1-local-dedicated-pinned',
+                    'first_index': 0,
+                    'sizes': [10**12],
+                }
+                for number in range(2000)
+            ]
+        }
+        path = self.directory / 'seen'
+        script = (
+            'while [ $# -gt 1 ]; do\n'
+            f'    [ "$1" != --task-args-file ] || cat "$2" >{path}\n'
+            '    shift\ndone'
+        )
+        self.start('', script, arguments)
+        self.assertEqual(arguments, json.loads(path.read_text()))
 
     def test_caps_are_lifted_for_the_task(self) -> None:
         """Only where the hosts of the cloud are those of the lab."""
