@@ -3,13 +3,13 @@
 
 import collections
 import contextlib
+import io
 import json
 import os
 import selectors
 import signal
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TextIO
 
 from hvstack import conf, paths, processutils, share
 from hvstack.cluster import baseline_hosts, cpu_caps, lab_groups
@@ -82,7 +82,7 @@ def run_task(
     ]
     with (
         Timeline(sweep).span(timeline.RALLY),
-        log.open('a', encoding='utf-8') as stream,
+        log.open('ab', buffering=0) as stream,
         _lift_caps(options or {}),
         _start(argv, arguments, options or {}) as (process, events),
         _terminate_on_error(process, stream),
@@ -90,8 +90,7 @@ def run_task(
         assert process.stdout is not None
         for line, is_event in _read_lines(process.stdout.fileno(), events):
             if not is_event:
-                stream.write(f'{line}\n')
-                stream.flush()
+                _write(stream, f'{line}\n'.encode())
                 last_lines.append(line)
                 continue
             event = task_events.parse_event(line)
@@ -103,6 +102,12 @@ def run_task(
         rallyenv.check_database('\n'.join(last_lines))
         message = processutils.tail('\n'.join(last_lines), 8)
         progress.say(f'Rally ended without a run ({log}): {message}')
+
+
+def _write(log: io.RawIOBase, output: bytes) -> None:
+    """Write to a log. No space for it must not end a measurement."""
+    with contextlib.suppress(OSError):
+        log.write(output)
 
 
 def _lift_caps(
@@ -204,7 +209,7 @@ def _read_lines(output: int, events: int) -> Iterator[tuple[str, bool]]:
 
 @contextlib.contextmanager
 def _terminate_on_error(
-    process: subprocess.Popen[bytes], log: TextIO
+    process: subprocess.Popen[bytes], log: io.RawIOBase
 ) -> Iterator[None]:
     """End Rally after an exception, first by SIGINT so that it can clean up.
 
@@ -220,6 +225,6 @@ def _terminate_on_error(
             ):
                 os.killpg(process.pid, signal_number)
                 output, _ = process.communicate(timeout=_END_SECONDS)
-                log.write(output.decode(errors='replace'))
+                _write(log, output)
                 break
         raise

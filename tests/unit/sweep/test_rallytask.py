@@ -104,6 +104,16 @@ class RallyTaskTest(testtools.TestCase):
         self.start('', script, arguments)
         self.assertEqual(arguments, json.loads(path.read_text()))
 
+    def test_log_without_space(self) -> None:
+        """The task, which measures for hours, does not end."""
+        path = self.directory / 'ended'
+        logs = self.directory / 'logs'
+        logs.mkdir()
+        (logs / 'mine.log').symlink_to('/dev/full')
+        self.start('a line\n', f'touch {path}')
+        self.assertTrue(path.exists())
+        self.assertIn('a line', self.stream.getvalue())
+
     def test_caps_are_lifted_for_the_task(self) -> None:
         """Only where the hosts of the cloud are those of the lab."""
         self.useFixture(LabProfiles())
