@@ -21,6 +21,9 @@ from hvstack.sweep.strategies import (
 )
 from hvstack.sweep.sweep_store import Sweep
 
+#: Number of days that the day of the week names.
+_WEEKDAYS = 4
+
 
 @dataclass(frozen=True)
 class SweepEstimate:
@@ -195,15 +198,29 @@ def format_remaining(sweep: Sweep) -> str:
     setup_text = f' and {setup:.0f} s a cluster' if setup is not None else ''
     return (
         f'about {_format_range(low, high)} {unit} left, until about '
-        f'{_format_end_time(spans[1])}: {amount} of {run:.0f} s{setup_text}'
+        f'{format_end_time(spans[1], datetime.datetime.now(datetime.UTC))}: '
+        f'{amount} of {run:.0f} s{setup_text}'
     )
 
 
-def _format_end_time(seconds: float) -> str:
-    """Return the local time after some seconds, with the day if it differs."""
-    now = datetime.datetime.now().astimezone()
-    end = now + datetime.timedelta(seconds=seconds)
-    return end.strftime('%H:%M' if end.date() == now.date() else '%a %H:%M')
+def format_end_time(seconds: float, now: datetime.datetime) -> str:
+    """Return the local time after some seconds.
+
+    It has the day of the week if the day differs, and the date if the day of
+    the week could be that of another week.
+
+    :param seconds: seconds from now on.
+    :param now: current time.
+    """
+    # A sum of a local time has the offset from UTC of its begin, which is
+    # that of another season after some weeks.
+    end = (
+        now.astimezone(datetime.UTC) + datetime.timedelta(0, seconds)
+    ).astimezone()
+    days = (end.date() - now.astimezone().date()).days
+    if days > _WEEKDAYS:
+        return end.strftime('%Y-%m-%d %H:%M')
+    return end.strftime('%a %H:%M' if days else '%H:%M')
 
 
 def estimate_max_seconds(sweep: Sweep) -> float | None:

@@ -2,12 +2,15 @@
 """Estimates from the records of earlier runs."""
 
 import dataclasses
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
+import fixtures
 import testtools
 
 from hvstack.results.record_data import RunRecord
-from hvstack.sweep import run_times
+from hvstack.sweep import forecast, run_times
 from tests.unit.results import factory
 
 
@@ -62,3 +65,25 @@ class MedianTimesTest(testtools.TestCase):
 
     def test_same_cluster(self) -> None:
         self.assertEqual((100, None), self.times('CID-a', 'CID-a'))
+
+
+class EndTimeTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.addCleanup(time.tzset)
+        self.useFixture(fixtures.EnvironmentVariable('TZ', 'Europe/Berlin'))
+        time.tzset()
+
+    def test_day(self) -> None:
+        """A day of the week is that of the next days alone."""
+        now = datetime(2026, 10, 20, 20, 0, tzinfo=UTC)
+        for hours, expected in (
+            (1, '23:00'),
+            (10, 'Wed 08:00'),
+            (5 * 24, '2026-10-25 21:00'),
+            (30 * 24, '2026-11-19 21:00'),
+        ):
+            seconds = timedelta(hours=hours).total_seconds()
+            self.assertEqual(
+                expected, forecast.format_end_time(seconds, now), hours
+            )
