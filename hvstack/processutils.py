@@ -18,6 +18,8 @@ LOG = logging.getLogger(__name__)
 
 #: How many trailing lines of a failed program's output an error carries.
 TAIL_LINES = 15
+#: Seconds in which the output of a program that was killed ends.
+_PIPE_SECONDS = 5.0
 #: Length of a command line in the log.
 _LOGGED = 200
 #: Colours that programs print even where no terminal reads them.
@@ -100,7 +102,7 @@ def run(
         out, err = _communicate(process, stdin, timeout, on_timeout)
     except subprocess.TimeoutExpired:
         _kill_session(process)
-        out, err = process.communicate()
+        out, err = _collect_output(process)
         seconds = time.monotonic() - started_at if on_timeout else timeout
         output = tail(err) or tail(out) or 'it printed nothing'
         raise errors.DeadlineExceededError(
@@ -190,6 +192,26 @@ def _communicate(
                     raise
                 end = clock() + remaining_seconds
             stdin = None  # It is on its way, and may be given only once.
+
+
+def _collect_output(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """Return the output of a program that was killed.
+
+    A program that it started in another session can keep its pipes open.
+    """
+    try:
+        return process.communicate(timeout=_PIPE_SECONDS)
+    except subprocess.TimeoutExpired as exc:
+        process.poll()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+        # The partial output is not decoded, whatever the encoding of pipes.
+        out, err = (
+            text.decode('utf-8', 'replace') if isinstance(text, bytes) else ''
+            for text in (exc.output, exc.stderr)
+        )
+        return out, err
 
 
 def _kill_session(process: subprocess.Popen[str]) -> None:

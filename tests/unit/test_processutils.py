@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of hvstack.processutils."""
 
+import time
+
 import testtools
 
 from hvstack import errors, processutils
@@ -30,3 +32,15 @@ class TimeoutTest(testtools.TestCase):
         )
         self.assertIn('did not end within 0 s', str(exc))
         self.assertEqual([], answers)
+
+    def test_program_that_another_session_outlives(self) -> None:
+        """It keeps the output open, and nothing may wait for its end."""
+        begin = time.monotonic()
+        exc = self.assertRaises(
+            errors.DeadlineExceededError,
+            processutils.run,
+            ['sh', '-c', 'echo begun; setsid sleep 20 & wait'],
+            timeout=0.2,
+        )
+        self.assertLess(time.monotonic() - begin, 15)
+        self.assertIn('begun', str(exc))
