@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program that gets a guest's metadata from Nova's service."""
+
+import shutil
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+import fixtures
+import testtools
+
+from hvstack.lab.images import recipes
+
+DIRECTORY = recipes.FILES / 'common/usr/lib/hvstack'
+PATHS = {
+    'instance-id': 'i-7',
+    'local-hostname': 'w1.novalocal',
+    'public-keys/': '0=key',
+    'public-keys/0/openssh-key': 'ssh-ed25519 AAAA',
+}
+#: A clock by which each look takes a while, as on a machine with much to do.
+CLOCK = """
+seconds() {
+    echo . >>%s
+    echo $((%d * $(wc -l <%s)))
+}
+"""
+
+
+class Nova(BaseHTTPRequestHandler):
+    """The service; refuses the first request for each path."""
+
+    refused: ClassVar[set[str]] = set()
+
+    def do_GET(self) -> None:
+        path = self.path.removeprefix('/latest/')
+        text = PATHS.get(path.removeprefix('meta-data/'))
+        if path == 'user-data':
+            text = '#!/bin/sh'
+        status = 200 if text is not None else 404
+        if path not in self.refused and path != 'meta-data/instance-id':
+            self.refused.add(path)
+            status = 503
+        self.send_response(status)
+        self.end_headers()
+        if status == 200:
+            self.wfile.write((text or '').encode())
+
+    def log_message(self, *_args: object) -> None:
+        """Say nothing."""
+
+
+class MetadataTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        if shutil.which('busybox') is None:
+            self.skipTest('busybox, which guest images have, is missing')
+        Nova.refused.clear()
+        self.server = HTTPServer(('127.0.0.1', 0), Nova)
+        self.addCleanup(self.server.server_close)
+        threading.Thread(
+            target=self.server.serve_forever, args=(0.01,), daemon=True
+        ).start()
+        self.addCleanup(self.server.shutdown)
+        self.root = Path(self.useFixture(fixtures.TempDir()).path)
+        self.fetched = self.root / 'run'
+        (self.root / 'state').mkdir()
+
+    def fetch(self, seconds: int) -> str:
+        """Run the program with a clock, and return what it prints."""
+        ticks = self.root / 'ticks'
+        functions = self.root / 'functions'
+        replacements = {
+            'http://169.254.169.254': (
+                f'http://127.0.0.1:{self.server.server_address[1]}'
+            ),
+            '/run/hvstack': str(self.fetched),
+            '/var/lib/hvstack': str(self.root / 'state'),
+            '/usr/lib/hvstack/functions': str(functions),
+            'sleep 1': 'sleep 0.01',
+            '>/dev/console': '>/dev/null',
+        }
+        for name in ('functions', 'metadata'):
+            text = (DIRECTORY / name).read_text()
+            for old, new in replacements.items():
+                text = text.replace(old, new)
+            (self.root / name).write_text(text)
+        with functions.open('a') as stream:
+            stream.write(CLOCK % (ticks, seconds, ticks))
+        return subprocess.run(
+            ['busybox', 'sh', str(self.root / 'metadata'), 'service'],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+            text=True,
+        ).stdout
+
+    def test_slow_service(self) -> None:
+        self.assertEqual('', self.fetch(60))
+        self.assertEqual('i-7', (self.fetched / 'instance-id').read_text())
+        self.assertEqual('#!/bin/sh', (self.fetched / 'user-data').read_text())
+        self.assertIn('AAAA', (self.fetched / 'keys').read_text())
+
+    def test_service_that_does_not_come_back(self) -> None:
+        """A later boot must ask for the user-data again."""
+        self.assertIn('no answer from http://127.0.0.1', self.fetch(100_000))
+        self.assertFalse((self.fetched / 'instance-id').exists())
