@@ -19,7 +19,7 @@ def link_bindings() -> None:
 
     :raises hvstack.errors.MissingPrerequisiteError: there are none.
     """
-    site = next((venv.directory() / 'lib').glob('python3*/site-packages'))
+    site = venv.site_packages()
     for name in ('rados', 'rbd'):
         binding = next(_BINDINGS.glob(f'{name}.cpython-*.so'), None)
         if binding is None:

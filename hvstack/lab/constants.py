@@ -28,6 +28,9 @@ BRIDGES = {
 REGION = 'RegionOne'
 #: Name of the flat provider network, and of its physical network.
 PHYSNET = 'provider'
+#: Likewise of the network on ``hv-data``, whose ports libvirt connects to the
+#: hosts' links by macvtap, past Open vSwitch.
+DIRECT_PHYSNET = 'direct'
 #: VLAN on the links to ``hv-prov`` that has the tunnels of tenant networks.
 TUNNEL_VLAN = 4094
 #: Ports on :data:`MGMT`.
@@ -145,6 +148,7 @@ def context() -> dict[str, Any]:
         'provider': PROVIDER,
         'region': REGION,
         'physnet': PHYSNET,
+        'direct_physnet': DIRECT_PHYSNET,
         'tunnel_vlan': TUNNEL_VLAN,
         'ports': PORTS,
         'loopback_ports': LOOPBACK_PORTS,

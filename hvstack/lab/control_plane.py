@@ -16,6 +16,7 @@ from hvstack.lab import (
     constants,
     database,
     identity,
+    neutron_drivers,
     packages,
     port_conflicts,
     render,
@@ -83,6 +84,7 @@ def plan(
 def _environment() -> None:
     venv.ensure()
     fake.install()
+    neutron_drivers.install()
     if settings.has_ceph():
         cinder.link_bindings()
 
@@ -244,9 +246,14 @@ def wait_for_api(service: services.Service, seconds: int = 150) -> None:
 
 
 def _content() -> None:
-    if stages.marked('content') is None:
-        tenant_network.fill(identity.connect())
-        stages.mark('content')
+    # Each is made once: an administrator may have deleted it since.
+    for mark, fill in (
+        ('content', tenant_network.fill),
+        ('direct network', tenant_network.create_direct_network),
+    ):
+        if stages.marked(mark) is None:
+            fill(identity.connect())
+            stages.mark(mark)
     if settings.has_ceph():
         cinder.fill(identity.connect(), settings.load() or LabSettings())
     clouds_yaml.write()

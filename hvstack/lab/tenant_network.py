@@ -5,8 +5,8 @@ from openstack.connection import Connection
 
 from hvstack.lab import constants, identity
 
-#: First and last address that guests get.
-POOL = ('10.252.0.100', '10.252.0.250')
+#: Last numbers of the first and the last address that guests get.
+POOL = (100, 250)
 #: Networks that may open connections to guests: the provider network and
 #: the machine itself.
 TRUSTED_CIDR = '10.252.0.0/24'
@@ -17,33 +17,60 @@ def fill(admin: Connection) -> None:
 
     :param admin: the administrator's openstacksdk connection.
     """
-    network = admin.network.find_network(constants.PHYSNET)
-    if network is None:
-        network = admin.network.create_network(
-            name=constants.PHYSNET,
-            provider_network_type='flat',
-            provider_physical_network=constants.PHYSNET,
-            is_shared=True,
-            is_router_external=True,
-        )
-    if admin.network.find_subnet(constants.PHYSNET) is None:
-        admin.network.create_subnet(
-            name=constants.PHYSNET,
-            network_id=network.id,
-            ip_version=4,
-            cidr=TRUSTED_CIDR,
-            gateway_ip=constants.PROVIDER,
-            allocation_pools=[{'start': POOL[0], 'end': POOL[1]}],
-            # None: otherwise guests are handed the machine's own resolver,
-            # which they cannot reach, and each look-up of an address by
-            # Hadoop waits ten seconds for it.
-            dns_nameservers=['0.0.0.0'],  # noqa: S104
-        )
+    _ensure_network(
+        admin,
+        constants.PHYSNET,
+        constants.PROVIDER,
+        is_router_external=True,
+    )
     for user, project in (
         ('admin', 'admin'),
         (identity.MEMBER, identity.TENANT),
     ):
         _open_default_group(identity.connect(project, user))
+
+
+def create_direct_network(admin: Connection) -> None:
+    """Make the network whose ports leave out Open vSwitch.
+
+    :param admin: the administrator's openstacksdk connection.
+    """
+    _ensure_network(admin, constants.DIRECT_PHYSNET, constants.DATA)
+
+
+def _ensure_network(
+    admin: Connection, name: str, gateway: str, **attributes: bool
+) -> None:
+    """Make a flat network with the name of its physical network.
+
+    :param name: name of both.
+    :param gateway: the machine's address on the bridge of the network.
+    :param attributes: further attributes of the network.
+    """
+    prefix = gateway.rpartition('.')[0]
+    network = admin.network.find_network(name)
+    if network is None:
+        network = admin.network.create_network(
+            name=name,
+            provider_network_type='flat',
+            provider_physical_network=name,
+            is_shared=True,
+            **attributes,
+        )
+    if admin.network.find_subnet(name) is None:
+        first, last = (f'{prefix}.{number}' for number in POOL)
+        admin.network.create_subnet(
+            name=name,
+            network_id=network.id,
+            ip_version=4,
+            cidr=f'{prefix}.0/24',
+            gateway_ip=gateway,
+            allocation_pools=[{'start': first, 'end': last}],
+            # None: otherwise guests are handed the machine's own resolver,
+            # which they cannot reach, and each look-up of an address by
+            # Hadoop waits ten seconds for it.
+            dns_nameservers=['0.0.0.0'],  # noqa: S104
+        )
 
 
 def _open_default_group(cloud: Connection) -> None:

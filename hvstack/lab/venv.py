@@ -61,6 +61,11 @@ def ready() -> bool:
     return (directory() / '.complete').exists()
 
 
+def site_packages() -> Path:
+    """Return the directory of the packages of the services."""
+    return next((directory() / 'lib').glob('python3*/site-packages'))
+
+
 def program(name: str) -> str:
     """Return the path of a program of the environment."""
     return str(directory() / 'bin' / name)

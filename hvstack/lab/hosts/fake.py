@@ -43,23 +43,10 @@ DEFAULT_PROFILE: JsonObject = {
 
 
 def install() -> None:
-    """Put the drivers into the services' environment."""
-    site = next((venv.directory() / 'lib').glob('python3*/site-packages'))
-    source = share.LAB / 'fake'
+    """Put the driver of fake hosts into the environment of Nova."""
     shutil.copyfile(
-        source / 'nova_driver.py', site / 'nova' / 'virt' / 'hvstack_fake.py'
-    )
-    shutil.copyfile(source / 'neutron_driver.py', site / 'hvstack_fake_ml2.py')
-    info = site / 'hvstack_fake_ml2-1.0.dist-info'
-    info.mkdir(exist_ok=True)
-    (info / 'METADATA').write_text(
-        'Metadata-Version: 2.1\nName: hvstack-fake-ml2\nVersion: 1.0\n',
-        encoding='utf-8',
-    )
-    (info / 'entry_points.txt').write_text(
-        '[neutron.ml2.mechanism_drivers]\n'
-        'hvstack_fake = hvstack_fake_ml2:FakeMechanismDriver\n',
-        encoding='utf-8',
+        share.LAB / 'fake' / 'nova_driver.py',
+        venv.site_packages() / 'nova' / 'virt' / 'hvstack_fake.py',
     )
 
 

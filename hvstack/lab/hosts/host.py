@@ -23,8 +23,18 @@ from hvstack.lab.hosts.sizes import HostSize
 from hvstack.model.host import NumaCell
 
 HOSTS = settings.LAB / 'hosts'
-#: Bridges and the host's interfaces on them, in order.
-_LINKS = (('mgmt', 'eth0'), ('prov', 'eth1'), ('data', 'eth2'))
+#: Link of the first host alone. By it, OVN gives the guests past Open vSwitch
+#: their addresses and metadata. On the link of the guests, the switch would
+#: copy all their packets.
+_GATEWAY_LINK = 'eth3'
+#: Name of each link outside without the host's number, its bridge, and its
+#: name inside, in order.
+_LINKS = (
+    ('hv-mgmt', 'hv-mgmt', 'eth0'),
+    ('hv-prov', 'hv-prov', 'eth1'),
+    ('hv-data', 'hv-data', 'eth2'),
+    ('hv-gate', 'hv-data', _GATEWAY_LINK),
+)
 _DIRECTORIES = (
     'bin',
     'sys',
@@ -310,8 +320,10 @@ def _launch(host: HostSize, joined: list[str]) -> None:
     # Its child, the host's PID 1, goes there by itself.
     cgroups.admit(host.name, process.pid)
     pid_files.write(host_dir / 'pid.json', init_pid)
-    for bridge, inside in _LINKS:
-        outside = f'hv-{bridge}{host.number}'
+    for name, bridge, inside in _LINKS:
+        if inside == _GATEWAY_LINK and host.number != 1:
+            continue
+        outside = f'{name}{host.number}'
         bridges.delete(outside)
         processutils.run(
             [
@@ -320,9 +332,7 @@ def _launch(host: HostSize, joined: list[str]) -> None:
             ]
         )
         bridges.claim(outside)
-        processutils.run(
-            ['ip', 'link', 'set', outside, 'master', f'hv-{bridge}']
-        )
+        processutils.run(['ip', 'link', 'set', outside, 'master', bridge])
         processutils.run(['ip', 'link', 'set', outside, 'up'])
 
 
@@ -336,8 +346,8 @@ def power_off(name: str) -> None:
     (directory(name) / 'pid.json').unlink(missing_ok=True)
     bare_record(name).unlink(missing_ok=True)
     digits = re.sub(r'\D', '', name)
-    for bridge, _ in _LINKS:
-        bridges.delete(f'hv-{bridge}{digits}')
+    for link, _, _ in _LINKS:
+        bridges.delete(f'{link}{digits}')
     detach_loops(directory(name))
     (directory(name) / 'bare.raw').unlink(missing_ok=True)
 
