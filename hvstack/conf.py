@@ -4,24 +4,21 @@
 A sample with all of them is ``hvstack/share/hvstack.conf.sample``.
 """
 
-import math
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from oslo_config import cfg, iniparser, types
+from oslo_config import cfg, iniparser
 
 from hvstack import errors, paths, textfile
+from hvstack.conf_values import explain_refusal
 
 #: Where the file is looked for; what is in a later one wins.
 FILES = (Path('/etc/hvstack/hvstack.conf'), paths.STATE / 'hvstack.conf')
 
 #: A week: a longer time-out is a mistyped unit.
 _MAX_SECONDS = 7 * 24 * 3600
-#: The longest path of Linux; no option is longer.
-_MAX_TEXT = 4096
 
 _CLOUD = (
     cfg.StrOpt(
@@ -54,6 +51,24 @@ _CLOUD = (
         'network',
         default='provider',
         help='Network of the clusters. This machine must reach it.',
+    ),
+    cfg.StrOpt(
+        'macvtap_network',
+        default='direct',
+        help='Network of clusters whose nodes are connected past the virtual '
+        'switches of the hosts (vnic: macvtap). This machine must reach it. '
+        'The default is the network of a lab.',
+    ),
+    cfg.StrOpt(
+        'macvtap_vnic_type',
+        default='baremetal',
+        choices=(
+            ('baremetal', 'Neutron binds the ports without a PCI device'),
+            ('direct', 'a virtual function of a PCI device (SR-IOV)'),
+            ('macvtap', 'a macvtap device on such a virtual function'),
+        ),
+        help='VNIC type of the ports on macvtap_network. The default is that '
+        'of a lab.',
     ),
     cfg.IntOpt(
         'stack_timeout',
@@ -314,7 +329,7 @@ class _File(iniparser.BaseParser):
             raise self._error(
                 f"option '{key}' has a control character. Remove it."
             )
-        reason = _refusal(options_by_name[name], text)
+        reason = explain_refusal(options_by_name[name], text)
         if reason:
             printed = '***' if options_by_name[name].secret else text[:60]
             raise self._error(f"option '{key}' is '{printed}', {reason}")
@@ -335,39 +350,6 @@ class _File(iniparser.BaseParser):
         )
 
 
-def _refusal(option: cfg.Opt, text: str) -> str:
-    """Return why an option cannot have a value; empty if it can.
-
-    oslo.config accepts NaN, digits of any script, and no number at all.
-    """
-    if len(text) > _MAX_TEXT:
-        return f'which has more than {_MAX_TEXT} characters. Shorten it.'
-    option_type = option.type
-    if isinstance(option_type, types.Integer | types.Float):
-        pattern = r'-?[0-9]{1,15}'
-        if isinstance(option_type, types.Float):
-            pattern += r'(\.[0-9]{1,15})?'
-        low = -math.inf if option_type.min is None else option_type.min
-        high = math.inf if option_type.max is None else option_type.max
-        if re.fullmatch(pattern, text.strip()) and (
-            low <= float(text) <= high
-        ):
-            return ''
-        description = 'a number' if '.' in pattern else 'a whole number'
-        return (
-            f'which is not {description} from {low} to {high}. '
-            'Correct the number.'
-        )
-    choices = getattr(option_type, 'choices', None)
-    if choices and text not in choices:
-        return f'which is unknown. Use one of {", ".join(choices)}.'
-    try:
-        option_type(text)
-    except (TypeError, ValueError):
-        return 'which is not valid. See hvstack.conf.sample.'
-    return ''
-
-
 def _check_variables() -> None:
     """Refuse values of environment variables that options cannot have.
 
@@ -379,7 +361,7 @@ def _check_variables() -> None:
             value = os.environ.get(name)
             if value is None:
                 continue
-            reason = _refusal(option, value)
+            reason = explain_refusal(option, value)
             if reason or textfile.printable(value) != value:
                 reason = reason or 'has a control character. Remove it.'
                 printed = (
@@ -401,6 +383,8 @@ class CloudOptions(Protocol):
     backend: str | None
     image: str
     network: str
+    macvtap_network: str
+    macvtap_vnic_type: str
     stack_timeout: int
     host_key_source: str
     ssh_config: str | None

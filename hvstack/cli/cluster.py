@@ -29,6 +29,7 @@ from hvstack.cluster.stack import StackCluster
 from hvstack.conf import CloudOptions
 from hvstack.model.configuration import parse
 from hvstack.model.plain_data import Json
+from hvstack.model.vnics import NORMAL, VNICS
 from hvstack.progress import Progress
 from hvstack.sweep import recovery
 
@@ -37,6 +38,21 @@ _NAME = re.compile(r'[a-z][a-z0-9-]{0,40}')
 
 def _owner(name: str) -> str:
     return f'cluster {name}'
+
+
+def add_vnic(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says how hosts connect the nodes.
+
+    :param parser: parser of a command that describes a cluster.
+    """
+    parser.add_argument(
+        '--vnic',
+        choices=VNICS,
+        default=NORMAL,
+        help='How hosts connect the nodes: by their virtual switch, or past '
+        "it on the network 'macvtap_network' of hvstack.conf, where no "
+        'security groups protect the nodes (default: %(default)s).',
+    )
 
 
 def add_readiness(parser: argparse.ArgumentParser) -> None:
@@ -124,6 +140,7 @@ class Create(_OnCloud):
             help='Number of controllers: one node, or two on different '
             'hosts (default: %(default)s).',
         )
+        add_vnic(parser)
         parser.add_argument(
             '--deployment',
             type=arguments.count,
@@ -174,6 +191,7 @@ class Create(_OnCloud):
             parse(parsed_args.configuration),
             workers=parsed_args.workers,
             controllers=parsed_args.controllers,
+            vnic=parsed_args.vnic,
             deployment=parsed_args.deployment,
             gateway=parsed_args.gateway,
             readiness=parsed_args.readiness,

@@ -13,7 +13,7 @@ from openstack.connection import Connection
 
 from hvstack import conf, errors, paths
 from hvstack.cli import arguments, hadoop_options
-from hvstack.cli.cluster import add_readiness
+from hvstack.cli.cluster import add_readiness, add_vnic
 from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection, credentials, servers, stack_times
 from hvstack.cloud.volumes import Volumes
@@ -122,6 +122,7 @@ class Environment(Command):
             help='Deployment of the HVE paper (default: 1 or 2, '
             'according to the configuration).',
         )
+        add_vnic(parser)
         _add_hdfs(parser)
         _add_resources(parser, count_kwargs)
         hadoop_options.add(parser)
@@ -158,6 +159,7 @@ class Environment(Command):
             configuration,
             workers=args.workers,
             controllers=args.controllers,
+            vnic=args.vnic,
             deployment=args.deployment,
             gateway=args.gateway,
             readiness=args.readiness,

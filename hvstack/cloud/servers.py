@@ -146,6 +146,22 @@ def check_network(conn: Connection, name: str, nodes: int) -> None:
     )
 
 
+def explain_missing_macvtap(conn: Connection, name: str) -> str:
+    """Return why nodes cannot be connected past switches; empty if they can.
+
+    :param conn: connection of an administrator.
+    :param name: option ``macvtap_network`` of :mod:`hvstack.conf`.
+    :raises hvstack.errors.CloudError: Neutron refused.
+    """
+    if find_network(conn, name) is not None:
+        return ''
+    return (
+        f"Cannot connect nodes by macvtap: the network '{name}' does not "
+        "exist. Set 'macvtap_network' in hvstack.conf to a network whose "
+        'ports hosts connect past their virtual switches.'
+    )
+
+
 def flavor(conn: Connection, server: str) -> ObservedFlavor:
     """Return the flavor that a server was started with.
 

@@ -13,6 +13,7 @@ from hvstack import share
 from hvstack.cloud import user_data
 from hvstack.cluster.plan import ClusterPlan
 from hvstack.hadoop import master_node, site_files
+from hvstack.model.vnics import NORMAL
 from hvstack.results.typed_json import JsonObject
 
 TEMPLATE = 'hadoop-cluster.yaml'
@@ -96,6 +97,8 @@ def parameters(plan: ClusterPlan) -> JsonObject:
             'manager_roles': site_files.list_manager_roles(plan.sizing),
             'manager_setup': master_node.render_setup(plan.sizing),
         }
+    if stack.vnic_type != NORMAL:
+        values['vnic_type'] = stack.vnic_type
     if plan.disks.local:
         values['local_volumes'] = True
     if nodes.compute_workers:

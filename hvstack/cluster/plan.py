@@ -14,6 +14,7 @@ from hvstack.hadoop import os_profiles
 from hvstack.hadoop.sizing import DEFAULT, NodeSizing
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import Flavor
+from hvstack.model.vnics import NORMAL
 from hvstack.results.typed_json import JsonObject
 
 #: Numbers of controllers: one node with the NameNode and the ResourceManager,
@@ -47,6 +48,7 @@ class ClusterSpec:
         hosts. Bare metal, which results are compared with, has none.
     :param node_groups: whether Hadoop may know which nodes share a host, as
         the HVE paper proposes.
+    :param vnic: one of :data:`hvstack.model.vnics.VNICS`.
     """
 
     configuration: Configuration = field(default_factory=Configuration)
@@ -62,6 +64,7 @@ class ClusterSpec:
     namenode_handlers: int | None = None
     secondary_namenode: bool | None = False
     node_groups: bool = True
+    vnic: str = NORMAL
 
     @property
     def hve_deployment(self) -> int:
@@ -182,6 +185,7 @@ class StackResources:
     :param image: image of the nodes.
     :param network: network of the nodes.
     :param key_name: key pair of the nodes.
+    :param vnic_type: VNIC type of the nodes' ports in Neutron.
     :param host_keys: whether nodes send their public SSH host keys to Heat,
         and the stack waits for them; otherwise, the keys are on the consoles.
     """
@@ -189,6 +193,7 @@ class StackResources:
     image: str
     network: str
     key_name: str = ''
+    vnic_type: str = NORMAL
     host_keys: bool = True
 
 
@@ -295,6 +300,7 @@ class ClusterPlan:
             'backend': self.hosts.backend,
             'worker_hosts': sorted(self.hosts.providers),
             'controllers': self.spec.controllers,
+            'vnic': self.spec.vnic,
             'deployment': self.spec.hve_deployment,
             'workers': self.nodes.workers,
             'workers_per_host': self.nodes.workers_per_host,

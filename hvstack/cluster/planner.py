@@ -52,6 +52,7 @@ from hvstack.model.compute_backends import unsupported_parameter
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import Flavor, derive_flavor
 from hvstack.model.host import HostProfile
+from hvstack.model.vnics import MACVTAP, NORMAL
 from hvstack.results.comparability import HOST_FACTS
 
 #: Beginning of the resource classes of whole machines: Ironic's, and any of
@@ -69,8 +70,8 @@ def plan_cluster(
     :param options: group ``cloud`` of :mod:`hvstack.conf`.
     :raises hvstack.errors.InputError: the configuration does not fit the
         hosts, their compute backend or the deployment, there are more
-        replicas than hosts or more workers than slots, or a profile or the
-        volume type does not exist.
+        replicas than hosts or more workers than slots, or a profile, the
+        volume type or the network for macvtap does not exist.
     :raises hvstack.errors.CloudError: the hosts differ from the host profile.
     """
     configuration = spec.configuration
@@ -90,6 +91,7 @@ def plan_cluster(
     if spec.controllers == 'separate':
         _check_controller_hosts(conn, profiles['controller'], hosts_up)
     worker_hosts = [hosts_up[name] for name in providers]
+    _require_network(conn, spec, options)
     backend = hypervisors.backend(
         worker_hosts, options.backend or baseline_hosts.lab_backend(profile)
     )
@@ -107,7 +109,7 @@ def plan_cluster(
         nodes=nodes,
         flavors=ClusterFlavors(worker, controller),
         sizing=_size_nodes(worker, controller, spec.tuning),
-        stack=_get_stack_resources(options),
+        stack=_get_stack_resources(options, vnic=spec.vnic),
         disks=replace(
             node_counts.plan_disks(configuration, worker, requested_volumes),
             volume_type=volumes.check(conn, requested_volumes)
@@ -137,6 +139,20 @@ def plan_cluster(
             else spec.secondary_namenode
         ),
     )
+
+
+def _require_network(
+    conn: Connection, spec: ClusterSpec, options: CloudOptions
+) -> None:
+    """Check that a cloud has the network past the virtual switches, if needed.
+
+    :raises hvstack.errors.InputError: the network does not exist.
+    """
+    if spec.vnic != MACVTAP:
+        return
+    missing = servers.explain_missing_macvtap(conn, options.macvtap_network)
+    if missing:
+        raise errors.InputError(missing)
 
 
 def _size_nodes(
@@ -195,11 +211,20 @@ def get_controller_profile(options: CloudOptions) -> str:
 
 
 def _get_stack_resources(
-    options: CloudOptions, image: str | None = None, network: str | None = None
+    options: CloudOptions,
+    image: str | None = None,
+    network: str | None = None,
+    vnic: str = NORMAL,
 ) -> StackResources:
+    if vnic == MACVTAP:
+        default_network = options.macvtap_network
+        vnic_type = options.macvtap_vnic_type
+    else:
+        default_network, vnic_type = options.network, NORMAL
     return StackResources(
         image=image or options.image,
-        network=network or options.network,
+        network=network or default_network,
+        vnic_type=vnic_type,
         host_keys=options.host_key_source == 'heat',
     )
 
@@ -351,7 +376,9 @@ def plan_with_flavors(
             flavors[running], flavors['controller'], spec.tuning
         ),
         stack=replace(
-            _get_stack_resources(options, resources.image, resources.network),
+            _get_stack_resources(
+                options, resources.image, resources.network, spec.vnic
+            ),
             key_name=resources.key_name,
         ),
         disks=ClusterDisks(

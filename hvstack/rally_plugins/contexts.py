@@ -329,6 +329,7 @@ def _plan_or_skip(
             deployment=args.setup.deployment,
             controllers=args.setup.controllers or ClusterSpec.controllers,
             node_groups=args.setup.node_groups is not False,
+            vnic=args.setup.vnic or ClusterSpec.vnic,
         )
         plan = planner.plan_cluster(task.admin, spec, task.options.cloud)
         return replace(

@@ -107,15 +107,15 @@ class TPCxHS(scenario.OpenStackScenario):
             None uses the option of hvstack.conf.
         :param setup: settings of the cluster: ``tuning`` and ``os_profile``,
             and ``hadoop``, properties that the jobs set, also for bare metal;
-            with storage ceph also the ``disks`` of a
-            worker, ``volume_type``, and the ``copies`` and ``osd_groups`` that
-            the volume type must have. ``node_groups``, ``deployment`` and
-            ``controllers`` are those of the HVE paper; bare metal ignores
-            them. ``output_replication`` is that of HSSort's output.
-            ``lost_hosts`` hosts are lost at once after each run,
-            ``loss_rounds`` times. ``workload`` is another workload than
-            TPCx-HS: ``terasort`` or ``testdfsio``, whose number of files is
-            ``maps``.
+            with storage ceph also the ``disks`` of a worker, ``volume_type``,
+            and the ``copies`` and ``osd_groups`` that the volume type must
+            have. ``node_groups``, ``deployment`` and ``controllers`` are those
+            of the HVE paper, and ``vnic`` is ``macvtap`` for nodes that are
+            connected past the virtual switches; bare metal ignores them.
+            ``output_replication`` is that of HSSort's output. ``lost_hosts``
+            hosts are lost at once after each run, ``loss_rounds`` times.
+            ``workload`` is another workload than TPCx-HS: ``terasort`` or
+            ``testdfsio``, whose number of files is ``maps``.
         :param compared: all configurations of the sweep, whose containers the
             tasks fill; None uses those of ``shape``.
         :param maps: number of map tasks of HSGen, such as that of a paper;

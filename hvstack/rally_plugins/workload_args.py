@@ -11,6 +11,7 @@ from hvstack.cluster.plan import CONTROLLERS
 from hvstack.hadoop import job_settings, os_profiles, tuning_profiles
 from hvstack.model.configuration import STORAGES, Configuration, parse
 from hvstack.model.target import Target, parse_target
+from hvstack.model.vnics import VNICS
 from hvstack.results.workload_types import TPCX_HS, TYPES
 from hvstack.sweep.node_setup import NodeSetup
 from hvstack.sweep.search_space import CAPABILITIES
@@ -75,6 +76,7 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
                 'node_groups': {'type': 'boolean'},
                 'deployment': {'type': 'integer', 'enum': [1, 2, 3, 4]},
                 'controllers': {'enum': list(CONTROLLERS)},
+                'vnic': {'enum': list(VNICS)},
                 'lost_hosts': {'type': 'integer', 'minimum': 1},
                 'loss_rounds': {'type': 'integer', 'minimum': 1},
                 'workload': {'enum': list(TYPES)},

@@ -54,6 +54,7 @@ WITHIN_KIND = frozenset(
         'node_groups',
         'deployment',
         'controllers',
+        'vnic',
     }
 )
 

@@ -41,6 +41,7 @@ _FACTS_BY_SETTING = {
     'node_groups': ('node_groups', 'hadoop_profile'),
     'deployment': ('deployment',),
     'controllers': ('controllers',),
+    'vnic': ('vnic', 'mtu'),
     'hadoop': ('job_settings',),
 }
 

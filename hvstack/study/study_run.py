@@ -6,11 +6,12 @@ from collections.abc import Callable
 from openstack.connection import Connection
 
 from hvstack import errors, host_profiles
-from hvstack.cloud import hypervisors
+from hvstack.cloud import hypervisors, servers
 from hvstack.cluster import baseline_hosts
 from hvstack.conf import ConfOptions
 from hvstack.model.configuration import Configuration
 from hvstack.model.host import HostProfile
+from hvstack.model.vnics import MACVTAP
 from hvstack.progress import Progress
 from hvstack.study import study_store
 from hvstack.study.definition import Study
@@ -97,6 +98,10 @@ def _explain_impossible(
                 f'needed to lose {count}: one remains for the controller and '
                 'one for a worker'
             )
+    if conn is not None and variant.setup.vnic == MACVTAP:
+        return servers.explain_missing_macvtap(
+            conn, options.cloud.macvtap_network
+        )
     if conn is not None and variant.setup.volumes:
         return capabilities.explain_missing_ceph(conn, variant.setup.volumes)
     return ''

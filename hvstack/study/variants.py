@@ -14,6 +14,7 @@ from hvstack.hadoop import job_settings, os_profiles, tuning_profiles
 from hvstack.model.plain_data import Json, JsonObject
 from hvstack.model.strict_mapping import Fields
 from hvstack.model.target import Target, parse_target
+from hvstack.model.vnics import VNICS
 from hvstack.results.workload_types import TPCX_HS, TYPES, WorkloadType
 from hvstack.sweep.node_setup import NodeSetup
 
@@ -42,7 +43,8 @@ _SORT_FIELDS = ('maps', 'reduces', 'output_replication')
 _FILE_FIELDS = ('files',)
 _VARIANT_FIELDS = (
     *('workload', 'configuration', 'size_factor', 'tuning', 'os_profile'),
-    *('volume_type', 'node_groups', 'controllers', *_COUNTS, *_SETUP_COUNTS),
+    *('volume_type', 'node_groups', 'controllers', 'vnic'),
+    *(*_COUNTS, *_SETUP_COUNTS),
 )
 
 
@@ -230,6 +232,7 @@ def _parse_variant(
             if 'node_groups' in values
             else None,
             controllers=values.optional_choice('controllers', CONTROLLERS),
+            vnic=values.optional_choice('vnic', VNICS),
             workload=None if workload == TPCX_HS.name else workload,
             hadoop=hadoop,
             **_parse_counts(values, _SETUP_COUNTS),

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster.base import Fact
+from hvstack.model.vnics import MACVTAP
 
 #: Value of a setting in the arguments of a workload.
 SettingValue = bool | int | str | dict[str, str]
@@ -24,6 +25,7 @@ class NodeSetup:
     :param node_groups: whether Hadoop knows which nodes share a host.
     :param deployment: deployment of the HVE paper.
     :param controllers: ``combined`` or ``separate``.
+    :param vnic: how hosts connect the network interfaces of guests.
     :param lost_hosts: number of hosts that are lost at once after each run.
     :param loss_rounds: number of such losses.
     :param workload: name of the workload; None for TPCx-HS.
@@ -40,6 +42,7 @@ class NodeSetup:
     node_groups: bool | None = None
     deployment: int | None = None
     controllers: str | None = None
+    vnic: str | None = None
     lost_hosts: int | None = None
     loss_rounds: int | None = None
     workload: str | None = None
@@ -66,6 +69,8 @@ class NodeSetup:
             facts['deployment'] = self.deployment
         if self.controllers == 'separate':
             facts['controllers'] = self.controllers
+        if self.vnic == MACVTAP:
+            facts['vnic'] = self.vnic
         return facts
 
     def to_mapping(self) -> dict[str, SettingValue]:

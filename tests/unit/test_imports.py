@@ -20,6 +20,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
             'speed',
             'seeded_random',
             'conf',
+            'conf_values',
             'yamlfile',
             'interrupts',
         ),

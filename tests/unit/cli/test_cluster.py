@@ -114,6 +114,7 @@ class CreateTest(OnHostsTest):
         # Of the two hosts with controllers no slot is counted.
         self.assertEqual((12, 12), (plan['workers'], plan['compute_workers']))
         self.assertEqual('separate', plan['controllers'])
+        self.assertEqual('normal', plan['vnic'])
         self.assertTrue(plan['secondary_namenode'])
         self.assertEqual(
             set(),
@@ -490,6 +491,20 @@ class SharedHDFSTest(ClusterTest):
         self.assertEqual(1, len(journal.entries()))
 
 
+class NetworkTest(OnHostsTest):
+    services: Mapping[str, str] = MappingProxyType({'network': fake.NEUTRON})
+
+    def test_missing_network_past_the_switches(self) -> None:
+        networks = f'{fake.NEUTRON}/networks'
+        self.cloud.http.get(networks, json={'networks': []})
+        self.cloud.http.get(f'{networks}/direct', status_code=404)
+        args = ('create', 'mine', '--dry-run')
+        self.assertEqual(0, self.run_main(*args)[0])
+        status, out, err = self.run_main(*args, '--vnic', 'macvtap')
+        self.assertEqual((2, ''), (status, out), err)
+        self.assertIn("the network 'direct' does not exist", err)
+
+
 class EnvironmentTest(ClusterTest):
     services: Mapping[str, str] = MappingProxyType({'network': fake.NEUTRON})
 
@@ -524,6 +539,25 @@ class EnvironmentTest(ClusterTest):
         self.assertIn('<value>3</value>', values['hdfs_site'])
         self.assertEqual(2, values['deployment'])
         self.assertEqual('vsphere6', values['os_profile'])
+
+    def test_connection_of_the_nodes(self) -> None:
+        self.cloud.http.get(
+            f'{fake.NEUTRON}/networks/direct',
+            json={'network': {'id': 'n2', 'name': 'direct', 'subnets': ['s']}},
+        )
+        macvtap = ('--vnic', 'macvtap')
+        for args, network, vnic_type in (
+            ((), 'provider', None),
+            (macvtap, 'direct', 'baremetal'),
+            ((*macvtap, '--network', 'provider'), 'provider', 'baremetal'),
+        ):
+            status, out, err = self.call(
+                *('--worker-flavor', 'shared', '--hosts', '2', *args)
+            )
+            self.assertEqual((0, ''), (status, err))
+            values = yaml.safe_load(out)['parameters']
+            self.assertEqual(network, values['network'])
+            self.assertEqual(vnic_type, values.get('vnic_type'))
 
     def have_hdfs(self) -> None:
         """Let the cloud have a stack with an HDFS, and a compute cluster."""

@@ -17,6 +17,8 @@ class NodeSetupTest(testtools.TestCase):
             (NodeSetup(deployment=3), {'deployment': 3}),
             (NodeSetup(node_groups=False), {'node_groups': False}),
             (NodeSetup(controllers='separate'), {'controllers': 'separate'}),
+            (NodeSetup(vnic='normal'), {}),
+            (NodeSetup(vnic='macvtap'), {'vnic': 'macvtap'}),
         ):
             self.assertEqual(facts, setup.facts)
 
