@@ -18,6 +18,9 @@ NODE_SECONDS = 6
 #: Seconds for each node, which are added to the time-out of a small cluster:
 #: Hadoop treats each node by itself.
 NODE_READY_SECONDS = 1
+#: Default of the parameter ``readiness_timeout`` of the template, and its
+#: maximum, in seconds.
+DEFAULT_SIGNAL_SECONDS, _MAX_SIGNAL_SECONDS = 900, 43_200
 #: Default of ``stack_action_timeout`` of Heat, in minutes.
 DEFAULT_HEAT_MINUTES = 60
 #: Seconds that Heat has longer than hvstack waits, whose message names the
@@ -34,6 +37,25 @@ def compute_stack_seconds(stack_timeout: float, nodes: int) -> float:
     :param nodes: number of nodes that are created, updated or deleted.
     """
     return stack_timeout + NODE_SECONDS * nodes
+
+
+def compute_signal_seconds(stack_timeout: float) -> float:
+    """Return the seconds in which each node must send Heat its signals.
+
+    They are those of an ordinary server. A cloud whose stacks need more time
+    has nodes that boot more slowly.
+
+    :param stack_timeout: seconds for a small stack.
+    """
+    return max(DEFAULT_SIGNAL_SECONDS, stack_timeout)
+
+
+def scale_signal_seconds(seconds: float) -> int:
+    """Return the parameter ``readiness_timeout`` of the template.
+
+    :param seconds: result of :func:`compute_signal_seconds`.
+    """
+    return min(_MAX_SIGNAL_SECONDS, math.ceil(seconds * speed.factor()))
 
 
 def compute_heat_minutes(seconds: float) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from hvstack import share
-from hvstack.cloud import user_data
+from hvstack.cloud import stack_times, user_data
 from hvstack.cluster.plan import ClusterPlan
 from hvstack.hadoop import master_node, site_files
 from hvstack.model.vnics import NORMAL
@@ -97,6 +97,9 @@ def parameters(plan: ClusterPlan) -> JsonObject:
             'manager_roles': site_files.list_manager_roles(plan.sizing),
             'manager_setup': master_node.render_setup(plan.sizing),
         }
+    signal_seconds = stack_times.scale_signal_seconds(stack.signal_seconds)
+    if signal_seconds > stack_times.DEFAULT_SIGNAL_SECONDS:
+        values['readiness_timeout'] = signal_seconds
     if stack.vnic_type != NORMAL:
         values['vnic_type'] = stack.vnic_type
     if plan.disks.local:

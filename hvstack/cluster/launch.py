@@ -33,8 +33,6 @@ from hvstack.model.compute_backends import timeout_factor
 from hvstack.model.topology import Topology
 from hvstack.progress import Progress
 
-#: Until then nodes have told Heat what is wrong (readiness_timeout).
-_SIGNAL_SECONDS = 900
 #: Seconds in which a server that Heat replaced boots and sends its host key.
 _NEW_KEY_SECONDS = 120
 
@@ -163,7 +161,9 @@ def compute_stack_timeout(plan: ClusterPlan, options: CloudOptions) -> float:
     return timeout_factor(
         plan.hosts.backend
     ) * stack_times.compute_stack_seconds(options.stack_timeout, nodes) + (
-        _SIGNAL_SECONDS if has_signals else 0
+        stack_times.compute_signal_seconds(options.stack_timeout)
+        if has_signals
+        else 0
     )
 
 

@@ -8,6 +8,7 @@ A specification contains what a user requests. A plan contains everything that
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from hvstack.cloud import stack_times
 from hvstack.cloud.volumes import Volumes, VolumeType
 from hvstack.cluster.base import Fact
 from hvstack.hadoop import os_profiles
@@ -188,6 +189,8 @@ class StackResources:
     :param vnic_type: VNIC type of the nodes' ports in Neutron.
     :param host_keys: whether nodes send their public SSH host keys to Heat,
         and the stack waits for them; otherwise, the keys are on the consoles.
+    :param signal_seconds: seconds on an ordinary server for the signals of a
+        node.
     """
 
     image: str
@@ -195,6 +198,7 @@ class StackResources:
     key_name: str = ''
     vnic_type: str = NORMAL
     host_keys: bool = True
+    signal_seconds: float = stack_times.DEFAULT_SIGNAL_SECONDS
 
 
 @dataclass(frozen=True)

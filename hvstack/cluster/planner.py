@@ -21,6 +21,7 @@ from hvstack.cloud import (
     placement,
     quotas,
     servers,
+    stack_times,
     user_data,
     volumes,
 )
@@ -225,6 +226,9 @@ def _get_stack_resources(
         image=image or options.image,
         network=network or default_network,
         vnic_type=vnic_type,
+        signal_seconds=stack_times.compute_signal_seconds(
+            options.stack_timeout
+        ),
         host_keys=options.host_key_source == 'heat',
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import testtools
 import yaml
-from fixtures import TempDir
+from fixtures import MonkeyPatch, TempDir
 from openstack.orchestration.util import template_utils
 
 from hvstack import errors, share
@@ -113,6 +113,21 @@ class FileTest(testtools.TestCase):
 
 
 class EnvironmentTest(testtools.TestCase):
+    def test_time_for_signals(self) -> None:
+        """Nodes of a slow cloud boot as slowly as its stacks grow."""
+        for seconds, factor, expected in (
+            (900, 1.0, None),
+            (3600, 1.0, 3600),
+            (900, 20.0, 18_000),
+            (21_600, 20.0, 43_200),
+        ):
+            self.useFixture(
+                MonkeyPatch('hvstack.speed.factor', lambda value=factor: value)
+            )
+            stack = replace(PLAN.stack, signal_seconds=seconds)
+            values = heat_environment.parameters(replace(PLAN, stack=stack))
+            self.assertEqual(expected, values.get('readiness_timeout'))
+
     def test_it_is_all_that_the_template_needs(self) -> None:
         environment = heat_environment.environment(PLAN)
         self.assertEqual(aliases(), set(environment['resource_registry']))

@@ -56,6 +56,7 @@ def cloud_options(**options: Any) -> SimpleNamespace:
         'image': 'i',
         'network': 'n',
         'host_key_source': 'heat',
+        'stack_timeout': 900,
     }
     return SimpleNamespace(**defaults | options)
 
