@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cluster whose nodes are connected past the switches. The lab is up.
 
-Takes about 80 s.
+Takes about 150 s.
 """
 
 from openstack.network.v2.port import Port
