@@ -69,7 +69,7 @@ class MetadataTest(testtools.TestCase):
         (self.root / 'state').mkdir()
 
     def fetch(self, seconds: int) -> str:
-        """Run the program with a clock, and return what it prints."""
+        """Run the program with a clock, and return its output."""
         ticks = self.root / 'ticks'
         functions = self.root / 'functions'
         replacements = {
