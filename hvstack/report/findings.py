@@ -108,7 +108,7 @@ def list_unchecked(report: SweepReport) -> list[tuple[str, str]]:
         lines.append(
             (
                 'whether the data fits the page cache',
-                "records hold no memory of the hosts ('caps')",
+                'records hold no memory of the hosts',
             )
         )
     lines += count_missing(

@@ -5,13 +5,33 @@ One copy of the data in memory is enough for all reads; vsphere6 chose 30 TB
 for 8 TiB of memory for this reason.
 """
 
+import math
+
 from hvstack.results.record_data import RunRecord
 
 
 def sum_memory_mib(record: RunRecord) -> float:
-    """Return the memory of all hosts; 0 if the record does not contain it."""
-    caps = record.sut.caps or record.observations.caps
-    return float(sum(cap.memory_mib or 0 for cap in caps.values()))
+    """Return the memory of all hosts; 0 if the record does not contain it.
+
+    Hosts of a lab have caps. On other clouds, Placement reports the memory of
+    each host, and an inventory that of the hosts of bare metal; the cluster
+    can be on a part of these hosts.
+    """
+    seen = record.observations
+    caps = record.sut.caps or seen.caps
+    capped = math.fsum(cap.memory_mib or 0 for cap in caps.values())
+    if capped:
+        return capped
+    hosts = record.sut.worker_hosts or seen.worker_hosts
+    totals = [
+        memory.total
+        for inventory in seen.cloud.inventory.values()
+        if (memory := inventory.get('MEMORY_MB')) and memory.total
+    ]
+    if totals:
+        count = min(len(totals), hosts or len(totals))
+        return math.fsum(totals) / len(totals) * count
+    return (seen.host_memory_mib or 0.0) * (hosts or 1)
 
 
 def fits_page_cache(record: RunRecord) -> bool:

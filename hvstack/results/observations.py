@@ -389,6 +389,7 @@ class Observations:
     :param workers: number of workers.
     :param worker_hosts: number of hosts with workers.
     :param host_vcpus: number of CPUs of a host, on bare metal only.
+    :param host_memory_mib: memory of a host in MiB, on bare metal only.
     :param blocks: number of blocks of the sorted data.
     :param caps: limits of the lab hosts by name.
     :param before_run: preparations of the run that were not possible.
@@ -418,6 +419,7 @@ class Observations:
     workers: float | None = None
     worker_hosts: float | None = None
     host_vcpus: float | None = None
+    host_memory_mib: float | None = None
     blocks: float | None = None
     caps: Mapping[str, HostCap] = field(default_factory=dict)
     before_run: tuple[str, ...] = ()

@@ -181,7 +181,7 @@ def _list_notes(
         row.variant.name
         for row in rows
         for run in row.valid[:1]
-        if row.size_bytes <= page_cache.sum_memory_mib(run) * 2**20
+        if page_cache.fits_page_cache(run)
     ]
     if in_memory:
         notes.append(

@@ -11,9 +11,16 @@ from hvstack.report import findings, job_checks, sweep_report
 from hvstack.results.record_data import RunRecord
 from tests.unit.report.test_page import counted
 from tests.unit.results import factory
-from tests.unit.results.factory import run
 
 SMALL = {'hv-host2': {'memory_mib': 4864}}
+
+
+def run(configuration: str, *args: Any, **fields: Any) -> RunRecord:
+    """Return a record without the memory of its hosts."""
+    record = factory.run(configuration, *args, **fields)
+    if record.kind == 'baseline':
+        return record
+    return factory.edit(record, 'seen/inventory', {})
 
 
 def tasked(record: RunRecord, slow: float = 1, last: float = 11) -> RunRecord:
@@ -137,6 +144,34 @@ class Findings(testtools.TestCase):
         evidence = self.list_findings(counted(run('i1', 0, 9, caps=SMALL)))
         self.assertEqual(['disk not measured'], list(evidence))
         self.assertIn('4.8 GiB', evidence['disk not measured'])
+
+    def test_page_cache_of_hosts_outside_a_lab(self) -> None:
+        """Placement and the inventory of bare metal have the memory."""
+        hosts = factory.MEMORY_MIB * 2**20
+        for size, titles in (
+            (2 * hosts, ['disk not measured']),
+            (2 * hosts + 100, []),
+        ):
+            guests = factory.run('i1', 0, 9, size=size)
+            bare_metal = factory.run(
+                'bare-metal',
+                0,
+                9,
+                size=size,
+                observations={'host_memory_mib': factory.MEMORY_MIB},
+            )
+            # The hosts of two workers of many.
+            inventory = guests.document['seen']['inventory']
+            crowd = factory.edit(
+                guests,
+                'seen/inventory',
+                {f'host{n}': inventory['hv-host2'] for n in range(32)},
+            )
+            for record in (guests, bare_metal, crowd):
+                found = self.list_findings(record)
+                self.assertEqual(titles, list(found), record.kind)
+                if found:
+                    self.assertIn('256.0 GiB', found['disk not measured'])
 
     def test_data_larger_than_memory(self) -> None:
         self.assertEqual(

@@ -203,6 +203,15 @@ class StudyTest(testtools.TestCase):
         data = study_report.to_mapping(report)
         self.assertEqual('holds', data['claims'][0]['verdict'])
 
+    def test_data_in_memory(self) -> None:
+        self.run_study()
+        (note,) = [n for n in self.report().notes if 'memory' in n]
+        self.assertEqual(
+            'The data is smaller than the memory of the hosts, so disks are '
+            'not measured: 0.05, 1.0.',
+            note,
+        )
+
     def test_intervals_of_several_claims_are_wider(self) -> None:
         self.run_study()
         single = self.report().claims[0].percent
