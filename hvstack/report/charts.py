@@ -61,8 +61,8 @@ def build_comparison_charts(comparison: Comparison) -> list[Chart]:
     chart = Chart(
         'after',
         'Rate after in percent of the rate before',
-        'Points: ratios of geometric means. Lines: 95 % intervals, variance '
-        'of log rates pooled over the rows of both sweeps '
+        'Points: ratios of geometric means. Lines: 95 % intervals that hold '
+        'together, variance of log rates pooled over the rows of both sweeps '
         f'({comparison.pooled.degrees_of_freedom} degrees of freedom). '
         'Dashed: no change.',
         head=(

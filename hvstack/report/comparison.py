@@ -5,11 +5,11 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 
 from hvstack.report.sweep_report import SweepReport
-from hvstack.report.sweep_rows import Row, to_percent_mapping
+from hvstack.report.sweep_rows import EMULATED, Row, to_percent_mapping
 from hvstack.results import comparability, percentages, quantiles, stats
 from hvstack.results.record_data import RunRecord
 from hvstack.results.stats import Percent
-from hvstack.results.typed_json import JsonObject
+from hvstack.results.typed_json import Json, JsonObject
 
 #: Ends each reason why a row cannot be compared.
 REMEDY = 'if it was changed on purpose, name it with --changed'
@@ -79,13 +79,21 @@ class Comparison:
     def notes(self) -> list[str]:
         """Notes that every form of the comparison must contain."""
         lines = [
-            f'{name}: {self.before.get_fact(name)} before, '
-            f'{self.after.get_fact(name)} after.'
+            f'{name}: {_get_value(self.before, name)} before, '
+            f'{_get_value(self.after, name)} after.'
             for name in self.changed
         ]
-        return lines + list(
-            dict.fromkeys(self.before.notes + self.after.notes)
-        )
+        before, after = self.before.notes, self.after.notes
+        lines += [note for note in before if note in after]
+        return lines + [
+            f'{report.sweep}: {note}'
+            for report, notes, others in (
+                (self.before, before, after),
+                (self.after, after, before),
+            )
+            for note in notes
+            if note not in others
+        ]
 
 
 def build_comparison(
@@ -93,8 +101,15 @@ def build_comparison(
 ) -> Comparison:
     """Compare two sweeps row by row.
 
+    The intervals of all rows hold together (Bonferroni), because the
+    comparison names those that are slower or faster.
+
     :param changed: facts that may differ between the sweeps.
+    :raises hvstack.errors.InputError: a name is not that of a fact.
     """
+    changed = comparability.check_fact_names(
+        changed, [*before.records, *after.records], '--changed'
+    )
     rows = {row.configuration: row for row in before.rows}
     later = {row.configuration: row for row in after.rows}
     deltas = []
@@ -112,7 +127,7 @@ def build_comparison(
     )
     for delta in good:
         delta.percent = stats.compute_ratio(
-            _rates(delta.after), _rates(delta.before), pooled
+            _rates(delta.after), _rates(delta.before), pooled, len(good)
         )
     return Comparison(before, after, tuple(changed), deltas, pooled)
 
@@ -145,6 +160,20 @@ def to_mapping(comparison: Comparison) -> JsonObject:
     }
 
 
+def _get_value(report: SweepReport, name: str) -> Json:
+    """Return a fact of a sweep, or a field of its workload."""
+    if name not in comparability.WORKLOAD:
+        return report.get_fact(name)
+    # The last run on bare metal has other data.
+    record = next(
+        record
+        for record in report.records
+        if record.size_bytes == report.size_bytes
+    )
+    value: Json = getattr(record, name)
+    return value
+
+
 def _list_obstacles(
     earlier_row: Row | None, later_row: Row | None, changed: frozenset[str]
 ) -> list[str]:
@@ -153,6 +182,8 @@ def _list_obstacles(
             return [f'the {which} sweep does not have it']
         if not row.valid:
             return [f'the {which} sweep has no valid run of it']
+        if row.status == EMULATED:
+            return [f'the {which} sweep has emulated CPUs']
     differences = dict.fromkeys(
         line
         for record in _valid_runs(earlier_row) + _valid_runs(later_row)

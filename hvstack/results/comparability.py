@@ -249,13 +249,16 @@ def require_comparable(
 
 
 def check_fact_names(
-    allow: Iterable[str], records: Iterable[RunRecord]
+    allow: Iterable[str],
+    records: Iterable[RunRecord],
+    option: str = '--allow',
 ) -> list[str]:
     """Return unique names of facts that may differ.
 
     :param allow: names of facts.
     :param records: records whose facts are valid names; they are read until
         each name is that of a fact.
+    :param option: option of the names, for errors.
     :raises hvstack.errors.InputError: a name is not that of a fact.
     """
     fact_names = {*WORKLOAD, *WITH_BASELINE, *WITHIN_KIND}
@@ -268,12 +271,12 @@ def check_fact_names(
     for name in names:
         if name in _NEVER_ALLOWED:
             raise errors.InputError(
-                f"Cannot use --allow '{name}': runs of different workloads "
+                f"Cannot use {option} '{name}': runs of different workloads "
                 'measure different things. Omit it.'
             )
         if name not in fact_names:
             raise errors.InputError(
-                f"Cannot use --allow '{name}': no record has this fact. Use "
+                f"Cannot use {option} '{name}': no record has this fact. Use "
                 f'one of {", ".join(sorted(fact_names))}.'
             )
     return names

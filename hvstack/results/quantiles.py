@@ -28,6 +28,14 @@ _TOLERANCE = 1e-7
 
 
 @functools.cache
+def compute_joint_level(comparisons: int) -> float:
+    """Return the confidence level of each of several intervals (Bonferroni).
+
+    :param comparisons: number of intervals that hold together.
+    """
+    return 1 - (1 - CONFIDENCE) / comparisons
+
+
 def compute_t_quantile(degrees: int, confidence: float = CONFIDENCE) -> float:
     """Return the two-sided quantile of Student's t.
 

@@ -325,22 +325,28 @@ def pool_variance(rows: Sequence[Sequence[float]]) -> Pooled:
 
 
 def compute_ratio(
-    rates: Sequence[float], base: Sequence[float], spread: Pooled
+    rates: Sequence[float],
+    base: Sequence[float],
+    spread: Pooled,
+    comparisons: int = 1,
 ) -> Percent:
     """Return rates in percent of other rates, without passes.
 
     :param rates: rates of one or more clusters.
     :param base: rates of the reference clusters.
     :param spread: variance pooled over all rows.
+    :param comparisons: number of ratios whose intervals hold together.
     :raises hvstack.errors.InputError: a rate is not a positive number.
     """
     log = _mean(compute_logs(rates)) - _mean(compute_logs(base))
     degrees = spread.degrees_of_freedom
-    half = None
+    half = row_half = None
     if spread.deviation is not None:
         error = spread.deviation * math.sqrt(1 / len(rates) + 1 / len(base))
-        half = compute_t_quantile(degrees) * error
-    return build_percent(log, half, degrees, rates, base, half)
+        row_half = compute_t_quantile(degrees) * error
+        level = quantiles.compute_joint_level(comparisons)
+        half = compute_t_quantile(degrees, level) * error
+    return build_percent(log, half, degrees, rates, base, row_half)
 
 
 def build_percent(

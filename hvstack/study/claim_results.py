@@ -121,7 +121,7 @@ def judge_claim(
     if not reason and claim.measure == LOCAL_MAPS:
         return _judge_maps(
             *(claim, pair[0], published),
-            _compute_level(len(started.study.claims)),
+            quantiles.compute_joint_level(len(started.study.claims)),
         )
     if reason or fit is None:
         return ClaimResult(
@@ -277,14 +277,6 @@ def find_obstacle(*pair: VariantRow) -> str:
     return ''
 
 
-def _compute_level(comparisons: int) -> float:
-    """Return the confidence level of each of several intervals (Bonferroni).
-
-    :param comparisons: number of intervals that hold together.
-    """
-    return 1 - (1 - quantiles.CONFIDENCE) / comparisons
-
-
 def compare_variants(
     fit: SweepFit,
     name: str,
@@ -307,7 +299,7 @@ def compare_variants(
             difference.degrees
         )
         half = difference.error * quantiles.compute_t_quantile(
-            difference.degrees, _compute_level(comparisons)
+            difference.degrees, quantiles.compute_joint_level(comparisons)
         )
     return stats.build_percent(
         difference.log_ratio,

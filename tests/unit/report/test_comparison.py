@@ -6,6 +6,7 @@ import math
 
 import testtools
 
+from hvstack import errors
 from hvstack.report import comparison, format_comparison
 from hvstack.report.comparison import Comparison
 from hvstack.report.sweep_report import build_report
@@ -47,9 +48,50 @@ class Compare(testtools.TestCase):
         assert i1.percent and i1.percent.low and i1.percent.high
         self.assertAlmostEqual(120, i1.percent.percent)
         self.assertEqual(4, i1.percent.degrees_of_freedom)
-        # Four rows with a pair each, one per cent apart: by hand.
-        half = 2.7764451 * math.log(1.01) / math.sqrt(2)
+        # Four rows with a pair each, one per cent apart: by hand. Two rows
+        # are compared, each at 97.5 %.
+        half = 3.4954059 * math.log(1.01) / math.sqrt(2)
         self.assertAlmostEqual(120 * math.exp(half), i1.percent.high, 4)
+
+    def test_a_single_row(self) -> None:
+        before = [r for r in runs('a', 120) if r.kind == 'configuration']
+        after = [r for r in runs('b', 100) if r.kind == 'configuration']
+        (i1,) = both(before, after).deltas
+        assert i1.percent and i1.percent.high
+        half = 4.3026527 * math.log(1.01) / math.sqrt(2)
+        self.assertAlmostEqual(120 * math.exp(half), i1.percent.high, 4)
+
+    def test_emulated_cpus_are_not_compared(self) -> None:
+        deltas = both(
+            runs('a', 120, backend='qemu'), runs('b', 100, backend='qemu')
+        ).deltas
+        self.assertIsNone(deltas[1].percent)
+        self.assertEqual('not compared', deltas[1].verdict)
+        self.assertIn('emulated CPUs', deltas[1].reasons[0])
+
+    def test_a_changed_size_is_told(self) -> None:
+        after = [run('bare-metal', 0, 200, size=2 * 10**9, sweep='b')]
+        named = both(runs('a', 100), after, 'size_bytes')
+        self.assertIsNotNone(named.deltas[0].percent)
+        self.assertIn(
+            'size_bytes: 1000000000 before, 2000000000 after.', named.notes
+        )
+
+    def test_a_mistyped_name_of_a_fact(self) -> None:
+        error = self.assertRaises(
+            errors.InputError, both, runs('a', 1), runs('b', 1), 'kernl'
+        )
+        self.assertIn("Cannot use --changed 'kernl'", str(error))
+
+    def test_notes_name_their_sweep(self) -> None:
+        after = [*runs('b', 100), run('i2', 1, 90, sweep='b')]
+        notes = both(runs('a', 100), after).notes
+        own = [note for note in notes if 'run 0 has no record' in note]
+        self.assertEqual(1, len(own), notes)
+        self.assertTrue(own[0].startswith('b: Missing: i2'), own)
+        common = [note for note in notes if 'derived from' in note]
+        self.assertEqual(1, len(common))
+        self.assertTrue(common[0].startswith('These figures'))
 
     def test_what_changed_must_be_named(self) -> None:
         before, after = runs('a', 120), runs('b', 100, nova='35.0.0')
