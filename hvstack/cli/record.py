@@ -48,7 +48,8 @@ class _Transfer(Command):
         :raises hvstack.errors.PartlyFailedError: a record is not usable.
         """
         result = transfer_records(
-            source, target, parsed_args.sweep, Progress().say
+            *(source, target, list(dict.fromkeys(parsed_args.sweep))),
+            Progress().say,
         )
         self.app.stdout.write(
             f'{result.stored} records copied, {result.existing} copied '
@@ -83,8 +84,15 @@ class Import(_Transfer):
                 f'Cannot import records ({source}): it is not a directory. '
                 'Use the directory of the records.'
             )
+        store = _open(parsed_args, source)
+        if not store.list_sweeps():
+            # A mistyped path of SQLite is that of an empty database.
+            raise errors.InputError(
+                f'Cannot import records ({store.describe()}): it contains no '
+                'usable run record. Correct the name of the store.'
+            )
         self.transfer(
-            _open(parsed_args, source),
+            store,
             _open(parsed_args, parsed_args.records),
             parsed_args,
         )

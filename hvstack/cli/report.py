@@ -10,7 +10,7 @@ from pathlib import Path
 from cliff.app import App
 from cliff.command import Command
 
-from hvstack import errors, paths, report
+from hvstack import errors, paths, report, textfile
 from hvstack.cli import arguments, sweep_summary
 from hvstack.progress import Progress
 from hvstack.report import csv_junit, sweep_report
@@ -123,6 +123,11 @@ class Report(Command):
             raise errors.InputError(
                 f'Cannot report {len(sweeps)} sweeps. Name one sweep, or two '
                 'sweeps to compare.'
+            )
+        if len(sweeps) == 2 and sweeps[0] == sweeps[1]:
+            raise errors.InputError(
+                f"Cannot compare sweep '{sweeps[0]}' with itself. Name two "
+                'sweeps.'
             )
         if parsed_args.changed and len(sweeps) < 2:
             raise errors.InputError(
@@ -356,10 +361,18 @@ def _read_sweep(
     """Return the usable and the invalid records of a sweep.
 
     Until the confirmation begins, these are the runs of its search.
+
+    :raises hvstack.errors.InputError: the sweep has no records.
     """
     records, invalid_records = store.read_sweep(sweep)
     if not records:
         search = store.read_sweep(run_id.format_search_name(sweep))
         if search[0]:
             records, invalid_records = search
+    if sweep and not records and not invalid_records:
+        raise errors.InputError(
+            f"Cannot report sweep '{textfile.printable(sweep[:60])}' "
+            f'({store.describe()}): it has no run records. Use an ID that '
+            "'hvstack sweep list' prints."
+        )
     return records, [invalid.reason for invalid in invalid_records]

@@ -231,6 +231,19 @@ class Commands(testtools.TestCase):
         self.assertEqual((2, 1), (status, err.count('\n')))
         status, _, err = run_command(*args[:4], '--changed', 'nova')
         self.assertEqual((2, 1), (status, err.count('\n')))
+        status, _, err = run_command(*args[:4], 'a')
+        self.assertEqual((2, 1), (status, err.count('\n')))
+        self.assertIn('with itself', err)
+
+    def test_report_of_a_sweep_without_records(self) -> None:
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        save(run('i1', 0, 90, sweep='a'), directory)
+        for sweeps in (['b'], ['a', 'b']):
+            status, _, err = run_command(
+                'report', '--records', str(directory), *sweeps
+            )
+            self.assertEqual((2, 1), (status, err.count('\n')))
+            self.assertIn(f"Cannot report sweep 'b' ({directory})", err)
 
     def test_catalogue_and_lint(self) -> None:
         directory = Path(self.useFixture(fixtures.TempDir()).path)

@@ -123,6 +123,22 @@ class RecordTest(testtools.TestCase):
         self.assertEqual(2, status)
         self.assertIn('absent', text)
 
+    def test_source_without_records(self) -> None:
+        """A mistyped path of SQLite is an empty database."""
+        url = f'sqlite:///{self.directory}/absent.sqlite'
+        status, out, text = run_command('record', 'import', url)
+        self.assertEqual((2, '', 1), (status, out, text.count('\n')))
+        self.assertIn('absent.sqlite', text)
+
+    def test_sweep_that_is_named_twice(self) -> None:
+        self.save()
+        status, out, _ = run_command(
+            *('record', 'export', '--sweep', 'quick', '--sweep', 'quick'),
+            str(self.directory / 'other'),
+        )
+        self.assertEqual(0, status)
+        self.assertEqual('2 records copied, 0 copied before\n', out)
+
     def test_password_on_the_command_line(self) -> None:
         for url in (
             'postgresql://user:the-secret@host/name',
