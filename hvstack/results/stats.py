@@ -451,7 +451,9 @@ def _compute_expected_slowest(rates: Sequence[float], size: int) -> float:
     ordered = sorted(rates)
     count = len(ordered)
     return math.fsum(
-        rate * math.comb(count - 1 - index, size - 1) / math.comb(count, size)
+        # The quotient of two numbers that are too large for a float.
+        rate
+        * (math.comb(count - 1 - index, size - 1) / math.comb(count, size))
         for index, rate in enumerate(ordered)
     )
 

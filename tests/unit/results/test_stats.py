@@ -15,6 +15,7 @@ from hvstack.results.stats import (
     Percent,
     choose_winner,
     classify,
+    compute_performance_ratio,
     compute_ratio,
     contains_100,
     describe,
@@ -133,6 +134,11 @@ class Percents(testtools.TestCase):
         self.assertEqual((None, None), (percent.low, percent.high))
         self.assertIsNone(percent.margin)
         self.assertFalse(contains_100(percent))
+
+    def test_performance_runs_of_thousands_of_runs(self) -> None:
+        rates = [5.0 + index % 2 for index in range(515)]
+        base = [10.0 + index % 2 for index in range(1030)]
+        self.assertAlmostEqual(50, compute_performance_ratio(rates, base), 6)
 
     def test_over_100_is_valid(self) -> None:
         percent = compute_percents({'a': [20, 20.1]}, [10, 10.1])['a']
