@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Definitions of studies are complete, and errors name file and field."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +9,16 @@ import fixtures
 import testtools
 import yaml
 
-from hvstack import errors, share
+from hvstack import conf, errors, host_profiles, share
+from hvstack.model.configuration import Configuration
 from hvstack.model.target import BareMetal
 from hvstack.report import paper_figures
-from hvstack.study import claim_results, definition
+from hvstack.study import (
+    claim_results,
+    definition,
+    study_run,
+    verdicts,
+)
 from hvstack.sweep.node_setup import NodeSetup
 
 CONTENT: dict[str, Any] = {
@@ -194,6 +200,58 @@ class StudiesTest(testtools.TestCase):
         claims = [claim for study in studies for claim in study.claims]
         self.assertGreater(sum(c.published is not None for c in claims), 20)
         self.assertGreater(sum(s.table is not None for s in studies), 3)
+
+    def test_each_variant_is_possible_on_the_hosts_of_a_paper(self) -> None:
+        options = conf.load()
+        for study in definition.list_studies():
+            impossible = set.intersection(
+                *(
+                    set(
+                        study_run.find_impossible(
+                            *(None, study, host, 'kvm', options)
+                        )
+                    )
+                    for host in host_profiles.list_paths()
+                )
+            )
+            self.assertEqual(set(), impossible, study.name)
+
+    def test_dell_varies_all_six_parameters(self) -> None:
+        study = definition.load('dell-six-parameters')
+        judged = {
+            name
+            for claim in study.claims
+            for name in (claim.variant, claim.against)
+        }
+        targets = [
+            variant.target
+            for variant in study.variants
+            if variant.name in judged
+            and isinstance(variant.target, Configuration)
+        ]
+        for item in fields(Configuration):
+            values = {getattr(target, item.name) for target in targets}
+            self.assertGreater(len(values), 1, item.name)
+
+    def test_rules_are_those_of_the_sentences(self) -> None:
+        """What is not faster may be slower, and the other way round."""
+        for name, text, rate in (
+            ('amd-copy-phase', 'not faster', 80),
+            ('amd-compression', 'not slower', 125),
+            ('hve-replica-placement', 'do not cost', 125),
+            ('vsphere6-testdfsio', 'does not read two replicas slower', 125),
+        ):
+            (claim,) = [
+                claim
+                for claim in definition.load(name).claims
+                if text in claim.text
+            ]
+            verdict = claim.rule.judge_interval(rate - 1, rate + 1)
+            self.assertEqual(verdicts.HOLDS, verdict, claim.text)
+            verdict = claim.rule.judge_interval(
+                *(10000 / rate - 1, 10000 / rate + 1)
+            )
+            self.assertEqual(verdicts.FAILS, verdict, claim.text)
 
     def test_tables_and_figures_are_covered(self) -> None:
         figures = paper_figures.load_figures()
