@@ -117,11 +117,14 @@ def parse_variants(top: Fields) -> tuple[Variant, ...]:
         return _parse_varied(top, base)
     mapping = _get_mapping(top, 'variants')
     _check_count(top, 'variants', len(mapping))
+    # YAML reads on and off as booleans; claims name them as this does.
+    if len(set(map(format_value, mapping))) != len(mapping):
+        raise top.error('variants', 'has a duplicate name. Rename a variant')
     return tuple(
         _parse_variant(
             top,
             f'variants.{name}',
-            str(name),
+            format_value(name),
             base,
             {} if settings is None else settings,
         )

@@ -92,6 +92,26 @@ class DefinitionTest(testtools.TestCase):
         self.assertIsInstance(second.target, BareMetal)
         self.assertEqual(250_000_000, study.get_size(second))
 
+    def test_variants_on_and_off(self) -> None:
+        """YAML reads these names as booleans."""
+        study = self.parse(
+            varied=None,
+            **yaml.safe_load(
+                'variants: {on: {replication: 1}, off: {replication: 2}}\n'
+                'claims:\n'
+                '- {text: t, variant: on, against: off, rule: faster}'
+            ),
+        )
+        self.assertEqual(
+            ['true', 'false'], [variant.name for variant in study.variants]
+        )
+        self.assertEqual('false', study.claims[0].against)
+        self.check_error(
+            "'variants' has a duplicate name",
+            varied=None,
+            variants={True: {'replication': 1}, 'true': {'replication': 2}},
+        )
+
     def test_errors_name_the_field(self) -> None:
         property_name = 'mapreduce.job.reduce.slowstart.completedmap'
         self.check_error(
