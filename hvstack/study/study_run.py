@@ -2,12 +2,14 @@
 """Execution of studies by Rally, and checks before a study starts."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from openstack.connection import Connection
 
 from hvstack import errors, host_profiles
-from hvstack.cloud import hypervisors, servers
-from hvstack.cluster import baseline_hosts
+from hvstack.cloud import hypervisors, placement, servers
+from hvstack.cluster import baseline_hosts, node_counts, validation
+from hvstack.cluster.plan import ClusterSpec
 from hvstack.conf import ConfOptions
 from hvstack.model.configuration import Configuration
 from hvstack.model.host import HostProfile
@@ -63,7 +65,7 @@ def _explain_impossible(
     """Return why a cloud cannot have a variant; empty if it can."""
     target = variant.target
     if not isinstance(target, Configuration):
-        return ''
+        return '' if conn is None else _explain_bare_metal(variant, options)
     missing = []
     details = {}
     for name, capability in search_space.CAPABILITIES.items():
@@ -90,20 +92,68 @@ def _explain_impossible(
     except errors.InputError as exc:
         text = str(exc)
         return f'{text} ({details[text]})' if text in details else text
-    if conn is not None and (count := variant.setup.lost_hosts):
-        hosts = sum(item.up for item in hypervisors.hypervisors(conn))
-        if hosts < count + _REMAINING_HOSTS:
-            return (
-                f'{hosts} hosts are up, and {count + _REMAINING_HOSTS} are '
-                f'needed to lose {count}: one remains for the controller and '
-                'one for a worker'
-            )
-    if conn is not None and variant.setup.vnic == MACVTAP:
-        return servers.explain_missing_macvtap(
+    if conn is None:
+        return ''
+    setup = variant.setup
+    reason = _explain_few_hosts(conn, variant, target, profile)
+    if not reason and setup.vnic == MACVTAP:
+        reason = servers.explain_missing_macvtap(
             conn, options.cloud.macvtap_network
         )
-    if conn is not None and variant.setup.volumes:
-        return capabilities.explain_missing_ceph(conn, variant.setup.volumes)
+    if not reason and setup.volumes:
+        reason = capabilities.explain_missing_ceph(conn, setup.volumes)
+    return reason
+
+
+def _count_copies(variant: Variant) -> int | None:
+    """Return the largest number of replicas; None for the default."""
+    counts = variant.replication, variant.setup.output_replication
+    return max(filter(None, counts), default=None)
+
+
+def _explain_bare_metal(variant: Variant, options: ConfOptions) -> str:
+    """Return why no hosts can have a variant on bare metal, if so."""
+    try:
+        hosts = baseline_hosts.read(Path(options.sweep.baseline_hosts))
+        if copies := _count_copies(variant):
+            workers = sum(host.role == 'worker' for host in hosts)
+            validation.replication(copies, workers)
+    except errors.InputError as exc:
+        return str(exc)
+    return ''
+
+
+def _explain_few_hosts(
+    conn: Connection,
+    variant: Variant,
+    target: Configuration,
+    profile: HostProfile,
+) -> str:
+    """Return why the hosts that are up are too few for a variant, if so."""
+    setup = variant.setup
+    hosts_up = {item.name for item in hypervisors.hypervisors(conn) if item.up}
+    if count := setup.lost_hosts:
+        needed = count + _REMAINING_HOSTS
+        if len(hosts_up) < needed:
+            return (
+                f'{len(hosts_up)} hosts are up, and {needed} are needed to '
+                f'lose {count}: one remains for the controller and one for a '
+                'worker'
+            )
+    providers = placement.providers(conn, profile.traits.get('worker'))
+    spec = ClusterSpec(
+        target,
+        replication=_count_copies(variant),
+        deployment=setup.deployment,
+        controllers=setup.controllers or ClusterSpec.controllers,
+        node_groups=setup.node_groups is not False,
+    )
+    try:
+        node_counts.count_nodes_on_hosts(
+            spec, profile, len(hosts_up & providers.keys())
+        )
+    except errors.InputError as exc:
+        return str(exc)
     return ''
 
 

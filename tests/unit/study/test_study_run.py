@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a cloud cannot do is refused before a study starts."""
+
+from pathlib import Path
+from typing import Any
+
+import fixtures
+import testtools
+import yaml
+
+from hvstack import conf
+from hvstack.study import definition, study_run
+from tests.unit.cloud import fake
+from tests.unit.study.test_definition import CONTENT
+
+CLAIM = {**CONTENT['claims'][0], 'variant': 'a', 'against': 'b'}
+
+
+class ImpossibleTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+
+    def explain(self, hosts: int, first: Any, second: Any) -> dict[str, str]:
+        """Return the impossible ones of the variants a and b."""
+        study = definition.parse_study(
+            'mine',
+            {
+                'question': 'Which one is faster?',
+                'variants': {'a': first, 'b': second},
+                'claims': [CLAIM],
+            },
+            'mine.yaml',
+        )
+        self.cloud.hosts(hosts)
+        self.useFixture(
+            fixtures.EnvironmentVariable(
+                'OS_SWEEP__BASELINE_HOSTS', str(self.directory / 'hosts.yaml')
+            )
+        )
+        return study_run.find_impossible(
+            self.cloud.connect(), study, 'vsphere6', 'kvm', conf.load()
+        )
+
+    def test_more_replicas_than_hosts(self) -> None:
+        for setting in ('replication', 'output_replication'):
+            two, three = {setting: 2}, {setting: 3}
+            reasons = self.explain(3, two, three)
+            self.assertEqual(['b'], list(reasons))
+            self.assertIn('Cannot use replication 3', reasons['b'])
+            self.assertEqual({}, self.explain(4, two, three))
+        # Without node groups, replicas share a host.
+        shared = {'replication': 4, 'configuration': 'i2'}
+        off = {**shared, 'node_groups': False}
+        self.assertEqual(['a'], list(self.explain(3, shared, off)))
+
+    def test_bare_metal(self) -> None:
+        variants = {'configuration': 'bare-metal', 'replication': 2}, {}
+        reasons = self.explain(4, *variants)
+        self.assertEqual(['a'], list(reasons))
+        self.assertIn(f'{self.directory}/hosts.yaml', reasons['a'])
+        host = {'address': '192.0.2.1', 'vcpus': 40, 'memory_mib': 262144}
+        for name in ('key', 'rootfs.tar'):
+            (self.directory / name).touch()
+        inventory = {
+            'key': str(self.directory / 'key'),
+            'first_contact': 'accept',
+            'rootfs': str(self.directory / 'rootfs.tar'),
+            'hosts': [
+                {'name': 'c', 'role': 'controller', **host},
+                {'name': 'w', 'role': 'worker', **host},
+            ],
+        }
+        path = self.directory / 'hosts.yaml'
+        path.write_text(yaml.safe_dump(inventory), encoding='utf-8')
+        reasons = self.explain(4, *variants)
+        self.assertIn('Cannot use replication 2', reasons['a'])
+        bare_metal = {'configuration': 'bare-metal'}
+        self.assertEqual({}, self.explain(4, bare_metal, {}))
+
+    def test_lost_hosts(self) -> None:
+        reasons = self.explain(3, {'lost_hosts': 1}, {'lost_hosts': 2})
+        self.assertEqual(['b'], list(reasons))
+        self.assertIn('4 are needed to lose 2', reasons['b'])
