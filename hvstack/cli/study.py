@@ -286,7 +286,12 @@ def prepare(parsed_args: argparse.Namespace, *, create: bool) -> StartedStudy:
     skipped = study_run.find_impossible(conn, study, host, backend, options)
     study_run.require_testable(study, skipped)
     if create:
-        return study_store.create(study, host, backend, skipped)
+        return study_store.create(
+            *(study, host, backend, skipped),
+            tuning=options.hadoop.tuning
+            or baseline_hosts.default_tuning(host),
+            os_profile=options.hadoop.os_profile,
+        )
     return StartedStudy('', study, '', host, backend, skipped)
 
 

@@ -253,10 +253,11 @@ def run_study(
             started.id,
             progress,
             {
+                'hadoop': started.node_settings,
                 'cloud': {
                     'host_profile': started.host,
                     'backend': started.backend,
-                }
+                },
             },
         )
         stored = study_store.load_records(started, store)

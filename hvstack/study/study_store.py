@@ -28,7 +28,7 @@ STUDIES_DIR = paths.STATE / 'studies'
 SCHEMA = 1
 _FIELDS = (
     *('schema', 'id', 'name', 'started', 'finished', 'passes', 'size_bytes'),
-    *('host', 'backend', 'skipped', 'content'),
+    *('host', 'backend', 'tuning', 'os_profile', 'skipped', 'content'),
 )
 
 
@@ -64,6 +64,9 @@ class StartedStudy:
     :param skipped: reasons by the names of the variants that this cloud
         cannot have.
     :param finished: whether no run remains.
+    :param tuning: tuning profile of the variants that have none of their own;
+        empty for that of hvstack.conf, if an older release wrote the marker.
+    :param os_profile: OS profile, likewise.
     """
 
     id: str
@@ -73,6 +76,14 @@ class StartedStudy:
     backend: str
     skipped: Mapping[str, str] = field(default_factory=dict)
     finished: bool = False
+    tuning: str = ''
+    os_profile: str = ''
+
+    @property
+    def node_settings(self) -> dict[str, str]:
+        """Names of the profiles of the variants that have none."""
+        settings = {'tuning': self.tuning, 'os_profile': self.os_profile}
+        return {name: value for name, value in settings.items() if value}
 
     @property
     def measured_variants(self) -> list[Variant]:
@@ -118,7 +129,13 @@ class StartedStudy:
 
 
 def create(
-    study: Study, host: str, backend: str, skipped: Mapping[str, str]
+    study: Study,
+    host: str,
+    backend: str,
+    skipped: Mapping[str, str],
+    *,
+    tuning: str = '',
+    os_profile: str = '',
 ) -> StartedStudy:
     """Start a study and write its marker.
 
@@ -126,6 +143,9 @@ def create(
     :param host: name of the host profile of the workers.
     :param backend: compute backend of the workers.
     :param skipped: reasons by the names of variants that are not possible.
+    :param tuning: tuning profile of the variants that have none; empty for
+        that of hvstack.conf at the time of a run.
+    :param os_profile: OS profile, likewise.
     """
     prefix = f'study-{study.name[:20]}'
     started = StartedStudy(
@@ -135,6 +155,8 @@ def create(
         host=host,
         backend=backend,
         skipped=dict(skipped),
+        tuning=tuning,
+        os_profile=os_profile,
     )
     _save(started)
     return started
@@ -157,6 +179,7 @@ def _save(started: StartedStudy) -> None:
         'size_bytes': study.size_bytes,
         'host': started.host,
         'backend': started.backend,
+        **started.node_settings,
         'skipped': dict(started.skipped),
         'content': study.content,
     }
@@ -225,6 +248,8 @@ def _read(path: Path) -> StartedStudy:
         backend=fields.text('backend'),
         skipped=skipped,
         finished=fields.flag('finished', False),
+        tuning=fields.optional_text('tuning'),
+        os_profile=fields.optional_text('os_profile'),
     )
 
 

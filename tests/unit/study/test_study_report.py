@@ -3,6 +3,7 @@
 
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import fixtures
@@ -130,9 +131,15 @@ class StudyTest(testtools.TestCase):
         return study_store.create(study, 'lab-worker', 'lxc', {})
 
     def rally(
-        self, task: str, task_args: dict[str, Any], log: str, *_: object
+        self,
+        task: str,
+        task_args: dict[str, Any],
+        log: str,
+        _progress: Progress,
+        options: dict[str, dict[str, str]],
     ) -> None:
         """Leave the record that Rally would leave."""
+        self.options = options
         self.assertEqual('study.yaml', task)
         self.assertEqual(self.started.id, log)
         (workload,) = task_args['workloads']
@@ -327,6 +334,34 @@ class StudyTest(testtools.TestCase):
         # The run without a record is repeated, and no other run.
         self.assertEqual(9, len(self.executed))
         self.assertTrue(study_store.load(self.started.id).finished)
+
+    def test_profiles_remain(self) -> None:
+        """Not those of hvstack.conf when the study is resumed."""
+        self.run_study()
+        # An older release wrote the marker.
+        self.assertEqual({}, self.options['hadoop'])
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'arguments'
+        with fixtures.EnvironmentVariable('OS_HADOOP__TUNING', 'stock'):
+            status, text = self.call(
+                *('study', 'plan', 'amd-spills', '--host', 'vsphere6'),
+                *('--backend', 'kvm', '--task-args', str(path)),
+            )
+        self.assertEqual(0, status, text)
+        started = next(
+            started
+            for started in study_store.list_started()[0]
+            if started.study.name == 'amd-spills'
+        )
+        self.assertEqual(
+            {'tuning': 'stock', 'os_profile': 'vsphere6'},
+            started.node_settings,
+        )
+        self.started = study_store.create(
+            *(self.started.study, 'lab-worker', 'lxc', {}), tuning='stock'
+        )
+        self.executed.clear()
+        self.run_study()
+        self.assertEqual({'tuning': 'stock'}, self.options['hadoop'])
 
     def test_failed_variant_is_not_decided(self) -> None:
         self.reasons['1.0'] = 'HSSort failed'
