@@ -25,6 +25,9 @@ DERIVED_NOTE = (
 #: Scale factors of the TPC kit in TB; HSph@SF is defined for these alone.
 SCALE_FACTORS = (1, 3, 10, 30, 100, 300, 1000, 3000, 10000)
 
+#: Number of copies that the benchmark asks for.
+MIN_REPLICATION = 3
+
 #: Limits of the percentages that a compute backend yields.
 BACKEND_NOTES = {
     'lxc': (
@@ -91,12 +94,19 @@ def list_provenance_notes(
             "Tuning profile 'lab': JVMs have small heaps and only the first "
             'compiler of Java.'
         )
-    low = sorted({r.replication for r in records if r.replication < 3})
-    if low:
-        lines.append(
-            f'Replication is {low[0]}: below the three copies that the '
-            'benchmark asks for.'
-        )
+    for subject, counts in (
+        ('Replication', [record.replication for record in records]),
+        (
+            'Replication of the output',
+            [record.sut.facts.get('output_replication') for record in records],
+        ),
+    ):
+        low = [str(n) for n in range(1, MIN_REPLICATION) if n in counts]
+        if low:
+            lines.append(
+                f'{subject} is {" and ".join(low)}: below the three copies '
+                'that the benchmark asks for.'
+            )
     return lines + run_conditions.list_warnings(records)
 
 

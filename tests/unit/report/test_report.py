@@ -19,7 +19,7 @@ from hvstack.report import (
     sweep_rows,
 )
 from hvstack.report.growth import Growth, compute_growth
-from hvstack.report.provenance import DERIVED_NOTE
+from hvstack.report.provenance import DERIVED_NOTE, list_provenance_notes
 from hvstack.report.sweep_report import build_report
 from hvstack.results import run_id
 from hvstack.results.record_data import RunRecord
@@ -574,6 +574,33 @@ class Words(testtools.TestCase):
             'Bare metal with 2 times the data',
         ):
             self.assertIn(fragment, flat)
+
+    def test_replicas_below_three(self) -> None:
+        record = run('i1', 0, 100)
+        for inputs, outputs, expected in (
+            ((3,), (None,), []),
+            ((2, 1, 3), (None, None, 3), ['Replication is 1 and 2: below']),
+            (
+                (3, 2),
+                (1, 1),
+                ['Replication is 2', 'Replication of the output is 1: below'],
+            ),
+        ):
+            notes = list_provenance_notes(
+                [
+                    factory.edit(
+                        factory.edit(record, 'replication', replicas),
+                        'environment/output_replication',
+                        copies,
+                    )
+                    for replicas, copies in zip(inputs, outputs, strict=True)
+                ],
+                {10**9},
+            )
+            found = [note for note in notes if 'Replication' in note]
+            self.assertEqual(len(expected), len(found), notes)
+            for text, note in zip(expected, found, strict=True):
+                self.assertTrue(note.startswith(text), note)
 
     def test_short_form_ends_with_the_answer(self) -> None:
         records = sweep()
