@@ -14,6 +14,8 @@ MAX_INDEX = 99_999
 #: Names of sweeps are parts of file names.
 _SWEEP = re.compile(r'[A-Za-z0-9][A-Za-z0-9._-]{0,63}', re.ASCII)
 
+#: Names of the sweeps of a study's variants, and of the sides of trials.
+_PART = re.compile(r'(study-.+)-v[0-9]+|(trials-.+)-[0-9]+-[ab]', re.ASCII)
 
 #: End of the name under which a sweep stores the runs of its search. Their
 #: configurations were selected for their rates, so no percentage uses them.
@@ -36,6 +38,16 @@ def is_search(name: str) -> bool:
 def parse_sweep_id(name: str) -> str:
     """Return the sweep ID of a name in records, without that of its search."""
     return name.removesuffix(_SEARCH_SUFFIX)
+
+
+def parse_execution_id(name: str) -> str:
+    """Return the ID of the study or of the trials that a sweep is part of.
+
+    :param name: name of a sweep.
+    :returns: the name itself for other sweeps.
+    """
+    match = _PART.fullmatch(name)
+    return (match[1] or match[2]) if match else name
 
 
 def is_id(text: str) -> bool:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times of runs and of clusters from records."""
 
+import itertools
 import statistics
 from collections.abc import Iterable
+from typing import NamedTuple
 
-from hvstack.results import record
+from hvstack.results import record, run_id
 from hvstack.results.record_data import RunRecord
 from hvstack.results.workload_types import TPCX_HS
 
@@ -20,8 +22,10 @@ def compute_median_times(
 ) -> tuple[float | None, float | None]:
     """Return median seconds of a run and of a change of the cluster.
 
-    :param records: records of any sweeps, those of a sweep sorted by start
-        time.
+    The runs of a study, and those of both sides of trials, have several
+    sweeps that take turns.
+
+    :param records: records of any sweeps, sweep by sweep.
     :param size_bytes: size of the data in bytes; runs of other sizes are
         ignored.
     :param max_runs: number of runs after which no further sweep is read;
@@ -32,32 +36,47 @@ def compute_median_times(
         and the first run on the next; None without records.
     """
     runs: list[float] = []
-    gaps: list[float] = []
-    by_sweep: dict[str, RunRecord] = {}
+    by_execution: dict[str, list[_Span]] = {}
     for run_record in records:
         is_enough = max_runs is not None and len(runs) >= max_runs
-        if is_enough and run_record.sweep not in by_sweep:
+        execution = run_id.parse_execution_id(run_record.sweep)
+        if is_enough and execution not in by_execution:
             break
         if run_record.valid and (
             run_record.size_bytes,
             run_record.sut.workload,
         ) == (size_bytes, workload):
             runs.append(run_record.total_seconds)
-        last = by_sweep.get(run_record.sweep)
-        if last is not None and _is_other_cluster(last, run_record):
-            gaps.append(
-                record.compute_seconds_between(last.ended, run_record.started)
+        by_execution.setdefault(execution, []).append(
+            _Span(
+                *(run_record.started, run_record.ended),
+                *(run_record.configuration, run_record.observations.cluster),
             )
-        by_sweep[run_record.sweep] = run_record
+        )
+    gaps = [
+        record.compute_seconds_between(last.ended, span.started)
+        for spans in by_execution.values()
+        for last, span in itertools.pairwise(sorted(spans))
+        if _is_other_cluster(last, span)
+    ]
     return (
         statistics.median(runs) if runs else None,
         statistics.median(gaps) if gaps else None,
     )
 
 
-def _is_other_cluster(last: RunRecord, run_record: RunRecord) -> bool:
+class _Span(NamedTuple):
+    """Time of a run, without its record, which is large."""
+
+    started: str
+    ended: str
+    configuration: str
+    cluster: str
+
+
+def _is_other_cluster(last: _Span, span: _Span) -> bool:
     """Return whether two runs were measured on different clusters."""
-    if last.configuration != run_record.configuration:
+    if last.configuration != span.configuration:
         return True
-    clusters = [item.observations.cluster for item in (last, run_record)]
-    return all(clusters) and clusters[0] != clusters[1]
+    clusters = last.cluster, span.cluster
+    return all(clusters) and last.cluster != span.cluster

@@ -6,7 +6,7 @@ import testtools
 from hvstack import errors
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.target import BARE_METAL, BareMetal, parse_target
-from hvstack.results.run_id import MAX_INDEX, RunId
+from hvstack.results.run_id import MAX_INDEX, RunId, parse_execution_id
 
 
 class Targets(testtools.TestCase):
@@ -28,6 +28,18 @@ class Targets(testtools.TestCase):
 
 
 class RunIds(testtools.TestCase):
+    def test_executions_of_several_sweeps(self) -> None:
+        for name, execution in (
+            (
+                'study-a-v2-20261127-021905-118d-v12',
+                'study-a-v2-20261127-021905-118d',
+            ),
+            ('trials-20261127-021905-118d-3-b', 'trials-20261127-021905-118d'),
+            ('sweep-1-v2', 'sweep-1-v2'),
+            ('sweep-1-search', 'sweep-1-search'),
+        ):
+            self.assertEqual(execution, parse_execution_id(name))
+
     def test_text(self) -> None:
         for name in (BARE_METAL, 'i2-c1.5-m1-local-shared-unpinned'):
             run_id = RunId('sweep-1.b_c', parse_target(name), 7)

@@ -38,6 +38,25 @@ class MedianTimesTest(testtools.TestCase):
         """Each pass has another cluster of the same configuration."""
         self.assertEqual((100, 200), self.times('CID-a', 'CID-b'))
 
+    def test_sweeps_that_take_turns(self) -> None:
+        """The runs of other variants are not part of a change."""
+        for names in (
+            ('study-x-1-v1', 'study-x-1-v2', 'study-x-1-v10'),
+            ('trials-x-1-a', 'trials-x-1-b', 'trials-x-2-a'),
+        ):
+            records = []
+            for position, sweep in enumerate(names):
+                for minute in (5 * position, 20 + 5 * position):
+                    item = self.run_record(minute, f'CID-{minute}')
+                    records.append(
+                        dataclasses.replace(
+                            item,
+                            run=dataclasses.replace(item.run, sweep=sweep),
+                        )
+                    )
+            _, setup = run_times.compute_median_times(records, 10**9)
+            self.assertEqual(200, setup)
+
     def test_no_more_sweeps_are_read_than_needed(self) -> None:
         sweeps: list[str] = []
 
