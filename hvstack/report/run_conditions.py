@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notes on the conditions of runs that are not part of a configuration."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from hvstack.model.target import parse_target
@@ -38,7 +39,25 @@ def list_warnings(records: Iterable[RunRecord]) -> list[str]:
             ),
         )
         if affected
-    ] + _list_failed_probes(valid)
+    ] + [*_list_failed_probes(valid), *_list_releases(valid)]
+
+
+def _list_releases(records: Iterable[RunRecord]) -> list[str]:
+    """Return the releases of hvstack that measured runs, if several did."""
+    counts = Counter(
+        record.observations.hvstack
+        for record in records
+        if record.observations.hvstack
+    )
+    if len(counts) < 2:
+        return []
+    releases = ', '.join(
+        f'{release} ({count})' for release, count in sorted(counts.items())
+    )
+    return [
+        'Several releases of hvstack measured the runs (number of runs): '
+        f'{releases}.'
+    ]
 
 
 def _is_beside_others(record: RunRecord) -> bool:

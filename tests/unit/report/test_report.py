@@ -575,6 +575,20 @@ class Words(testtools.TestCase):
         ):
             self.assertIn(fragment, flat)
 
+    def test_releases_of_hvstack(self) -> None:
+        records = [
+            run('i1', index, 100, observations={'hvstack': release})
+            for index, release in enumerate(('1.2', '1.10', '1.2', ''))
+        ]
+        (note,) = [
+            note
+            for note in list_provenance_notes(records, {10**9})
+            if 'releases' in note
+        ]
+        self.assertIn('1.10 (1), 1.2 (2)', note)
+        notes = list_provenance_notes(records[::2], {10**9})
+        self.assertNotIn('releases', ' '.join(notes))
+
     def test_replicas_below_three(self) -> None:
         record = run('i1', 0, 100)
         for inputs, outputs, expected in (
