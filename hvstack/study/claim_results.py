@@ -22,7 +22,7 @@ from hvstack.study.definition import (
     SHARED_BLOCKS,
     Claim,
 )
-from hvstack.study.study_rows import VariantRow
+from hvstack.study.study_rows import Quantity, VariantRow, get_quantity
 from hvstack.study.study_store import StartedStudy
 from hvstack.study.variants import Variant
 
@@ -129,7 +129,9 @@ def judge_claim(
             published,
         )
     percent = compare_variants(
-        fit, claim.variant, claim.against, rows, len(started.study.claims)
+        *(fit, claim.variant, claim.against, rows),
+        get_quantity(claim, pair[0].variant),
+        len(started.study.claims),
     )
     verdict = claim.rule.judge(percent)
     is_unreported = (
@@ -282,6 +284,7 @@ def compare_variants(
     name: str,
     other: str,
     rows: Mapping[str, VariantRow],
+    quantity: Quantity,
     comparisons: int,
 ) -> Percent:
     """Return the rate of a variant in percent of another one.
@@ -290,6 +293,7 @@ def compare_variants(
     :param name: name of the variant.
     :param other: name of the other variant.
     :param rows: rows by the names of the variants.
+    :param quantity: rate of which these are the effects.
     :param comparisons: number of comparisons whose intervals hold together.
     """
     difference = fit.compare(name, other)
@@ -305,7 +309,7 @@ def compare_variants(
         difference.log_ratio,
         half,
         difference.degrees,
-        [run.rate for run in rows[name].valid],
-        [run.rate for run in rows[other].valid],
+        [quantity.compute(run) for run in rows[name].valid],
+        [quantity.compute(run) for run in rows[other].valid],
         row_half,
     )

@@ -149,7 +149,8 @@ def _compare_with_table(
         return (), ''
     base = named[0]
     phase = reference.phase if reference else ''
-    fit = find_fit(Quantity(base.variant.workload, phase))
+    quantity = Quantity(base.variant.workload, phase)
+    fit = find_fit(quantity)
     points = []
     for row in named:
         published = None
@@ -165,6 +166,7 @@ def _compare_with_table(
                 row.variant.name,
                 base.variant.name,
                 rows,
+                quantity,
                 len(named) - 1,
             )
         points.append(PlottedPoint(row.variant.name, percent, published))

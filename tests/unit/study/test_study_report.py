@@ -10,7 +10,6 @@ import fixtures
 import testtools
 
 from hvstack import errors
-from hvstack.model.strict_mapping import Fields
 from hvstack.progress import Progress
 from hvstack.results import record
 from hvstack.results.stats import Percent
@@ -37,82 +36,6 @@ MAPS_CLAIM = {
 }
 
 
-def percent(low: float | None, high: float | None) -> Percent:
-    """Return a percentage with an interval."""
-    middle = 100.0 if low is None or high is None else (low + high) / 2
-    return Percent(middle, low, high, 3, 3, None, 4, 100.0)
-
-
-class RuleTest(testtools.TestCase):
-    def judge(self, rule: Any, low: float | None, high: float | None) -> str:
-        fields = Fields({'rule': rule}, 'file', ('rule',))
-        return verdicts.parse_rule(fields, 'rule').judge(percent(low, high))
-
-    def test_description(self) -> None:
-        for rule, expected in (
-            ('faster', 'more than 100 %'),
-            ('slower', 'less than 100 %'),
-            ({'at_least': 5}, 'more than 105 %'),
-            ({'within': 3}, '97 to 103 %'),
-        ):
-            fields = Fields({'rule': rule}, 'file', ('rule',))
-            description = verdicts.parse_rule(fields, 'rule').describe()
-            self.assertEqual(expected, description)
-        fields = Fields({'rule': 'none'}, 'file', ('rule',))
-        self.assertEqual(
-            'none in all runs together',
-            verdicts.parse_count_rule(fields, 'rule').describe(),
-        )
-
-    def test_shares(self) -> None:
-        for rule, low, high in (
-            ({'at_least': 95}, 95.0, None),
-            ({'at_most': 5}, None, 5.0),
-        ):
-            fields = Fields({'rule': rule}, 'file', ('rule',))
-            parsed = verdicts.parse_share_rule(fields, 'rule')
-            self.assertAlmostEqual(low, parsed.low)
-            self.assertAlmostEqual(high, parsed.high)
-
-    def test_what_is_no_rule(self) -> None:
-        for rule in (5, {}, {'sideways': 3}, {'at_least': 5, 'at_most': 9}):
-            fields = Fields({'rule': rule}, 'file', ('rule',))
-            error = self.assertRaises(
-                errors.InputError, verdicts.parse_rule, fields, 'rule'
-            )
-            self.assertIn('is not a rule. Use one of faster', str(error))
-        for rule in (5, {}, {'at_least': 5, 'at_most': 9}):
-            fields = Fields({'rule': rule}, 'file', ('rule',))
-            error = self.assertRaises(
-                errors.InputError, verdicts.parse_share_rule, fields, 'rule'
-            )
-            self.assertIn('is not a rule. Use one of {at_least', str(error))
-
-    def test_direction(self) -> None:
-        self.assertEqual(verdicts.HOLDS, self.judge('faster', 100.1, 120))
-        self.assertEqual(verdicts.FAILS, self.judge('faster', 80, 99.9))
-        self.assertEqual(verdicts.UNDECIDED, self.judge('faster', 99, 120))
-        self.assertEqual(verdicts.HOLDS, self.judge('slower', 80, 99.9))
-        self.assertEqual(verdicts.FAILS, self.judge('slower', 100.1, 120))
-        self.assertEqual(verdicts.UNDECIDED, self.judge('slower', None, None))
-
-    def test_amount(self) -> None:
-        rule = {'at_least': 5}
-        self.assertEqual(verdicts.HOLDS, self.judge(rule, 105.1, 120))
-        self.assertEqual(verdicts.FAILS, self.judge(rule, 101, 104.9))
-        self.assertEqual(verdicts.UNDECIDED, self.judge(rule, 104, 106))
-        rule = {'at_most': -30}
-        self.assertEqual(verdicts.HOLDS, self.judge(rule, 50, 69.9))
-        self.assertEqual(verdicts.FAILS, self.judge(rule, 71, 99))
-
-    def test_equivalence(self) -> None:
-        rule = {'within': 3}
-        self.assertEqual(verdicts.HOLDS, self.judge(rule, 98, 102))
-        self.assertEqual(verdicts.FAILS, self.judge(rule, 103.1, 110))
-        self.assertEqual(verdicts.FAILS, self.judge(rule, 80, 96.9))
-        self.assertEqual(verdicts.UNDECIDED, self.judge(rule, 98, 104))
-
-
 class StudyTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
@@ -125,6 +48,8 @@ class StudyTest(testtools.TestCase):
         self.losses: list[dict[str, float]] = []
         self.executed: list[str] = []
         self.max_runs = 100
+        #: Seconds of HSGen that are those of HSValidate instead.
+        self.seconds_of_validation: dict[str, float] = {}
 
     def create(self, **changes: Any) -> study_store.StartedStudy:
         study = definition.parse_study('mine', {**CONTENT, **changes}, 'm')
@@ -163,6 +88,10 @@ class StudyTest(testtools.TestCase):
         )
         locality = {'node': 5, 'node_group': 1, 'rack': 0, 'off_rack': 0}
         run = factory.edit(run, 'phases/2/locality', locality)
+        if moved := self.seconds_of_validation.get(value):
+            for index, sign in ((0, -1), (4, 1)):
+                seconds = run.phases[index].seconds + sign * moved
+                run = factory.edit(run, f'phases/{index}/seconds', seconds)
         if self.losses:
             run = factory.edit(run, 'seen/host_losses', self.losses)
             run = factory.edit(run, 'seen/host_loss_method', 'powered off')
@@ -209,6 +138,19 @@ class StudyTest(testtools.TestCase):
         self.assertIn('Does a late start of reduces pay off?', page)
         data = study_report.to_mapping(report)
         self.assertEqual('holds', data['claims'][0]['verdict'])
+
+    def test_performance_runs_of_a_phase(self) -> None:
+        """They are those of the phase of the claim, not of the run."""
+        claim = {**CONTENT['claims'][0], 'phase': 'HSGen'}
+        self.started = self.create(claims=[claim])
+        self.seconds_of_validation['1.0'] = 10.0
+        self.run_study()
+        percent = self.report().claims[0].percent
+        assert percent is not None
+        # The slowest runs: 133 s and 107 s, a quarter of them in HSGen.
+        self.assertAlmostEqual(
+            100 * (133 / 4) / (107 / 4 - 10), percent.performance_ratio
+        )
 
     def test_data_in_memory(self) -> None:
         self.run_study()
