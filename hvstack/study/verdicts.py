@@ -43,11 +43,13 @@ class Rule:
         no lower limit.
     :param high: rate in percent that the whole interval must stay below; None
         for no upper limit.
+    :param is_inclusive: whether the limits satisfy the condition.
     """
 
     name: str
     low: float | None
     high: float | None
+    is_inclusive: bool = False
 
     def describe(self) -> str:
         """Return the condition as human-readable text."""
@@ -56,8 +58,10 @@ class Rule:
         if self.low is not None and self.high is not None:
             return f'{self.low:g} to {self.high:g} %'
         if self.low is not None:
-            return f'more than {self.low:g} %'
-        return f'less than {self.high:g} %'
+            word = 'at least' if self.is_inclusive else 'more than'
+            return f'{word} {self.low:g} %'
+        word = 'at most' if self.is_inclusive else 'less than'
+        return f'{word} {self.high:g} %'
 
     def judge(self, percent: Percent) -> str:
         """Return the verdict on a rate.
@@ -125,8 +129,8 @@ def parse_share_rule(parent: Fields, name: str) -> Rule:
     share = fields.number(form, 0, 100)
     if form == 'at_least':
         # A share of all tasks satisfies a limit of 100 %.
-        return Rule(form, share - _SHARE_MARGIN, None)
-    return Rule(form, None, share + _SHARE_MARGIN)
+        return Rule(form, share - _SHARE_MARGIN, None, is_inclusive=True)
+    return Rule(form, None, share + _SHARE_MARGIN, is_inclusive=True)
 
 
 def parse_rule(parent: Fields, name: str) -> Rule:

@@ -39,14 +39,15 @@ class RuleTest(testtools.TestCase):
         )
 
     def test_shares(self) -> None:
-        for rule, low, high in (
-            ({'at_least': 95}, 95.0, None),
-            ({'at_most': 5}, None, 5.0),
+        for rule, low, high, text in (
+            ({'at_least': 100}, 100.0, None, 'at least 100 %'),
+            ({'at_most': 5}, None, 5.0, 'at most 5 %'),
         ):
             fields = Fields({'rule': rule}, 'file', ('rule',))
             parsed = verdicts.parse_share_rule(fields, 'rule')
             self.assertAlmostEqual(low, parsed.low)
             self.assertAlmostEqual(high, parsed.high)
+            self.assertEqual(text, parsed.describe())
 
     def test_what_is_no_rule(self) -> None:
         for rule in (5, {}, {'sideways': 3}, {'at_least': 5, 'at_most': 9}):
