@@ -182,7 +182,12 @@ class Explanation:
 
     @property
     def remedies(self) -> list[str]:
-        """Change that closes the share of each named cause."""
+        """Change that closes the share of each named cause.
+
+        Nothing has to be closed if the configuration takes less time.
+        """
+        if self.gap.whole.seconds <= 0:
+            return []
         return [
             f'{CAUSE_TEXTS[item.cause].title}: '
             f'{CAUSE_TEXTS[item.cause].remedy}'
