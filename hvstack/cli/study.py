@@ -389,19 +389,29 @@ def _format_plan(plan: _StudyPlan) -> list[str]:
         )
         lines.append(f'{variant["name"]} ({variant["settings"]}): {state}')
     lines += plan['claims']
-    seconds = plan['seconds']
-    duration = (
-        'no record of a run of each size says how long it takes'
-        if seconds is None
-        else f'about {seconds / 60:.0f} minutes by the records of such runs'
-    )
     lines.append(
         f'{plan["runs"]} runs on new clusters in {plan["passes"]} passes: '
-        f'{duration}'
+        f'{_format_duration(plan)}'
     )
     if plan['note']:
         lines.append(plan['note'])
     return lines
+
+
+def _format_duration(plan: _StudyPlan) -> str:
+    seconds = plan['seconds']
+    if seconds is None:
+        return 'no record of a run of each size says how long it takes'
+    text = f'{seconds / 60:.0f} minutes'
+    if seconds > 7200:
+        text = f'{seconds / 3600:.1f} hours'
+    text = f'about {text} by the records of such runs'
+    if any(
+        not variant['skipped'] and variant['setup_seconds'] is None
+        for variant in plan['variants']
+    ):
+        text += ', without the time for clusters, which no record has'
+    return text
 
 
 def select(

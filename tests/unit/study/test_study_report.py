@@ -431,6 +431,26 @@ class StudyTest(testtools.TestCase):
         self.assertEqual(2, status)
         self.assertIn("Cannot find the study 'study-none'", text)
 
+    def test_duration_of_a_plan(self) -> None:
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'own.yaml'
+        path.write_text(json.dumps(CONTENT), encoding='utf-8')
+        plan = (
+            *('study', 'plan', str(path), '--host', 'vsphere6'),
+            *('--backend', 'kvm', '--passes'),
+        )
+        self.max_runs = 1
+        self.seconds = dict.fromkeys(self.seconds, 600.0)
+        self.assertRaises(errors.RunFailedError, self.run_study)
+        _, text = self.call(*plan, '6')
+        self.assertIn('about 120 minutes by the records of such', text)
+        self.assertIn('without the time for clusters', text)
+        _, text = self.call(*plan, '7')
+        self.assertIn('about 2.3 hours by the records of such', text)
+        self.max_runs = 2
+        self.assertRaises(errors.RunFailedError, self.run_study)
+        _, text = self.call(*plan, '6')
+        self.assertNotIn('without the time for clusters', text)
+
     def test_plan_skips_what_the_backend_cannot_have(self) -> None:
         status, text = self.call(
             *('study', 'plan', 'vsan-copies', '--host', 'vsphere6'),
