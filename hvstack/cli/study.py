@@ -410,7 +410,7 @@ def _format_duration(plan: _StudyPlan) -> str:
         not variant['skipped'] and variant['setup_seconds'] is None
         for variant in plan['variants']
     ):
-        text += ', without the time for clusters, which no record has'
+        text += ', without the time for clusters, which no record contains'
     return text
 
 

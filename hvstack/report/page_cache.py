@@ -17,21 +17,21 @@ def sum_memory_mib(record: RunRecord) -> float:
     each host, and an inventory that of the hosts of bare metal; the cluster
     can be on a part of these hosts.
     """
-    seen = record.observations
-    caps = record.sut.caps or seen.caps
+    observed = record.observations
+    caps = record.sut.caps or observed.caps
     capped = math.fsum(cap.memory_mib or 0 for cap in caps.values())
     if capped:
         return capped
-    hosts = record.sut.worker_hosts or seen.worker_hosts
+    hosts = record.sut.worker_hosts or observed.worker_hosts
     totals = [
         memory.total
-        for inventory in seen.cloud.inventory.values()
+        for inventory in observed.cloud.inventory.values()
         if (memory := inventory.get('MEMORY_MB')) and memory.total
     ]
     if totals:
         count = min(len(totals), hosts or len(totals))
         return math.fsum(totals) / len(totals) * count
-    return (seen.host_memory_mib or 0.0) * (hosts or 1)
+    return (observed.host_memory_mib or 0.0) * (hosts or 1)
 
 
 def fits_page_cache(record: RunRecord) -> bool:

@@ -168,10 +168,10 @@ class Findings(testtools.TestCase):
                 {f'host{n}': inventory['hv-host2'] for n in range(32)},
             )
             for record in (guests, bare_metal, crowd):
-                found = self.list_findings(record)
-                self.assertEqual(titles, list(found), record.kind)
-                if found:
-                    self.assertIn('256.0 GiB', found['disk not measured'])
+                evidence = self.list_findings(record)
+                self.assertEqual(titles, list(evidence), record.kind)
+                if evidence:
+                    self.assertIn('256.0 GiB', evidence['disk not measured'])
 
     def test_data_larger_than_memory(self) -> None:
         self.assertEqual(

@@ -611,9 +611,9 @@ class Words(testtools.TestCase):
                 ],
                 {10**9},
             )
-            found = [note for note in notes if 'Replication' in note]
-            self.assertEqual(len(expected), len(found), notes)
-            for text, note in zip(expected, found, strict=True):
+            low_notes = [note for note in notes if 'Replication' in note]
+            self.assertEqual(len(expected), len(low_notes), notes)
+            for text, note in zip(expected, low_notes, strict=True):
                 self.assertTrue(note.startswith(text), note)
 
     def test_short_form_ends_with_the_answer(self) -> None:

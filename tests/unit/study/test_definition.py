@@ -238,7 +238,7 @@ class StudiesTest(testtools.TestCase):
 
     def test_dell_varies_all_six_parameters(self) -> None:
         study = definition.load('dell-six-parameters')
-        judged = {
+        names = {
             name
             for claim in study.claims
             for name in (claim.variant, claim.against)
@@ -246,7 +246,7 @@ class StudiesTest(testtools.TestCase):
         targets = [
             variant.target
             for variant in study.variants
-            if variant.name in judged
+            if variant.name in names
             and isinstance(variant.target, Configuration)
         ]
         for item in fields(Configuration):
