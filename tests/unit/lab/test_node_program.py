@@ -129,6 +129,21 @@ class TestNode(testtools.TestCase):
         self.assertNotEqual(first[1], self.pid('nodemanager'))
         self.assertEqual(3, len(self.calls(3)))
 
+    def test_a_nodemanager_waits_for_the_controller_of_a_large_stack(
+        self,
+    ) -> None:
+        """By default, it ends after 15 minutes without a ResourceManager."""
+        self.node('start')
+        calls = {call.split()[0]: call for call in self.calls(2)}
+        waits = '-D yarn.nodemanager.resourcemanager.connect.max-wait.ms='
+        self.assertTrue(
+            calls['-Dproc_nodemanager'].endswith(
+                f'.nodemanager.NodeManager {waits}86400000'
+            ),
+            calls,
+        )
+        self.assertNotIn(waits, calls['-Dproc_datanode'])
+
     def test_two_starts_at_once_start_once(self) -> None:
         with ThreadPoolExecutor() as pool:
             done = list(pool.map(lambda _: self.node('start'), range(4)))
