@@ -478,11 +478,13 @@ class ScriptTest(testtools.TestCase):
         self.assertEqual('start\n', (self.root / 'started').read_text())
 
     def test_a_url_is_for_root_alone(self) -> None:
-        self.run_script(self.worker(SIGNAL))
+        self.run_script(self.worker(SIGNAL, READY_TIMEOUT='7200'))
         path = self.root / 'etc/hvstack/node.env'
         self.assertIn(
             "READY_URL='http://heat/signal?a=b&c=d'", path.read_text()
         )
+        # Heat waits as long.
+        self.assertIn("READY_TIMEOUT='7200'", path.read_text())
         self.assertEqual(0o600, path.stat().st_mode & 0o777)
         self.assertEqual(
             0o644,

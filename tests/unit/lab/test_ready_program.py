@@ -78,7 +78,9 @@ class ReadyTest(testtools.TestCase):
         text = '\n'.join(['ADDRESS=10.0.0.2', 'ROLES=datanode', *lines])
         (directory / 'node.env').write_text(f'{text}\n')
 
-    def ready(self, state: str = 'running 7', seconds: str = '9') -> int:
+    def ready(
+        self, state: str = 'running 7', seconds: str = '9', **env: str
+    ) -> int:
         return processutils.run(
             ['sh', self.programs / 'ready'],
             check=False,
@@ -89,6 +91,7 @@ class ReadyTest(testtools.TestCase):
                 'READY_PAUSE': '0',
                 'READY_SECONDS': seconds,
                 'PATH': f'{self.programs}:{os.environ["PATH"]}',
+                **env,
             },
         ).returncode
 
@@ -129,6 +132,52 @@ class ReadyTest(testtools.TestCase):
         self.assertEqual('FAILURE', body['status'])
         self.assertIn('datanode is not known yet: ', body['reason'])
         self.assertIn('retrying', body['reason'])
+
+    def test_a_node_waits_as_long_as_heat(self) -> None:
+        """The operator of a large stack sets a longer readiness_timeout."""
+        clock = self.programs / 'date'
+        clock.write_text(
+            '#!/bin/sh\necho >>"$HVSTACK_ROOT/looks"\n'
+            'echo $((900 * $(wc -l <"$HVSTACK_ROOT/looks")))\n'
+        )
+        clock.chmod(0o755)
+        self.says.write_text('')
+        self.env(
+            f"READY_URL='http://127.0.0.1:{self.port}/wait'",
+            "READY_TIMEOUT='7200'",
+        )
+        self.assertEqual(0, self.ready(seconds=''))
+        # The last look is in Heat's time, and later than before.
+        looks = len((self.root / 'looks').read_text().splitlines())
+        self.assertEqual(1 + 7200 * 14 // 15 // 900 + 1, looks)
+        [(_, body)] = Heat.signals
+        self.assertIn('datanode is not known yet', body['reason'])
+
+    def test_a_worker_waits_for_controllers_that_are_created_later(
+        self,
+    ) -> None:
+        """Heat begins to count when it has created all nodes."""
+        site = self.root / 'etc/hadoop/core-site.xml'
+        site.parent.mkdir(parents=True)
+        site.write_text(
+            '<property><name>fs.defaultFS</name>'
+            '<value>hdfs://10.0.0.1:8020</value></property>'
+        )
+        # The NameNode answers the third request for its web interface.
+        (self.programs / 'busybox').write_text(
+            """#!/bin/sh
+case $* in *//10.0.0.1:9870/*)
+    echo >>"$HVSTACK_ROOT/requests"
+    [ "$(wc -l <"$HVSTACK_ROOT/requests")" -gt 2 ]
+    exit ;;
+esac
+"""
+        )
+        self.assertEqual(0, self.ready(seconds='0'))
+        requests = (self.root / 'requests').read_text().splitlines()
+        self.assertEqual(3, len(requests))
+        [(_, body)] = Heat.signals
+        self.assertEqual('FAILURE', body['status'])
 
     def test_heat_that_does_not_answer_is_given_up(self) -> None:
         Heat.refusals = 99
