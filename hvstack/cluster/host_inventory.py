@@ -55,7 +55,8 @@ class Reach(SSHNode):
 
     def argv(self, command: str) -> list[str]:
         """Return the ssh command line."""
-        return super().argv(shlex.join([*self.inside, 'sh', '-c', command]))
+        inside = shlex.join([*self.inside, 'sh', '-c', command])
+        return super().argv(f'{host_script.UMASK}; {inside}')
 
 
 @dataclass(frozen=True)

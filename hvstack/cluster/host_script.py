@@ -10,13 +10,17 @@ import shlex
 
 from hvstack import shell_scripts
 
+#: On hosts whose root has a private umask, such as 027 or 077, Hadoop's user
+#: could not read what root writes.
+UMASK = 'umask 022'
+
 
 def program() -> str:
     """Return the program; its first argument is the function to call."""
     functions = shell_scripts.load('end-inside')
     functions += shell_scripts.load('prepare-host')
     functions += shell_scripts.load('host-disks')
-    return f'{functions}\nverb=$1\nshift\n"$verb" "$@"\n'
+    return f'{functions}\n{UMASK}\nverb=$1\nshift\n"$verb" "$@"\n'
 
 
 def command(verb: str, *args: str) -> str:

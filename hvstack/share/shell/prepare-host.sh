@@ -278,4 +278,6 @@ mount_root() {
         mount --bind "$2" "$1/srv"
     fi
     printf '127.0.0.1 localhost\n%s %s\n' "$3" "$4" >"$1/etc/hosts"
+    # A run under a private umask may have created it.
+    chmod 644 "$1/etc/hosts"
 }

@@ -80,6 +80,8 @@ class InventoryTest(testtools.TestCase):
             ),
             argv[-1],
         )
+        # Hadoop's user reads what root writes there.
+        self.assertTrue(argv[-1].startswith('umask 022; '), argv[-1])
         self.assertEqual(20.5, worker.cpu_cap)
         self.assertIsNone(controller.cpu_cap)
         assert isinstance(controller.release, actions.ReleaseSSHHost)
@@ -281,6 +283,32 @@ class HostScriptTest(testtools.TestCase):
         self.unpack('2', 'two')
         self.assertFalse((self.root / 'mine').exists())
         self.assertEqual('two', (self.root / 'file').read_text())
+
+    def test_hosts_with_a_private_umask(self) -> None:
+        """Hadoop's user could not enter /srv, nor read /etc/hosts."""
+        data = self.directory / 'disk' / 'data'
+        programs = self.directory / 'bin'
+        programs.mkdir()
+        (programs / 'mount').write_text('#!/bin/sh\n')
+        (programs / 'mount').chmod(0o755)
+        hosts = self.root / 'etc' / 'hosts'
+        for verb, *args in (
+            ('claim', self.root, data),
+            ('mount_root', self.root, data, '192.0.2.12', 'node2'),
+        ):
+            text = host_script.command(verb, *map(str, args))
+            done = subprocess.run(
+                ['sh', '-c', f'umask 077; PATH={programs}:$PATH; {text}'],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            self.assertEqual((0, ''), (done.returncode, done.stderr))
+            # What an earlier release of hvstack left.
+            hosts.parent.mkdir(exist_ok=True)
+            hosts.touch(mode=0o600)
+        for path, mode in ((self.root, 0o755), (data, 0o755), (hosts, 0o644)):
+            self.assertEqual(mode, path.stat().st_mode & 0o777, path)
 
     def test_directories_that_are_not_hvstacks(self) -> None:
         """The content of root was deleted, whatever it was."""
