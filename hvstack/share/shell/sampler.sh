@@ -55,6 +55,10 @@ collect() {
     else
         cat samples
     fi
-    umount "$1/cpu" "$1/cpuacct" 2>/dev/null
-    cd / && rm -r "$1"
+    cd / || exit 1
+    # Control groups that the sampler mounted are those of the kernel.
+    for group in cpu cpuacct unified; do
+        ! mountpoint -q "$1/$group" || umount "$1/$group" || exit 1
+    done
+    rm -r "$1"
 }

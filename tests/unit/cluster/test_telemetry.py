@@ -3,6 +3,7 @@
 
 import gc
 import json
+import os
 import shutil
 import time
 from collections.abc import Sequence
@@ -220,6 +221,31 @@ class SamplerTest(testtools.TestCase):
             set(NETWORK_COUNTERS), set(run_telemetry.nodes[0].network)
         )
         self.assertFalse((self.directory / 'samples').exists())
+
+    def test_control_groups_that_the_sampler_mounted_stay(self) -> None:
+        """rm -r entered the tree of the kernel's groups (version 2)."""
+        if os.geteuid() != 0:
+            self.skipTest('Only root can mount.')
+        samples, groups = self.directory / 'samples', self.directory / 'groups'
+        for name in ('cpu', 'cpuacct', 'unified'):
+            (groups / name / 'group').mkdir(parents=True)
+            (samples / name).mkdir(parents=True)
+        (samples / 'samples').write_text(LOOP)
+        node = CommandNode('n', '127.0.0.1', 'worker', 'h')
+        collect = sampler.Sampler([node], 'cgroup', 1)._command(
+            'collect', node
+        )
+        done = processutils.run(
+            [
+                *('unshare', '-m', '--propagation', 'private', 'sh', '-ec'),
+                'for name in cpu cpuacct unified; do\n'
+                f'mount --bind {groups}/$name {samples}/$name\ndone\n{collect}',
+            ]
+        )
+        self.assertIn(LOOP, done.stdout)
+        self.assertEqual('', done.stderr)
+        self.assertFalse(samples.exists())
+        self.assertEqual(3, len(list(groups.glob('*/group'))))
 
     def test_no_sampler(self) -> None:
         _, run_telemetry = self.sampled('echo "no group" >&2; exit 1')
