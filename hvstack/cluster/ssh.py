@@ -2,6 +2,7 @@
 """Nodes reached by the ssh program."""
 
 import contextlib
+import os
 import re
 import shlex
 import threading
@@ -14,6 +15,10 @@ from hvstack import errors, paths, processutils
 from hvstack.cluster.base import ShellNode
 
 _CONNECT_SECONDS = 10
+#: Longest path of a socket (unix(7), without the final zero byte), and the
+#: length of what ssh appends to the directory: a slash, a hash for %C, and a
+#: suffix while it creates the socket.
+_MAX_SOCKET_BYTES, _SOCKET_NAME_BYTES = 107, 1 + 40 + 17
 #: Exit status of ssh, and the end of its message, when it refuses a host key.
 _SSH_ERROR, _REFUSED = 255, 'Host key verification failed'
 _UNKNOWN = 'host key is known for'
@@ -99,9 +104,18 @@ class SSHNode(ShellNode):
             *('-o', f'ConnectTimeout={_CONNECT_SECONDS}'),
             *('-o', 'ServerAliveInterval=10', '-o', 'ServerAliveCountMax=6'),
             *('-o', 'LogLevel=ERROR'),
-            *('-o', f'ControlPath={self.directory}/%C'),
+            *('-o', f'ControlPath={self._control_path}'),
             *self._route_options(),
         ]
+
+    @property
+    def _control_path(self) -> str:
+        """Socket of the shared connection; ``none`` for a connection each.
+
+        ssh ends at once if the path of the socket is too long.
+        """
+        length = len(os.fsencode(self.directory)) + _SOCKET_NAME_BYTES
+        return 'none' if length > _MAX_SOCKET_BYTES else f'{self.directory}/%C'
 
     def _route_options(self) -> list[str]:
         """Return ssh's options for a node behind another address."""
@@ -208,6 +222,8 @@ class SSHNode(ShellNode):
         By itself and with its output elsewhere: a master that a command
         started would keep that command's pipes open.
         """
+        if self._control_path == 'none':
+            return
         # Threads share the connection through which other nodes are reached.
         # One connection in all, or sshd would drop some of those that are
         # opened at once (MaxStartups).

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test how commands run on the nodes of a cluster."""
 
+import os
 import shlex
 import socket
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import fixtures
 import testtools
@@ -244,6 +246,28 @@ class SSHNodeTest(testtools.TestCase):
         lines = (self.directory / 'ssh.log').read_text().splitlines()
         self.assertEqual(1, sum(' -M -N -f ' in line for line in lines))
         self.assertIn('ControlMaster=no', lines[-1])
+
+
+    def test_directory_that_is_too_long_for_a_socket(self) -> None:
+        """ssh ends at once if the path has more than 107 bytes."""
+        longest = 107 - len('/') - 40 - len('.0123456789abcdef')
+        for directory, is_shared in (
+            ('/' + 'd' * (longest - 1), True),
+            ('/' + 'd' * longest, False),
+            ('/' + 'ü' * (longest // 2 + 1), False),
+            ('/home/' + 'n' * 100 + '/.local/state/hvstack/ssh', False),
+        ):
+            node = replace(self.node, directory=Path(directory))
+            (self.directory / 'ssh.log').unlink(missing_ok=True)
+            with mock.patch('hvstack.paths.make_directory'):
+                node.run('true')
+                node.close()
+            log = (self.directory / 'ssh.log').read_text()
+            self.assertEqual(is_shared, ' -M -N -f ' in log, directory)
+            config = self.evaluate([*node.options(), 'root@10.0.0.2'])
+            path = config.get('controlpath', 'none')
+            self.assertEqual(is_shared, path != 'none')
+            self.assertLess(len(os.fsencode(path)) + 17, 108)
 
 
 class StackClusterTest(testtools.TestCase):
