@@ -181,6 +181,8 @@ def prepare(
     :returns: settings of the kernel that are to be restored.
     :raises hvstack.errors.CommandError: a command failed; its message says
         why.
+    :raises hvstack.errors.MissingPrerequisiteError: the login shell prints a
+        text of its own.
     """
     action = host.release
     assert isinstance(action, actions.ReleaseSSHHost) and host.rootfs
@@ -198,13 +200,32 @@ def prepare(
             timeout=timeout,
             display_argv=[f'{host.name}:', *item.description.split()],
         )
-        if name == 'claim':
+        if name == 'release':
+            _check_greeting(host, result.stdout)
+        elif name == 'claim':
             unpacked = result.stdout.strip()
         elif name == 'settings':
             for line in result.stdout.splitlines():
                 setting, _, value = line.partition('=')
                 settings[setting] = value
     return settings
+
+
+def _check_greeting(host: Host, output: str) -> None:
+    """Refuse a host whose login shell prints a text before each command.
+
+    The text would be taken for a part of what the commands print.
+
+    :param output: output of a command that prints nothing.
+    :raises hvstack.errors.MissingPrerequisiteError: it has a text.
+    """
+    greeting = ' '.join(output.split())
+    if greeting:
+        raise errors.MissingPrerequisiteError(
+            f'Cannot prepare {host.name}: the login shell of root prints '
+            f'"{greeting[:80]}" before each command. Let files such as '
+            '/root/.bashrc print texts only in interactive shells.'
+        )
 
 
 def inventory(path: Path) -> list[Host]:
@@ -397,10 +418,13 @@ def describe(host: Host, disks: Collection[str], timeout: float) -> list[str]:
         timeout=timeout,
         display_argv=[f'{host.name}:', 'read', 'the', 'disks'],
     )
-    return [
-        line.partition('\t')[2] or 'unknown'
-        for line in result.stdout.splitlines()
-    ]
+    contents = {
+        disk: content
+        for disk, _, content in (
+            line.partition('\t') for line in result.stdout.splitlines()
+        )
+    }
+    return [contents.get(disk) or 'unknown' for disk in disks]
 
 
 def _optional(fields: Fields, name: str) -> float | None:

@@ -17,6 +17,7 @@ from hvstack.cluster import (
     actions,
     bare_metal,
     baseline_hosts,
+    host_inventory,
     host_script,
 )
 from hvstack.hadoop import site_files, sizing
@@ -295,6 +296,40 @@ class HostsFileTest(testtools.TestCase):
         # Before each of the two is prepared, and when it is released.
         self.assertEqual(4, self.ended())
         self.assertEqual([], list(self.acquired_dir.glob('*.json')))
+
+    def greet(self) -> None:
+        """Let the hosts' login shell print a text before each command."""
+        path = self.directory / 'bin' / 'ssh'
+        text = path.read_text()
+        path.write_text(text.replace('\n', '\necho Welcome to $HOST!\n', 1))
+
+    def test_a_login_shell_that_prints_a_text(self) -> None:
+        """Its text became a setting, which no later process could release."""
+        cluster = self.cluster()
+        self.greet()
+        failure = self.assertRaises(
+            errors.MissingPrerequisiteError, cluster.__enter__
+        )
+        self.assertRegex(
+            str(failure),
+            r'^Cannot prepare [cw]: .*Welcome to !.* only in interactive',
+        )
+        # Nothing but the release was run.
+        self.assertFalse((self.directory / 'marks').exists())
+        self.assertEqual([], list(self.acquired_dir.glob('*.json')))
+
+    def test_the_content_of_disks_after_another_text(self) -> None:
+        """The user saw the content of another disk, and confirmed that."""
+        host = self.cluster().hosts[0]
+        self.greet()
+        path = self.directory / 'bin' / 'ssh'
+        path.write_text(
+            path.read_text() + "printf '/d/a\\tblank\\n/d/b\\text4 home\\n'\n"
+        )
+        self.assertEqual(
+            ['ext4 home', 'unknown', 'blank'],
+            host_inventory.describe(host, ['/d/b', '/d/c', '/d/a'], 10),
+        )
 
     def test_mark_is_written_before_anything_is_taken(self) -> None:
         cluster = self.cluster()
