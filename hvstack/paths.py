@@ -5,12 +5,14 @@ The lab's control plane, records and journal must be found by any clone, also
 after the one that made them is gone.
 """
 
+import contextlib
 import errno
 import json
 import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
@@ -142,6 +144,20 @@ def make_directory(path: Path) -> None:
             json.dumps(_identity(root)) + '\n', encoding='utf-8'
         )
         sync_directory(root)
+
+
+@contextlib.contextmanager
+def shared_umask() -> Iterator[None]:
+    """Create files and directories that other users can read.
+
+    For what users of services and of Hadoop read, whatever umask the user of
+    hvstack has. The modes that a function names still apply.
+    """
+    before = os.umask(0o022)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def open_lock(path: Path, mode: int = 0o666) -> TextIO:

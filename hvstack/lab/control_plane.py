@@ -3,8 +3,10 @@
 
 import hashlib
 import shutil
+import stat
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from pathlib import Path
 
 import requests
 
@@ -113,6 +115,30 @@ def configure() -> None:
             shutil.chown(file.target, group=file.group)
         if file.owner:
             shutil.chown(file.target, file.owner)
+    let_users_enter(
+        [
+            *(settings.LAB / name for name, owner in _DIRECTORIES if owner),
+            services.ETC / 'mysql',
+            services.ETC / 'rabbitmq',
+            services.CEPH_CONF.target.parent,
+        ],
+        paths.STATE,
+    )
+
+
+def let_users_enter(directories: Iterable[Path], top: Path) -> None:
+    """Let all users enter directories that were made under a private umask.
+
+    :param directories: directories; missing ones are left out.
+    :param top: directory above them that is included.
+    """
+    for directory in directories:
+        for path in (directory, *directory.parents):
+            if not path.is_relative_to(top) or not path.is_dir():
+                continue
+            mode = stat.S_IMODE(path.stat().st_mode)
+            if not mode & stat.S_IXOTH:
+                path.chmod(mode | stat.S_IXGRP | stat.S_IXOTH)
 
 
 def digest(service: services.Service) -> str:

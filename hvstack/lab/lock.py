@@ -46,4 +46,6 @@ def exclusive() -> Iterator[None]:
         stream.truncate(0)
         stream.write(f'{os.getpid()}\n')
         stream.flush()
-        yield
+        # Users of services, such as mysql, read files of the lab.
+        with paths.shared_umask():
+            yield

@@ -3,10 +3,11 @@
 
 import os
 import shutil
+import stat
 from pathlib import Path
 
 from hvstack import errors, paths
-from hvstack.lab import packages
+from hvstack.lab import packages, settings
 from hvstack.lab.hosts import cgroups, sizes, switch_setup
 from hvstack.lab.settings import LabSettings
 
@@ -51,6 +52,7 @@ def check(lab_settings: LabSettings) -> None:
         )
     cgroups.check()
     check_switch()
+    check_path()
     check_disk()
 
 
@@ -68,6 +70,30 @@ def check_switch() -> None:
             f'{os.uname().release}): {exc.strerror}. Use Linux 5.6 or newer, '
             f'outside a container that forbids this system call, {_HINT}.'
         ) from exc
+
+
+def check_path() -> None:
+    """Refuse a directory of the lab that the users of services cannot enter.
+
+    Database, message queue and Ceph run as users of their own. Directories
+    that hvstack created are opened later.
+
+    :raises hvstack.errors.MissingPrerequisiteError: a directory above it is
+        private.
+    """
+    lab = settings.LAB.absolute()
+    for directory in (*reversed(lab.parents), lab):
+        if not directory.is_dir():
+            return
+        mode = stat.S_IMODE(directory.stat().st_mode)
+        if mode & stat.S_IXOTH or paths.is_owned(directory):
+            continue
+        raise errors.MissingPrerequisiteError(
+            f'Cannot use {lab} for the lab: the users of its database and of '
+            f'its message queue cannot enter {directory} (mode {mode:o}). Set '
+            'HVSTACK_STATE_DIR to a directory that all users can enter, such '
+            'as /srv/hvstack.'
+        )
 
 
 def check_disk() -> None:

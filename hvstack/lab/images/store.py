@@ -223,8 +223,10 @@ def building(timeout_seconds: float = 900) -> Iterator[Path]:
         for build_dir in root().glob('.build-*'):
             shutil.rmtree(build_dir, ignore_errors=True)
         work_dir = root() / f'.build-{os.getpid()}'
-        work_dir.mkdir()
         try:
-            yield work_dir
+            # On bare metal, Hadoop's user reads what root has unpacked.
+            with paths.shared_umask():
+                work_dir.mkdir()
+                yield work_dir
         finally:
             shutil.rmtree(work_dir, ignore_errors=True)

@@ -247,7 +247,6 @@ class SSHNodeTest(testtools.TestCase):
         self.assertEqual(1, sum(' -M -N -f ' in line for line in lines))
         self.assertIn('ControlMaster=no', lines[-1])
 
-
     def test_directory_that_is_too_long_for_a_socket(self) -> None:
         """ssh ends at once if the path has more than 107 bytes."""
         longest = 107 - len('/') - 40 - len('.0123456789abcdef')

@@ -42,6 +42,30 @@ class MachineTest(testtools.TestCase):
             places=1,
         )
 
+    def test_directory_that_users_of_services_cannot_enter(self) -> None:
+        """MariaDB failed minutes later, in a directory below /root."""
+        parent = Path(self.useFixture(fixtures.TempDir()).path)
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.lab.settings.LAB', parent / 'a' / 'state' / 'lab'
+            )
+        )
+        (parent / 'a').mkdir()
+        for path in parent.parents:
+            if not path.stat().st_mode & 0o001:
+                self.skipTest(f'{path} is private.')
+        for mode, is_refused in ((0o711, False), (0o700, True)):
+            parent.chmod(mode)
+            if is_refused:
+                exc = self.assertRaises(
+                    errors.MissingPrerequisiteError,
+                    requirements.check_path,
+                )
+                self.assertIn(f'cannot enter {parent} (mode 700)', str(exc))
+                self.assertIn('HVSTACK_STATE_DIR', str(exc))
+            else:
+                requirements.check_path()
+
     def test_not_root_is_told_the_other_way(self) -> None:
         self.useFixture(fixtures.MonkeyPatch('os.geteuid', lambda: 1000))
         exc = self.refused()
@@ -62,6 +86,7 @@ class MachineTest(testtools.TestCase):
             'hvstack.lab.packages.release': lambda: release,
             'hvstack.lab.hosts.sizes.machine_mib': lambda: int(gib * 1024),
             'hvstack.lab.hosts.cgroups.check': lambda: None,
+            'hvstack.lab.settings.LAB': Path('/state/lab'),
         }.items():
             self.useFixture(fixtures.MonkeyPatch(name, value))
         self.set('DISK_GIB', 0)
