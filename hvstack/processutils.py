@@ -24,6 +24,8 @@ _PIPE_SECONDS = 5.0
 _LOGGED = 200
 #: Colours that programs print even where no terminal reads them.
 _COLOURS = re.compile(r'\x1b\[[0-9;]*m')
+#: Directories of programs such as losetup, nft and mke2fs.
+_ADMIN_PATH = ('/usr/local/sbin', '/usr/sbin', '/sbin')
 #: Linux' account of CPU time.
 _STAT = Path('/proc/stat')
 
@@ -48,6 +50,17 @@ def tail(text: str, lines: int = TAIL_LINES) -> str:
     return '\n'.join(plain.splitlines()[-lines:])
 
 
+def search_path() -> str:
+    """Return the directories of programs, also those for administrators.
+
+    A shell that 'su' starts, and jobs of cron, have a PATH without them. Such
+    a directory that PATH lacks comes last.
+    """
+    directories = os.get_exec_path()
+    missing = [name for name in _ADMIN_PATH if name not in directories]
+    return os.pathsep.join([*directories, *missing])
+
+
 def run(
     argv: Sequence[str | os.PathLike[str]],
     *,
@@ -69,7 +82,8 @@ def run(
         :func:`clock`; multiplied by :func:`hvstack.speed.factor`.
     :param check: raise if it exits with another status than 0.
     :param stdin: text for its standard input; none otherwise.
-    :param env: variables added to this process' environment.
+    :param env: variables added to this process' environment, and to
+        :func:`search_path`.
     :param cwd: directory to run in.
     :param display_argv: what to name in errors and in the log instead of
         ``argv``, where that holds a secret.
@@ -92,7 +106,7 @@ def run(
             stderr=subprocess.PIPE,
             encoding='utf-8',
             errors='replace',
-            env={**os.environ, **(env or {})},
+            env={**os.environ, 'PATH': search_path(), **(env or {})},
             cwd=cwd,
             start_new_session=True,
         )

@@ -135,7 +135,9 @@ def remove() -> None:
     for path in sorted(_INTERFACES.iterdir()):
         delete(path.name)
     lab_id = settings.lab_id()
-    if lab_id is not None and shutil.which('nft'):
+    if lab_id is not None and shutil.which(
+        'nft', path=processutils.search_path()
+    ):
         table = _table(lab_id)
         processutils.run(
             ['nft', 'delete', 'table', 'inet', table], check=False

@@ -126,7 +126,7 @@ def _is_on_machine(pid: int) -> bool:
 
 
 def _nft_chains() -> list[dict[str, Any]]:
-    if not shutil.which('nft'):
+    if not shutil.which('nft', path=processutils.search_path()):
         return []
     result = processutils.run(['nft', '--json', 'list', 'chains'], check=False)
     if result.returncode:

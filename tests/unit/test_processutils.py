@@ -3,9 +3,43 @@
 
 import time
 
+import fixtures
 import testtools
 
 from hvstack import errors, processutils
+
+
+class PathTest(testtools.TestCase):
+    """A shell of su or a job of cron has no programs of administrators."""
+
+    def use(self, path: str | None) -> str:
+        self.useFixture(fixtures.EnvironmentVariable('PATH', path))
+        argv = ['/bin/sh', '-c', 'echo "$PATH"']
+        return processutils.run(argv).stdout.strip()
+
+    def test_missing_directories_come_last(self) -> None:
+        for path, expected in (
+            ('/a:/usr/bin', '/a:/usr/bin:/usr/local/sbin:/usr/sbin:/sbin'),
+            ('/sbin:/usr/bin', '/sbin:/usr/bin:/usr/local/sbin:/usr/sbin'),
+            (
+                '/usr/local/sbin:/usr/sbin:/sbin:/bin',
+                '/usr/local/sbin:/usr/sbin:/sbin:/bin',
+            ),
+        ):
+            self.assertEqual(expected, self.use(path))
+            self.assertEqual(expected, processutils.search_path())
+
+    def test_no_path(self) -> None:
+        """Without PATH, programs are searched where the system has them."""
+        self.assertThat(
+            self.use(None).split(':'),
+            testtools.matchers.ContainsAll(['/usr/bin', '/usr/sbin']),
+        )
+
+    def test_another_path_of_a_program(self) -> None:
+        argv = ['/bin/sh', '-c', 'echo "$PATH"']
+        result = processutils.run(argv, env={'PATH': '/a'})
+        self.assertEqual('/a\n', result.stdout)
 
 
 class TimeoutTest(testtools.TestCase):
