@@ -5,6 +5,8 @@ Each of them has the lab's ID as its alias (``ip link show``). hvstack uses
 and deletes no interface without it, whatever its name is.
 """
 
+import contextlib
+import ipaddress
 import json
 import shutil
 from pathlib import Path
@@ -27,6 +29,7 @@ table inet {table} {{
 }}
 """
 _INTERFACES = Path('/sys/class/net')
+_RESOLVER = Path('/etc/resolv.conf')
 
 
 def ensure(untested: bool = False) -> None:
@@ -39,7 +42,7 @@ def ensure(untested: bool = False) -> None:
     :raises hvstack.errors.MissingPrerequisiteError: the kernel has no
         nftables.
     :raises hvstack.errors.BusyError: another interface has a bridge's name, or
-        an address of its network.
+        an address of its network, or the machine reaches others through it.
     """
     links = {link['ifname']: link for link in _addresses()}
     for name, address in constants.BRIDGES.items():
@@ -58,6 +61,8 @@ def ensure(untested: bool = False) -> None:
                         f"{network}0/24, but interface '{other}' has "
                         f'{entry["local"]}. Remove this address first.'
                     )
+        if name not in links:
+            _check_hidden(ipaddress.IPv4Interface(address).network)
     _filter(untested)
     for name, address in constants.BRIDGES.items():
         link = links.get(name, {})
@@ -73,6 +78,54 @@ def ensure(untested: bool = False) -> None:
         if 'UP' not in link.get('flags', []):
             _quiet(name)
             processutils.run(['ip', 'link', 'set', name, 'up'])
+
+
+def _check_hidden(network: ipaddress.IPv4Network) -> None:
+    """Refuse what the machine could not reach any more behind a bridge.
+
+    The machine may be in a larger network that contains that of the lab.
+
+    :param network: network of a bridge that does not exist yet.
+    :raises hvstack.errors.BusyError: a route, or a name server, is in it.
+    """
+
+    def is_in(text: str) -> bool:
+        try:
+            return ipaddress.IPv4Network(text).subnet_of(network)
+        except ValueError:
+            return False
+
+    reasons = []
+    for route in _routes():
+        target = str(route.get('dst'))
+        hops = [route, *route.get('nexthops', ())]
+        reasons += [
+            f'the route to {target} leads through {hop["gateway"]}'
+            for hop in hops
+            if is_in(str(hop.get('gateway')))
+        ]
+        if is_in(target):
+            reasons.append(f'a route to {target} exists')
+    with contextlib.suppress(OSError):
+        for line in _RESOLVER.read_text('utf-8', 'replace').splitlines():
+            words = line.split()
+            if words[:1] == ['nameserver'] and is_in(''.join(words[1:2])):
+                reasons.append(f'{_RESOLVER} names {words[1]}')
+    if reasons:
+        raise errors.BusyError(
+            f'Cannot create the network of the lab: it needs {network}, but '
+            f'{reasons[0]}. Use a machine whose network does not have these '
+            'addresses.'
+        )
+
+
+def _routes() -> list[dict[str, Any]]:
+    """Return the machine's routes to others."""
+    output = processutils.run(
+        ['ip', '-json', '-4', 'route', 'show', 'table', 'all']
+    ).stdout
+    routes = json.loads(output or '[]')
+    return [route for route in routes if route.get('type') is None]
 
 
 def _quiet(name: str) -> None:

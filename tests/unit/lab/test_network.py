@@ -66,8 +66,12 @@ class NetworkTest(testtools.TestCase):
         super().setUp()
         if os.geteuid() or not (shutil.which('ip') and shutil.which('nft')):
             self.skipTest('needs root, iproute2 and nftables')
-        state = self.useFixture(fixtures.TempDir()).path
-        self.env = {**os.environ, 'HVSTACK_STATE_DIR': state}
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        (self.directory / 'state').mkdir()
+        self.env = {
+            **os.environ,
+            'HVSTACK_STATE_DIR': str(self.directory / 'state'),
+        }
         done = self.inside('ip link add hv-x type bridge')
         if done.returncode:
             self.skipTest(f'no bridge can be made: {done.stderr}')
@@ -118,6 +122,54 @@ class NetworkTest(testtools.TestCase):
         self.assertEqual(1, done.returncode)
         self.assertIn('Cannot create the bridge hv-prov', done.stderr)
         self.assertFalse(Path('/sys/class/net/hv-x').exists())
+
+    def test_routes_and_name_servers_that_the_lab_would_hide(self) -> None:
+        """A larger network of the machine had its gateway there."""
+        lan = (
+            'ip link add lan0 type bridge',
+            'ip link set lan0 up',
+            'ip address add 10.252.7.9/16 dev lan0',
+        )
+        resolver = self.directory / 'resolv.conf'
+        resolver.write_text('# 10.251.0.3\nnameserver 10.251.0.2\n')
+        for part, *steps in (
+            (
+                'the route to default leads through 10.252.0.1',
+                *lan,
+                'ip route add default via 10.252.0.1',
+            ),
+            (
+                'the route to 192.0.2.0/24 leads through 10.252.0.2',
+                *lan,
+                'ip route add 192.0.2.0/24 nexthop via 10.252.0.2 '
+                'nexthop via 10.252.1.3',
+            ),
+            (
+                'a route to 10.253.0.16/28 exists',
+                *lan,
+                'ip route add 10.253.0.16/28 dev lan0',
+            ),
+            (
+                '/etc/resolv.conf names 10.251.0.2',
+                f'mount --bind {resolver} /etc/resolv.conf',
+            ),
+        ):
+            done = self.inside(*steps, 'bridges.ensure()')
+            self.assertEqual(1, done.returncode, part)
+            self.assertIn(part, done.stderr)
+        # Other routes of the larger network stay as they are.
+        done = self.inside(
+            *lan, 'ip route add default via 10.252.1.1', 'bridges.ensure()'
+        )
+        self.assertEqual(0, done.returncode, done.stderr)
+
+    def test_a_lab_that_runs_is_not_refused(self) -> None:
+        links = self.links(
+            'bridges.ensure()',
+            'ip route add 192.0.2.0/24 via 10.252.0.9',
+            'bridges.ensure()',
+        )
+        self.assertEqual({'hv-mgmt', 'hv-prov', 'hv-data'}, links)
 
     def test_ports_that_guests_reach(self) -> None:
         """They reached OVN's southbound database, which has no password."""
