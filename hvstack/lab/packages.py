@@ -168,7 +168,9 @@ def install(names: Iterable[str]) -> list[str]:
             f'{str(exc).removesuffix(".")}. Check the package sources, then '
             'run the command again.'
         ) from exc
-    disable_units(enabled_units() - before)
+    finally:
+        # The next installation would find them enabled before it begins.
+        disable_units(enabled_units() - before)
     return missing_names
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test the installation of Debian packages."""
 
+import contextlib
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import fixtures
 import testtools
 
+from hvstack import errors
 from hvstack.lab import packages
 
 
@@ -119,6 +121,52 @@ class ReleaseTest(testtools.TestCase):
         self.assertNotIn(driver, packages.needed(ceph=False, on=old))
         self.assertIn(driver, packages.needed(ceph=False, on=new))
         self.assertIn(driver, packages.needed(ceph=False, on=unknown))
+
+
+class FailureTest(testtools.TestCase):
+    """An installation that ends before all packages are installed."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.enabled = {'ssh.service'}
+        self.disabled: list[set[str]] = []
+        self.error: BaseException | None = None
+        for name, value in (
+            ('missing', lambda _: ['mariadb-server', 'rabbitmq-server']),
+            ('enabled_units', lambda: set(self.enabled)),
+            ('disable_units', lambda units: self.disabled.append(units)),
+            ('nothing_starts', contextlib.nullcontext),
+            ('processutils.retried', self.fetch),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(f'hvstack.lab.packages.{name}', value)
+            )
+
+    def fetch(self, _action: object) -> None:
+        self.enabled.add('mariadb.service')
+        if self.error:
+            raise self.error
+
+    def test_units_of_packages_that_were_installed(self) -> None:
+        """They took the ports of the lab after the next boot.
+
+        The next installation finds them enabled, and leaves them alone.
+        """
+        for error, expected in (
+            (None, None),
+            (
+                errors.CommandError(['apt-get'], 100, 'No space left'),
+                errors.MissingPrerequisiteError,
+            ),
+            (KeyboardInterrupt(), KeyboardInterrupt),
+        ):
+            self.enabled = {'ssh.service'}
+            self.error = error
+            if expected:
+                self.assertRaises(expected, packages.install, ['x'])
+            else:
+                packages.install(['x'])
+            self.assertEqual({'mariadb.service'}, self.disabled.pop())
 
 
 @testtools.skipUnless(shutil.which('systemctl'), 'systemctl is missing')
