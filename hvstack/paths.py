@@ -53,8 +53,9 @@ def _defaults() -> tuple[Path, Path, Path]:
 _STATE, CACHE, RUN = _defaults()
 #: Everything that must survive a reboot: records, journal, the lab's data.
 #: HVSTACK_STATE_DIR names another directory, hence another lab: the lab of
-#: the tests never touches the databases of the user's lab.
-STATE = Path(os.environ.get('HVSTACK_STATE_DIR') or _STATE)
+#: the tests never touches the databases of the user's lab. Without symbolic
+#: links, as the kernel reports mounts and the files of loop devices.
+STATE = Path(os.path.realpath(os.environ.get('HVSTACK_STATE_DIR') or _STATE))
 #: File by which hvstack recognizes a directory that it created.
 STAMP = '.hvstack-directory.json'
 

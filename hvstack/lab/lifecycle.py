@@ -76,7 +76,7 @@ def owner() -> Path | None:
     try:
         document = jsonfile.load(_RUNNING)
         state = Fields(document.data, document.source_location(), ('state',))
-        return Path(state.text('state'))
+        return Path(os.path.realpath(state.text('state')))
     except textfile.MissingFileError:
         return None
     except errors.InputError as exc:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Directories of root, of other users, and those that variables name."""
 
+import sys
 from pathlib import Path
 
 import fixtures
 import testtools
 
-from hvstack import paths
+import hvstack
+from hvstack import paths, processutils
 
 
 class DefaultsTest(testtools.TestCase):
@@ -46,6 +48,29 @@ class DefaultsTest(testtools.TestCase):
                 XDG_RUNTIME_DIR='/run/user/1000',
             ),
         )
+
+    def test_state_directory_that_is_a_link_or_relative(self) -> None:
+        """The kernel reports mounts and files of loop devices without links.
+
+        Nova's loop devices were never detached in a lab behind a link.
+        """
+        directory = Path(self.useFixture(fixtures.TempDir()).path).resolve()
+        (directory / 'large').mkdir()
+        (directory / 'link').symlink_to('large')
+        for name in ('link', f'{directory}/link', 'large/../large'):
+            result = processutils.run(
+                [
+                    sys.executable,
+                    '-c',
+                    'from hvstack import paths; print(paths.STATE)',
+                ],
+                cwd=directory,
+                env={
+                    'HVSTACK_STATE_DIR': name,
+                    'PYTHONPATH': str(Path(hvstack.__file__).parents[1]),
+                },
+            )
+            self.assertEqual(f'{directory}/large\n', result.stdout)
 
     def test_hvstack_state_dir_wins(self) -> None:
         self.assertIsInstance(paths.STATE, Path)

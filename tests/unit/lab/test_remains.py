@@ -126,6 +126,11 @@ class DirectoryTest(StateTest):
         self.assertIsNone(lifecycle.owner())
         path.write_text('{"state": "/x"}')
         self.assertEqual(Path('/x'), lifecycle.owner())
+        # An earlier release wrote a path with a symbolic link.
+        link = path.with_name('link')
+        link.symlink_to('/x')
+        path.write_text(json.dumps({'state': str(link)}))
+        self.assertEqual(Path('/x'), lifecycle.owner())
         for text in ('', '[]', '{"state": 1}', '{"zzz": 1}'):
             path.write_text(text)
             error = self.assertRaises(errors.InputError, lifecycle.owner)
