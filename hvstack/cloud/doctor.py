@@ -383,6 +383,15 @@ def _network(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
             f'and a floating IP of {network.name}'
         )
     if network is not None and good:
+        reason = servers.explain_ipv6(conn, network)
+        if reason:
+            good = False
+            detail += f': {reason}'
+            remedy = (
+                "name a network without IPv6 subnets as 'network' in "
+                'hvstack.conf'
+            )
+    if network is not None and good:
         reason = servers.explain_few_addresses(conn, network, request.servers)
         if reason:
             good = False

@@ -100,6 +100,40 @@ def count_addresses(conn: Connection, network: Network) -> int | None:
     return sum(addresses) or None
 
 
+def explain_ipv6(conn: Connection, network: Network) -> str:
+    """Return why nodes would not use IPv4; empty if they would.
+
+    The templates take the first address of a port. Neutron assigns an address
+    of an IPv4 subnet and one of an IPv6 subnet, and sorts them as texts.
+
+    :param network: network of :func:`find_network`.
+    :raises hvstack.errors.CloudError: Neutron refused.
+    """
+    with refused('Cannot list the subnets'):
+        subnets = list(conn.network.subnets(network_id=network.id))
+    prefixes = [
+        str(subnet.cidr) for subnet in subnets if subnet.ip_version == 6
+    ]
+    addresses = [
+        str(pool[end])
+        for subnet in subnets
+        if subnet.ip_version == 4
+        for pool in subnet.allocation_pools or ()
+        for end in ('start', 'end')
+    ]
+    if not prefixes:
+        return ''
+    if not addresses:
+        return 'it has no IPv4 subnet with addresses, which Hadoop needs'
+    first = min(prefixes)
+    if first > max(addresses):
+        return ''
+    return (
+        f'a port has an address of {first} before its IPv4 address, and '
+        'Hadoop needs the latter'
+    )
+
+
 def explain_few_addresses(
     conn: Connection, network: Network, nodes: int
 ) -> str:
@@ -123,8 +157,8 @@ def check_network(conn: Connection, name: str, nodes: int) -> None:
     :param name: name or ID of the network.
     :param nodes: number of nodes of the cluster.
     :raises hvstack.errors.InputError: the network does not exist, has no
-        subnet or too few addresses, or only administrators can attach servers
-        to it.
+        subnet or too few addresses, its nodes would use IPv6, or only
+        administrators can attach servers to it.
     :raises hvstack.errors.CloudError: Neutron refused.
     """
     network = find_network(conn, name)
@@ -135,7 +169,9 @@ def check_network(conn: Connection, name: str, nodes: int) -> None:
     elif is_admin_only(network) and not is_administrator(conn):
         reason = 'it is external, so only administrators can attach servers'
     else:
-        reason = explain_few_addresses(conn, network, nodes)
+        reason = explain_ipv6(conn, network) or explain_few_addresses(
+            conn, network, nodes
+        )
     if not reason:
         return
     raise errors.InputError(

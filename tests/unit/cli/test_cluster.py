@@ -704,6 +704,33 @@ class EnvironmentTest(ClusterTest):
         self.cloud.pool('10.252.0.100', '10.252.0.250')
         self.assertEqual(0, self.call(*args, '--network', 'provider')[0])
 
+    def test_a_network_whose_first_addresses_are_ipv6(self) -> None:
+        """Neutron sorts the addresses of a port as texts."""
+        args = ('--worker-flavor', 'shared', '--hosts', '3')
+        self.cloud.resources()
+        for first, last, ipv6, reason in (
+            ('198.51.100.9', '198.51.100.250', '2001:db8::/64', ''),
+            ('10.0.0.2', '10.0.0.250', 'fd00:1::/64', ''),
+            ('20.0.0.2', '20.0.0.250', '2001:db8::/64', ''),
+            ('203.0.113.9', '203.0.113.250', 'fd00:1::/64', ''),
+            (
+                *('203.0.113.9', '203.0.113.250', '2001:db8::/64'),
+                'a port has an address of 2001:db8::/64 before its IPv4',
+            ),
+            (
+                *('45.0.0.2', '45.0.0.250', '2001:db8::/64'),
+                'a port has an address of 2001:db8::/64 before its IPv4',
+            ),
+            ('', '', 'fd00:1::/64', 'it has no IPv4 subnet with'),
+        ):
+            self.cloud.pool(first, last, ipv6=ipv6)
+            if reason:
+                message = self.refused(*args, '--network', 'provider')
+                self.assertIn(reason, message)
+            else:
+                status, _, err = self.call(*args, '--network', 'provider')
+                self.assertEqual((0, ''), (status, err))
+
     def test_the_network_of_the_configuration_need_not_exist(self) -> None:
         """The environment file network-new.yaml creates another one."""
         self.cloud.http.get(

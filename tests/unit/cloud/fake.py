@@ -209,14 +209,21 @@ class FakeCloud(fixtures.Fixture):
             self.http.get(url, json={name: []})
         self.pool('10.0.0.2', '10.0.255.254')
 
-    def pool(self, start: str, end: str) -> None:
-        """Give the network a subnet with a single allocation pool."""
-        subnet = {
-            'id': 's1',
-            'ip_version': 4,
-            'allocation_pools': [{'start': start, 'end': end}],
-        }
-        self.http.get(f'{NEUTRON}/subnets', json={'subnets': [subnet]})
+    def pool(self, start: str, end: str, *, ipv6: str = '') -> None:
+        """Give the network a subnet with a single allocation pool.
+
+        :param start: first address; empty for no IPv4 subnet.
+        :param ipv6: prefix of an IPv6 subnet; empty for none.
+        """
+        subnets: list[dict[str, Any]] = []
+        if ipv6:
+            subnets.append({'id': 's6', 'ip_version': 6, 'cidr': ipv6})
+        if start:
+            pools = [{'start': start, 'end': end}]
+            subnets.append(
+                {'id': 's1', 'ip_version': 4, 'allocation_pools': pools}
+            )
+        self.http.get(f'{NEUTRON}/subnets', json={'subnets': subnets})
 
     def hosts(self, count: int, down: int = 0) -> None:
         """List hosts with KVM, the last ones of them down."""

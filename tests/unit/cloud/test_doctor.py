@@ -370,6 +370,14 @@ class DoctorTest(testtools.TestCase):
         )
         self.cloud.resources(**network)
 
+    def test_network_whose_first_addresses_are_ipv6(self) -> None:
+        self.use_images_and_networks()
+        self.cloud.pool('45.0.0.2', '45.0.0.250', ipv6='2001:db8::/64')
+        finding = self.examine()['network']
+        self.assertEqual('fault', finding.state)
+        self.assertIn('2001:db8::/64 before its IPv4', finding.detail)
+        self.assertIn('without IPv6 subnets', finding.remedy)
+
     def test_network_with_too_few_addresses(self) -> None:
         """31 workers and a controller do not fit into 31 addresses."""
         self.use_images_and_networks()
