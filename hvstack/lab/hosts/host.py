@@ -243,7 +243,7 @@ def _texts(host: HostSize) -> dict[str, str]:
             for cell in _cells(host)
         },
         'sys/cpus': f'0-{last}\n' if last else '0\n',
-        'sys/cpumap': f'{(1 << host.cpus) - 1:x}\n',
+        'sys/cpumap': f'{numa.format_mask(host.cpus)}\n',
         'etc/hosts': f'127.0.0.1 localhost\n{host.mgmt} {host.name}\n',
         'etc/hostname': f'{host.name}\n',
         'etc/machine-id': f'{host.number:032x}\n',

@@ -65,3 +65,20 @@ def choose_cells(
         NumaCell(number, cell, last if cell is cells[-1] else part)
         for number, cell in enumerate(cells)
     )
+
+
+def format_mask(cpus: int) -> str:
+    """Return a mask of the first CPUs as the kernel writes masks.
+
+    Commas separate 32 bits each. libnuma reads 64 CPUs at most from a mask
+    without commas, whatever its length is.
+
+    :param cpus: number of CPUs.
+    """
+    words = [
+        f'{0xFFFFFFFF:x}'
+        if first + 32 <= cpus
+        else f'{(1 << cpus % 32) - 1:x}'
+        for first in range(0, cpus, 32)
+    ]
+    return ','.join(reversed(words))

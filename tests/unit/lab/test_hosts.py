@@ -390,6 +390,19 @@ class FilesTest(testtools.TestCase):
         self.assertEqual('0-1\n', (directory / 'sys/cpus').read_text())
         self.assertEqual('3\n', (directory / 'sys/cpumap').read_text())
 
+    def test_machine_with_many_cpus(self) -> None:
+        """libnuma, hence libvirt, saw 64 CPUs of more."""
+        full = 'ffffffff'
+        for cpus, text in (
+            (32, full),
+            (36, f'f,{full}'),
+            (65, f'1,{full},{full}'),
+            (128, f'{full},{full},{full},{full}'),
+        ):
+            directory, _ = self.configured(cpus=cpus)
+            path = directory / 'sys/cpumap'
+            self.assertEqual(f'{text}\n', path.read_text())
+
     def test_strangers_process_is_not_entered(self) -> None:
         directory, _ = self.configured()
         record = directory / 'pid.json'
