@@ -82,7 +82,7 @@ os_find() {
             grep -qv " $os_root@DATA@/" || continue
         ! grep -q "^/dev/$os_name " "$os_root/proc/swaps" || continue
         case $(blkid -p -o value -s LABEL "/dev/$os_name" 2>/dev/null) in
-        config-2) continue ;;
+        config-2 | CONFIG-2) continue ;;
         esac
         case $(blkid -p -o value -s TYPE "/dev/$os_name" 2>/dev/null) in
         swap) continue ;;
@@ -92,15 +92,18 @@ os_find() {
 }
 
 # Sets $DATA_DISKS if the disk table does not exist, as soon as the node has the
-# number of disks in $DISKS: volumes are attached while the machine boots.
+# number of disks in $DISKS: volumes are attached while the machine boots, one
+# after the other. Each new one prolongs the wait.
 os_wait() {
     if [ -n "${DISK_TABLE:-}${SHARED_KERNEL:-}" ] || os_container; then
         return 0
     fi
-    os_left=${DISK_SECONDS:-300}
+    os_left=${DISK_SECONDS:-300} os_seen=0
     while :; do
         DATA_DISKS=$(os_find | tr '\n' ' ')
         os_count=$(echo "$DATA_DISKS" | wc -w)
+        [ "$os_count" -le "$os_seen" ] || os_left=${DISK_SECONDS:-300}
+        os_seen=$os_count
         [ "$os_count" -lt "${DISKS:-0}" ] && [ "$os_left" -gt 0 ] || break
         os_left=$((os_left - 2))
         sleep 2

@@ -312,11 +312,12 @@ class OsProfilesTest(testtools.TestCase):
         self.block('vdx', ro='1')
         (self.root / 'proc/mounts').write_text('/dev/vdy /srv fs rw 0 0\n')
         (self.root / 'proc/swaps').write_text('Filename\n/dev/vdz file 1\n')
-        for name in ('vdb', 'vdc', 'vdy', 'vdz', 'vdd'):
+        for name in ('vdb', 'vdc', 'vdy', 'vdz', 'vdd', 'vde'):
             self.block(name)
         (self.programs / 'blkid').write_text(
+            # As cloud-init does: a label of vfat can be in capital letters.
             '#!/bin/sh\ncase $5-$6$7$8 in LABEL-/dev/vdd*) echo config-2 ;; '
-            '*) exit 2 ;; esac\n'
+            'LABEL-/dev/vde*) echo CONFIG-2 ;; *) exit 2 ;; esac\n'
         )
         (self.programs / 'mkfs.xfs').write_text(
             '#!/bin/sh\necho "mkfs.xfs $*" >>$LOG\n'
@@ -350,6 +351,31 @@ class OsProfilesTest(testtools.TestCase):
             text = (self.root / 'etc/hadoop' / name).read_text()
             self.assertEqual(value, parse_properties(text)[key])
         self.assertTrue((data / '1/hdfs').is_dir())
+
+    def test_disks_that_come_one_after_the_other(self) -> None:
+        """The wait ended after a fixed time, with some of the disks."""
+        (self.programs / 'blkid').write_text('#!/bin/sh\nexit 2\n')
+        (self.programs / 'mkfs.xfs').write_text('#!/bin/sh\n')
+        disks = self.root / 'sys/block'
+        (self.programs / 'sleep').write_text(
+            f"""#!/bin/sh
+echo >>{self.root}/sleeps
+slept=$(wc -l <{self.root}/sleeps)
+[ $((slept % 2)) = 0 ] && [ $slept -le 10 ] || exit 0
+mkdir -p {disks}/vd$slept
+echo 0 >{disks}/vd$slept/ro
+echo 0 >{disks}/vd$slept/removable
+"""
+        )
+        (self.programs / 'sleep').chmod(0o755)
+        (self.root / 'etc/hvstack/node.env').write_text(
+            'DISKS=6\nDISK_SECONDS=6\n'
+        )
+        profile_result = self.run_it('vsphere6')
+        # The sixth one does not come within 6 s after the fifth.
+        self.assertIn('disks=6: only 5 there', profile_result.not_set)
+        sleeps = (self.root / 'sleeps').read_text().splitlines()
+        self.assertEqual(10 + 3, len(sleeps))
 
     def test_disks_that_do_not_come_are_named(self) -> None:
         (self.root / 'etc/hvstack/node.env').write_text(
