@@ -193,18 +193,13 @@ def _ports() -> Iterator[LabDiagnosis]:
 
 
 def _proxy() -> Iterator[LabDiagnosis]:
-    proxies = [
-        name
-        for name in ('http_proxy', 'HTTP_PROXY', 'all_proxy', 'ALL_PROXY')
-        if os.environ.get(name)
-    ]
-    direct = os.environ.get('no_proxy') or os.environ.get('NO_PROXY') or ''
-    if proxies and constants.MGMT not in direct:
+    name = requirements.find_proxy()
+    if name:
         yield LabDiagnosis(
             'proxy',
             'fault',
-            f'{proxies[0]} is set, and no_proxy lacks {constants.MGMT}',
-            f'export no_proxy="$no_proxy,{constants.MGMT}"',
+            f'{name} is set, and no_proxy lacks {constants.MGMT}',
+            requirements.PROXY_REMEDY,
         )
 
 

@@ -6,13 +6,17 @@ import shutil
 import stat
 from pathlib import Path
 
+import requests
+
 from hvstack import errors, paths
-from hvstack.lab import packages, settings
+from hvstack.lab import constants, packages, settings
 from hvstack.lab.hosts import cgroups, sizes, switch_setup
 from hvstack.lab.settings import LabSettings
 
 #: Free disk space that a lab and its guests need, in GiB.
 DISK_GIB = 15
+#: Command that lets programs reach the lab without a proxy.
+PROXY_REMEDY = f'\'export no_proxy="$no_proxy,{constants.MGMT}"\''
 _HINT = "or use your cloud with '--os-cloud NAME'"
 
 
@@ -52,6 +56,7 @@ def check(lab_settings: LabSettings) -> None:
         )
     cgroups.check()
     check_switch()
+    check_proxy()
     check_path()
     check_disk()
 
@@ -70,6 +75,33 @@ def check_switch() -> None:
             f'{os.uname().release}): {exc.strerror}. Use Linux 5.6 or newer, '
             f'outside a container that forbids this system call, {_HINT}.'
         ) from exc
+
+
+def find_proxy() -> str:
+    """Return the variable with a proxy for requests to the lab; or nothing.
+
+    The proxy does not know the address, which only this machine has.
+    """
+    url = constants.url('keystone')
+    proxies = requests.utils.get_environ_proxies(url)
+    if requests.utils.select_proxy(url, proxies) is None:
+        return ''
+    names = ('http_proxy', 'HTTP_PROXY', 'all_proxy', 'ALL_PROXY')
+    return next((name for name in names if os.environ.get(name)), 'proxy')
+
+
+def check_proxy() -> None:
+    """Refuse an environment in which a proxy gets the requests to the lab.
+
+    :raises hvstack.errors.MissingPrerequisiteError: with the remedy.
+    """
+    name = find_proxy()
+    if name:
+        raise errors.MissingPrerequisiteError(
+            f'Cannot start the lab ({name}): requests to its services would '
+            f'go to the proxy. Run {PROXY_REMEDY}, also before other commands '
+            'for the lab.'
+        )
 
 
 def check_path() -> None:

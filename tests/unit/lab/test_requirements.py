@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test the requirements of the lab on a machine."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import fixtures
 import testtools
 
 from hvstack import errors, paths
-from hvstack.lab import packages, requirements
+from hvstack.lab import doctor, packages, requirements
 from hvstack.lab.settings import LabSettings
 
 DEBIAN = packages.Release('debian', '13', 'Debian GNU/Linux 13 (trixie)')
@@ -90,6 +91,38 @@ class MachineTest(testtools.TestCase):
         }.items():
             self.useFixture(fixtures.MonkeyPatch(name, value))
         self.set('DISK_GIB', 0)
+        names = ('http_proxy', 'https_proxy', 'all_proxy', 'no_proxy')
+        for name in (*names, *(name.upper() for name in names)):
+            self.useFixture(fixtures.EnvironmentVariable(name))
+
+    def test_proxy_that_would_get_the_requests_to_the_lab(self) -> None:
+        """Keystone did not answer, minutes later, and the proxy did."""
+        self.be(DEBIAN)
+        proxy = 'http://user:secret@proxy.example:3128'
+        for variables, name in (
+            ({'http_proxy': proxy}, 'http_proxy'),
+            ({'ALL_PROXY': proxy, 'NO_PROXY': 'localhost'}, 'ALL_PROXY'),
+            ({'http_proxy': proxy, 'no_proxy': '110.251.0.1'}, 'http_proxy'),
+            ({'https_proxy': proxy}, ''),
+            ({'http_proxy': proxy, 'no_proxy': 'x, 10.251.0.1'}, ''),
+            ({'http_proxy': proxy, 'no_proxy': '10.0.0.0/8'}, ''),
+            ({'http_proxy': proxy, 'NO_PROXY': '*'}, ''),
+        ):
+            with contextlib.ExitStack() as stack:
+                for key, value in variables.items():
+                    stack.enter_context(
+                        fixtures.EnvironmentVariable(key, value)
+                    )
+                findings = list(doctor._proxy())
+                if name:
+                    message = str(self.refused())
+                    self.assertIn(f'({name})', message)
+                    self.assertNotIn('secret', message)
+                    self.assertIn('no_proxy="$no_proxy,10.251.0.1"', message)
+                    self.assertIn(name, findings[0].detail)
+                else:
+                    requirements.check(LabSettings())
+                    self.assertEqual([], findings)
 
     def test_other_distribution_is_told_the_other_way(self) -> None:
         self.be(None)
