@@ -299,7 +299,7 @@ def stays(*, keep_cache: bool) -> list[str]:
     existing_users = {
         line.partition(':')[0]
         for line in Path('/etc/passwd')
-        .read_text(encoding='utf-8')
+        .read_text(encoding='utf-8', errors='replace')
         .splitlines()
     }
     users = [name for name in PACKAGE_USERS if name in existing_users]

@@ -22,7 +22,7 @@ NAME = 'hvstack-control'
 def _hierarchies() -> list[Path]:
     hierarchies: list[Path] = []
     for line in (
-        Path('/proc/self/mounts').read_text(encoding='utf-8').splitlines()
+        Path('/proc/self/mounts').read_text('utf-8', 'replace').splitlines()
     ):
         _, mount_point, fs_type, options = line.split()[:4]
         if fs_type == 'cgroup2':

@@ -5,9 +5,13 @@ Removing a tree with something mounted in it would remove what is mounted.
 """
 
 import json
+import re
 from pathlib import Path
 
 from hvstack import errors, processutils
+
+_OCTAL = re.compile(r'\\([0-7]{3})')
+_MOUNTS = Path('/proc/self/mounts')
 
 
 def mounts(directory: Path, table: str) -> list[str]:
@@ -18,8 +22,9 @@ def mounts(directory: Path, table: str) -> list[str]:
     """
     mount_points = [
         # The kernel writes blanks and the like as octal escapes.
-        line.split()[1].encode().decode('unicode_escape')
-        for line in table.splitlines()
+        _OCTAL.sub(lambda match: chr(int(match[1], 8)), line.split(' ')[1])
+        for line in table.split('\n')
+        if line
     ]
     inside = [p for p in mount_points if Path(p).is_relative_to(directory)]
     return sorted(inside, key=len, reverse=True)
@@ -39,20 +44,24 @@ def loops(directory: Path, listing: str) -> list[str]:
     ]
 
 
+def _read_mounts() -> str:
+    """Return the mounts of this machine, whatever bytes their names have."""
+    return _MOUNTS.read_text(encoding='utf-8', errors='surrogateescape')
+
+
 def release(directory: Path) -> None:
     """Unmount and detach everything below a directory.
 
     :raises hvstack.errors.BusyError: something is still mounted there.
     """
-    mounted = Path('/proc/self/mounts')
-    for mount_point in mounts(directory, mounted.read_text(encoding='utf-8')):
+    for mount_point in mounts(directory, _read_mounts()):
         processutils.run(['umount', '--lazy', mount_point], check=False)
     listing = processutils.run(
         ['losetup', '--json', '--list', '--output', 'NAME,BACK-FILE']
     )
     for device in loops(directory, listing.stdout):
         processutils.run(['losetup', '--detach', device], check=False)
-    remaining = mounts(directory, mounted.read_text(encoding='utf-8'))
+    remaining = mounts(directory, _read_mounts())
     if remaining:
         raise errors.BusyError(
             f'Cannot unmount {remaining[0]}: a process uses it. End the '

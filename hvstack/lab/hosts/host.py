@@ -196,9 +196,10 @@ def configure(host: HostSize, options: dict[str, Any]) -> set[str]:
             stale.add(agent)
     for file, text in _texts(host).items():
         path = host_dir / file
-        if not path.exists() or path.read_text(encoding='utf-8') != text:
+        content = text.encode('utf-8', 'surrogateescape')
+        if not path.exists() or path.read_bytes() != content:
             # In place: the running host has these files bind-mounted.
-            path.write_text(text, encoding='utf-8')
+            path.write_bytes(content)
     return stale - {''}
 
 
@@ -225,8 +226,10 @@ def _cells(host: HostSize) -> tuple[NumaCell, ...]:
 def _texts(host: HostSize) -> dict[str, str]:
     """Return the small files that make a host look like a machine."""
     last = host.cpus - 1
-    users = Path('/etc/passwd').read_text(encoding='utf-8')
-    groups = Path('/etc/group').read_text(encoding='utf-8')
+    users, groups = (
+        Path(name).read_text(encoding='utf-8', errors='surrogateescape')
+        for name in ('/etc/passwd', '/etc/group')
+    )
     if 'libvirt-qemu:' not in users:
         users += 'libvirt-qemu:x:64055:64055::/var/lib/libvirt:/bin/false\n'
         groups += 'libvirt-qemu:x:64055:\n'

@@ -390,6 +390,23 @@ class FilesTest(testtools.TestCase):
         self.assertEqual('0-1\n', (directory / 'sys/cpus').read_text())
         self.assertEqual('3\n', (directory / 'sys/cpumap').read_text())
 
+    def test_users_with_names_that_are_not_utf_8(self) -> None:
+        """An older system has names of users in Latin-1 in /etc/passwd."""
+        users = 'root:x:0:0:J\udcfcrgen:/root:/bin/sh\n'
+        read_text = Path.read_text
+
+        def read(path: Path, *args: Any, **options: Any) -> str:
+            if str(path) not in ('/etc/passwd', '/etc/group'):
+                return read_text(path, *args, **options)
+            content = users.encode('utf-8', 'surrogateescape')
+            return content.decode('utf-8', options.get('errors', 'strict'))
+
+        self.swap('pathlib.Path.read_text', read)
+        for _ in range(2):
+            directory, _ = self.configured()
+            content = (directory / 'etc/passwd').read_bytes()
+            self.assertIn(b':J\xfcrgen:', content)
+
     def test_machine_with_many_cpus(self) -> None:
         """libnuma, hence libvirt, saw 64 CPUs of more."""
         full = 'ffffffff'

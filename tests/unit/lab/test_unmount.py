@@ -28,6 +28,18 @@ class LeftoversTest(testtools.TestCase):
             unmount.mounts(STATE, table),
         )
 
+    def test_names_that_are_not_ascii(self) -> None:
+        """A mount below such a directory was not found, and was deleted."""
+        state = Path('/home/jürgen/hvstack')
+        table = (
+            'tmpfs /home/jürgen/hvstack/a\\134b\\040c tmpfs rw 0 0\n'
+            # Not UTF-8, as in a directory from an older system.
+            'tmpfs /media/J\udcfcrgen tmpfs rw 0 0\n'
+        )
+        self.assertEqual(
+            ['/home/jürgen/hvstack/a\\b c'], unmount.mounts(state, table)
+        )
+
     def test_loop_devices_inside_only(self) -> None:
         listing = """{"loopdevices": [
             {"name": "/dev/loop0", "back-file": "/var/lib/hvstack/lab/disk"},
