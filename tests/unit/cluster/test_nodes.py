@@ -248,7 +248,7 @@ class SSHNodeTest(testtools.TestCase):
         self.assertIn('ControlMaster=no', lines[-1])
 
     def test_directory_that_is_too_long_for_a_socket(self) -> None:
-        """ssh ends at once if the path has more than 107 bytes."""
+        """The program ssh ends if the path has more than 107 bytes."""
         longest = 107 - len('/') - 40 - len('.0123456789abcdef')
         for directory, is_shared in (
             ('/' + 'd' * (longest - 1), True),

@@ -223,7 +223,7 @@ class SamplerTest(testtools.TestCase):
         self.assertFalse((self.directory / 'samples').exists())
 
     def test_control_groups_that_the_sampler_mounted_stay(self) -> None:
-        """rm -r entered the tree of the kernel's groups (version 2)."""
+        """The deletion entered the kernel's tree of groups (version 2)."""
         if os.geteuid() != 0:
             self.skipTest('Only root can mount.')
         samples, groups = self.directory / 'samples', self.directory / 'groups'
@@ -239,7 +239,8 @@ class SamplerTest(testtools.TestCase):
             [
                 *('unshare', '-m', '--propagation', 'private', 'sh', '-ec'),
                 'for name in cpu cpuacct unified; do\n'
-                f'mount --bind {groups}/$name {samples}/$name\ndone\n{collect}',
+                f'mount --bind {groups}/$name {samples}/$name\n'
+                f'done\n{collect}',
             ]
         )
         self.assertIn(LOOP, done.stdout)
