@@ -64,6 +64,8 @@ class ReadyTest(testtools.TestCase):
             text = (DIRECTORY / name).read_text()
             (self.programs / name).write_text(text)
         (self.programs / 'node').write_text(NODE)
+        (self.root / 'proc').mkdir()
+        (self.root / 'proc/uptime').write_text('31.07 1.00\n')
         self.says = self.root / 'says'
         self.says.write_text(KNOWN)
         busybox = self.programs / 'busybox'
@@ -135,13 +137,13 @@ class ReadyTest(testtools.TestCase):
 
     def test_a_node_waits_as_long_as_heat(self) -> None:
         """The operator of a large stack sets a longer readiness_timeout."""
-        clock = self.programs / 'date'
-        clock.write_text(
-            '#!/bin/sh\necho >>"$HVSTACK_ROOT/looks"\n'
-            'echo $((900 * $(wc -l <"$HVSTACK_ROOT/looks")))\n'
+        (self.programs / 'busybox').write_text(
+            """#!/bin/sh
+echo >>"$HVSTACK_ROOT/looks"
+echo "$((900 * $(wc -l <"$HVSTACK_ROOT/looks"))).07 1.00" \\
+    >"$HVSTACK_ROOT/proc/uptime"
+"""
         )
-        clock.chmod(0o755)
-        self.says.write_text('')
         self.env(
             f"READY_URL='http://127.0.0.1:{self.port}/wait'",
             "READY_TIMEOUT='7200'",
@@ -149,9 +151,28 @@ class ReadyTest(testtools.TestCase):
         self.assertEqual(0, self.ready(seconds=''))
         # The last look is in Heat's time, and later than before.
         looks = len((self.root / 'looks').read_text().splitlines())
-        self.assertEqual(1 + 7200 * 14 // 15 // 900 + 1, looks)
+        self.assertEqual(7200 * 14 // 15 // 900 + 1, looks)
         [(_, body)] = Heat.signals
         self.assertIn('datanode is not known yet', body['reason'])
+
+    def test_a_clock_that_is_set_while_the_node_boots(self) -> None:
+        """A machine with a wrong clock reported a failure at once."""
+        date = self.programs / 'date'
+        date.write_text(
+            '#!/bin/sh\necho >>"$HVSTACK_ROOT/dates"\n'
+            'echo $((86400 * $(wc -l <"$HVSTACK_ROOT/dates")))\n'
+        )
+        date.chmod(0o755)
+        # The NameNode takes the node in a while later.
+        (self.programs / 'busybox').write_text(
+            """#!/bin/sh
+echo >>"$HVSTACK_ROOT/looks"
+[ "$(wc -l <"$HVSTACK_ROOT/looks")" -lt 3 ] || cat "$HVSTACK_ROOT/says"
+"""
+        )
+        self.assertEqual(0, self.ready())
+        [(_, body)] = Heat.signals
+        self.assertEqual('SUCCESS', body['status'])
 
     def test_a_worker_waits_for_controllers_that_are_created_later(
         self,
