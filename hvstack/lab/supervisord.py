@@ -186,6 +186,8 @@ def environment() -> dict[str, str]:
         'TMPDIR': str(settings.LAB / 'tmp'),
         'LANG': 'C.UTF-8',
         'PYTHONUNBUFFERED': '1',
+        # For programs that get the variables of the user, too.
+        **venv.NO_MODULES,
     }
 
 

@@ -23,6 +23,9 @@ from hvstack.lab import child_process
 _CERTIFICATES = Path('/etc/ssl/certs/ca-certificates.crt')
 #: Debian's own interpreter: native bindings of Debian's packages fit it.
 PYTHON = Path('/usr/bin/python3')
+#: Variables that keep the modules of the user out of a program. Python ignores
+#: empty values.
+NO_MODULES = {'PYTHONPATH': '', 'PYTHONHOME': ''}
 #: What uv prints of a package whose file has another digest.
 _CHANGED = re.compile('Hash mismatch for `([^`]+)`')
 
@@ -53,7 +56,9 @@ def _version() -> str:
     if not PYTHON.exists():
         return 'none'
     code = 'import sys; print(sys.implementation.cache_tag)'
-    return processutils.run([PYTHON, '-c', code]).stdout.strip()
+    return processutils.run(
+        [PYTHON, '-c', code], env=NO_MODULES
+    ).stdout.strip()
 
 
 def ready() -> bool:
@@ -96,7 +101,7 @@ def ensure(pauses: Sequence[float] = (5, 15, 30)) -> None:
         *('--build-constraints', str(build_requirements())),
         *('--requirement', str(requirements())),
     ]
-    env = {}
+    env = dict(NO_MODULES)
     if _CERTIFICATES.exists() and 'UV_SYSTEM_CERTS' not in os.environ:
         env['UV_SYSTEM_CERTS'] = '1'
     processutils.retried(lambda: _install(install, env), pauses=pauses)

@@ -2,14 +2,32 @@
 """Test the configuration of supervisord."""
 
 import configparser
+import sys
 from pathlib import Path
 
 import fixtures
 import testtools
 from supervisor.options import ServerOptions, UnhosedConfigParser
 
+from hvstack import processutils
 from hvstack.lab import supervisord
 from hvstack.lab.supervisord import Program
+
+
+class EnvironmentTest(testtools.TestCase):
+    def test_modules_of_the_user(self) -> None:
+        """A migration loaded SQLAlchemy from PYTHONPATH, of another version.
+
+        The daemons did not: their environment has nothing else.
+        """
+        top = self.useFixture(fixtures.TempDir()).path
+        for name in ('PYTHONPATH', 'PYTHONHOME'):
+            self.useFixture(fixtures.EnvironmentVariable(name, top))
+        result = processutils.run(
+            [sys.executable, '-c', 'import sys; print(sys.path)'],
+            env=supervisord.environment(),
+        )
+        self.assertNotIn(top, result.stdout)
 
 
 class SectionTest(testtools.TestCase):
