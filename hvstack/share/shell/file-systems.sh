@@ -4,10 +4,20 @@
 # nova-compute has.
 # Arguments: the paths.
 
+# Tells whether a command line on standard input, an argument on each line, is
+# that of nova-compute. Other programs can have this name as an argument, such
+# as journalctl.
+is_nova_compute() {
+    awk '
+    NR == 1 && !/(^|\/)(python[0-9.]*|nova-compute)$/ { exit }
+    /(^|\/)nova-compute$/ { found = 1; exit }
+    NR > 1 && !/^-/ { exit }
+    END { exit !found }'
+}
+
 container() {
     for p in /proc/[0-9]*; do
-        tr '\0' '\n' <"$p/cmdline" 2>/dev/null |
-            grep -q '^[^ ]*nova-compute$' || continue
+        tr '\0' '\n' <"$p/cmdline" 2>/dev/null | is_nova_compute || continue
         [ -e "$p/root$1" ] && printf '%s\n' "$p/root$1" && return
     done
     printf '%s\n' "$1"

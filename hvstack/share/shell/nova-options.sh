@@ -7,9 +7,21 @@
 # host.
 
 export LC_ALL=C
+
+# Tells whether a command line on standard input, an argument on each line, is
+# that of nova-compute. Other programs can have this name as an argument, such
+# as journalctl.
+is_nova_compute() {
+    awk '
+    NR == 1 && !/(^|\/)(python[0-9.]*|nova-compute)$/ { exit }
+    /(^|\/)nova-compute$/ { found = 1; exit }
+    NR > 1 && !/^-/ { exit }
+    END { exit !found }'
+}
+
 for p in /proc/[0-9]*; do
     args=$(tr '\0' '\n' <"$p/cmdline" 2>/dev/null) || continue
-    printf '%s\n' "$args" | grep -q '^[^ ]*nova-compute$' || continue
+    printf '%s\n' "$args" | is_nova_compute || continue
     # Other users than root may enter the root of their own processes alone.
     root=$p/root
     [ -e "$root/" ] || root=

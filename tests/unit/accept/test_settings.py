@@ -677,6 +677,9 @@ class HostLookTest(testtools.TestCase):
         for name, text in {
             **files,
             'proc__1__cmdline': 'grep\0nova-compute.conf\0',
+            # An operator follows its log.
+            'proc__11__cmdline': 'journalctl\0-fu\0nova-compute\0',
+            'proc__12__cmdline': 'python3\0/usr/bin/ansible\0nova-compute\0',
             'proc__2__cmdline': '\0'.join(['python3', *args, '']),
         }.items():
             path = directory / name.replace('__', '/')
@@ -723,7 +726,8 @@ class HostLookTest(testtools.TestCase):
             (f'{directory_option} {own}', '6'),
             (f'{own} {directory_option}', '7'),
         ):
-            command = f'/usr/bin/nova-compute {options}'
+            # Scripts can begin with "#!/usr/bin/python3 -s".
+            command = f'-s /usr/bin/nova-compute {options}'
             nova_conf = self.read(command, **files)
             self.assertEqual(
                 expected, nova_conf['cpu_allocation_ratio'], options
