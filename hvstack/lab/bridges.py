@@ -96,21 +96,19 @@ def _check_hidden(network: ipaddress.IPv4Network) -> None:
             return False
 
     reasons = []
-    for route in _routes():
-        target = str(route.get('dst'))
-        hops = [route, *route.get('nexthops', ())]
+    for target, gateways in _list_routes():
         reasons += [
-            f'the route to {target} leads through {hop["gateway"]}'
-            for hop in hops
-            if is_in(str(hop.get('gateway')))
+            f'the route to {target} leads through {gateway}'
+            for gateway in gateways
+            if is_in(gateway)
         ]
         if is_in(target):
             reasons.append(f'a route to {target} exists')
     with contextlib.suppress(OSError):
         for line in _RESOLVER.read_text('utf-8', 'replace').splitlines():
-            words = line.split()
-            if words[:1] == ['nameserver'] and is_in(''.join(words[1:2])):
-                reasons.append(f'{_RESOLVER} names {words[1]}')
+            columns = line.split()
+            if columns[:1] == ['nameserver'] and is_in(''.join(columns[1:2])):
+                reasons.append(f'{_RESOLVER} names {columns[1]}')
     if reasons:
         raise errors.BusyError(
             f'Cannot create the network of the lab: it needs {network}, but '
@@ -119,13 +117,24 @@ def _check_hidden(network: ipaddress.IPv4Network) -> None:
         )
 
 
-def _routes() -> list[dict[str, Any]]:
-    """Return the machine's routes to others."""
+def _list_routes() -> list[tuple[str, list[str]]]:
+    """Return the targets of the machine's routes, and their gateways."""
     output = processutils.run(
         ['ip', '-json', '-4', 'route', 'show', 'table', 'all']
     ).stdout
-    routes = json.loads(output or '[]')
-    return [route for route in routes if route.get('type') is None]
+    return [
+        (
+            str(route.get('dst')),
+            [
+                str(hop['gateway'])
+                for hop in (route, *route.get('nexthops', ()))
+                if 'gateway' in hop
+            ],
+        )
+        for route in json.loads(output or '[]')
+        # Others are those of the machine's own addresses.
+        if route.get('type') is None
+    ]
 
 
 def _quiet(name: str) -> None:

@@ -75,10 +75,10 @@ def format_mask(cpus: int) -> str:
 
     :param cpus: number of CPUs.
     """
-    words = [
+    groups = [
         f'{0xFFFFFFFF:x}'
         if first + 32 <= cpus
         else f'{(1 << cpus % 32) - 1:x}'
         for first in range(0, cpus, 32)
     ]
-    return ','.join(reversed(words))
+    return ','.join(reversed(groups))

@@ -4,7 +4,7 @@
 # nova-compute has.
 # Arguments: the paths.
 
-# Tells whether a command line on standard input, an argument on each line, is
+# Succeeds if the command line on standard input, an argument on each line, is
 # that of nova-compute. Other programs can have this name as an argument, such
 # as journalctl.
 is_nova_compute() {

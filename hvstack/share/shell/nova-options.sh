@@ -8,7 +8,7 @@
 
 export LC_ALL=C
 
-# Tells whether a command line on standard input, an argument on each line, is
+# Succeeds if the command line on standard input, an argument on each line, is
 # that of nova-compute. Other programs can have this name as an argument, such
 # as journalctl.
 is_nova_compute() {
