@@ -58,7 +58,7 @@ class RenderTest(testtools.TestCase):
 
     def test_slow_machine_keeps_connections_to_libvirtd(self) -> None:
         (host,) = sizes.plan(LabSettings(hosts=1), cores=2, memory=24_000)
-        for factor, interval in ((1.0, '5'), (20.5, '102')):
+        for factor, interval in ((1.0, '5'), (20.0, '100')):
             self.useFixture(
                 fixtures.MonkeyPatch(
                     'hvstack.speed.factor', lambda value=factor: value
@@ -66,6 +66,13 @@ class RenderTest(testtools.TestCase):
             )
             text = render.render('host/libvirtd.conf.j2', {'host': host})
             self.assertIn(f'\nkeepalive_interval = {interval}\n', text)
+            text = render.render(
+                'host/nova.conf.j2',
+                {'host': host, 'directory': '/d', 'dedicated': ''},
+            )
+            self.assertIn(f'\nreport_interval = {interval}\n', text)
+            update = str(int(60 * factor))
+            self.assertIn(f'\nupdate_resources_interval = {update}\n', text)
 
     def test_quotas_follow_from_hosts(self) -> None:
         """A stack can have 20 workers on each host, and controllers."""
