@@ -3,8 +3,8 @@
 
 The state directory is on an XFS file system that is shut down at a random
 moment while a process writes entries: what only the kernel's memory holds is
-gone then, as in a power failure. Needs root, loop devices and xfsprogs; no
-lab.
+gone then, as in a power failure. Only this test's processes see its mount.
+Needs root, loop devices and xfsprogs; no lab.
 """
 
 import json
@@ -82,14 +82,33 @@ class PowerFailureTest(testtools.TestCase):
         self.mounted.mkdir()
         with self.image.open('wb') as stream:
             stream.truncate(_IMAGE_BYTES)
+        self.inside = self.make_mount_namespace()
         self.command('mkfs.xfs', '-q', str(self.image))
         if not self.mount():
             self.skipTest('this kernel mounts no XFS on a loop device')
-        self.addCleanup(self.unmount)
         self.env = {**os.environ, 'HVSTACK_STATE_DIR': str(self.mounted)}
 
+    def make_mount_namespace(self) -> list[str]:
+        """Return the start of a command that runs in a mount namespace.
+
+        It ends with this process, however that ends, and with it the mount
+        and the loop device: its own process waits at the end of a pipe.
+        """
+        keeper = subprocess.Popen(
+            ['unshare', '--mount', 'sh', '-c', 'echo && exec cat'],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self.addCleanup(keeper.communicate)
+        assert keeper.stdout
+        # The namespace is there with the first line.
+        self.assertEqual(b'\n', keeper.stdout.readline())
+        return ['nsenter', f'--mount=/proc/{keeper.pid}/ns/mnt', '--']
+
     def command(self, *argv: str) -> None:
-        subprocess.run(argv, check=True, capture_output=True, timeout=120)
+        subprocess.run(
+            [*self.inside, *argv], check=True, capture_output=True, timeout=120
+        )
 
     def mount(self) -> bool:
         """Mount the image, each time by a loop device of its own.
@@ -97,26 +116,22 @@ class PowerFailureTest(testtools.TestCase):
         A mount namespace that any process made meanwhile keeps the file
         system that was shut down. "mount -o loop" would mount it again.
         """
-        argv = ['losetup', '--find', '--show', self.image]
+        argv = ['losetup', '--find', '--show', str(self.image)]
         device = subprocess.run(argv, capture_output=True, text=True)
         if device.returncode != 0:
             return False
         loop = device.stdout.strip()
-        argv = ['mount', '-t', 'xfs', '-o', 'nouuid', loop, self.mounted]
+        argv = [*self.inside, 'mount', '-t', 'xfs', '-o', 'nouuid', loop]
+        argv.append(str(self.mounted))
         mounted = subprocess.run(argv, capture_output=True).returncode == 0
         # It goes when the file system is unmounted.
         self.command('losetup', '--detach', loop)
         return mounted
 
-    def unmount(self) -> None:
-        subprocess.run(
-            ['umount', self.mounted], capture_output=True, timeout=120
-        )
-
     def power_failure(self, how: str) -> list[list[object]]:
         """Let the power fail while a process writes; return its lines."""
         with subprocess.Popen(
-            [sys.executable, '-c', _WRITER, how],
+            [*self.inside, sys.executable, '-c', _WRITER, how],
             env=self.env,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -137,7 +152,7 @@ class PowerFailureTest(testtools.TestCase):
     def read(self) -> dict[str, str]:
         """Return the owners of the entries that a later process reads."""
         done = subprocess.run(
-            [sys.executable, '-c', _READER],
+            [*self.inside, sys.executable, '-c', _READER],
             env=self.env,
             capture_output=True,
             text=True,
