@@ -379,13 +379,16 @@ def parse_inventories(
     threads = threads or topology.get('threads')
     if sockets is None and cells == 1:
         sockets = topology.get('sockets')
-    for option, value in (('--sockets', sockets), ('--threads', threads)):
-        if not value:
-            raise errors.InputError(
-                f'Cannot create a host profile ({host}): no API reports the '
-                f'number of sockets, or of threads per core. Set {option}.'
-            )
-    assert sockets and threads
+    if not sockets or not threads:
+        unknown = {
+            '--sockets': '' if sockets else 'sockets',
+            '--threads': '' if threads else 'threads per core',
+        }
+        raise errors.InputError(
+            f'Cannot create a host profile ({host}): no API reports the '
+            f'number of {" and of ".join(filter(None, unknown.values()))}. '
+            f'Set {" and ".join(key for key in unknown if unknown[key])}.'
+        )
     if (threads > 1) < ('HW_CPU_HYPERTHREADING' in traits):
         raise errors.InputError(
             f'Cannot create a host profile ({host}): the host has the trait '

@@ -268,8 +268,16 @@ class Cloud(Refusals):
     def test_what_is_not_told_is_asked_for(self) -> None:
         for options, message in (
             ({}, '--cells'),
-            ({'cells': 2}, '--sockets'),
-            ({'cells': 2, 'sockets': 2, 'cpu_info': {}}, '--threads'),
+            ({'cells': 2}, 'of sockets. Set --sockets.'),
+            (
+                {'cells': 2, 'sockets': 2, 'cpu_info': {}},
+                'of threads per core. Set --threads.',
+            ),
+            (
+                {'cells': 2, 'cpu_info': {}},
+                'of sockets and of threads per core. Set --sockets and '
+                '--threads.',
+            ),
             ({'cells': 4, 'sockets': 2}, 'but Nova reports 2'),
             ({'cells': 2, 'sockets': 3}, 'Correct --sockets'),
             ({'cells': 2, 'sockets': 2, 'threads': 1}, 'HYPERTHREADING'),
