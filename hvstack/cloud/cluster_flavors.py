@@ -3,7 +3,7 @@
 
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from openstack.compute.v2.flavor import Flavor as NovaFlavor
 from openstack.connection import Connection
@@ -15,6 +15,8 @@ from hvstack.model.flavor import Flavor
 from hvstack.results.typed_json import JsonObject
 
 KIND = 'flavor'
+#: Kind of the entries for the access of a project to an existing flavor.
+ACCESS_KIND = 'flavor_access'
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,18 @@ class _CreatedFlavor:
 
     name: str
     id: str
+
+
+@dataclass(frozen=True)
+class _GrantedAccess:
+    """Data of an entry of the journal: the access of a project to a flavor.
+
+    :param id: ID of the flavor.
+    :param project: ID of the project.
+    """
+
+    id: str
+    project: str
 
 
 @dataclass(frozen=True)
@@ -58,10 +72,7 @@ def publish(
                 "flavor delete'), then run the command again."
             )
         if not existing.is_public:
-            current_ids = nova_flavors.list_access(conn, existing)
-            with refused(f"Cannot grant access to flavor '{flavor.name}'"):
-                for project in sorted(set(project_ids) - current_ids):
-                    nova_flavors.grant(conn, existing, project)
+            _grant_access(conn, existing, project_ids)
         return Published(existing.id, flavor.name, None)
     flavor_id = str(uuid.uuid4())
     entry = journal.note(
@@ -72,6 +83,39 @@ def publish(
             conn, flavor, flavor_id, projects=sorted(set(project_ids))
         )
     return Published(flavor_id, flavor.name, entry)
+
+
+def _grant_access(
+    conn: Connection, existing: NovaFlavor, project_ids: Iterable[str]
+) -> None:
+    """Give projects access to a private flavor that exists.
+
+    A project that has access through hvstack gets another entry in the
+    journal, so that it keeps the access until the last user ends.
+    """
+    current_ids = nova_flavors.list_access(conn, existing)
+    for project in sorted(set(project_ids)):
+        granted = _GrantedAccess(existing.id, project)
+        if project in current_ids and not _list_grants(granted):
+            continue
+        journal.note(
+            ACCESS_KIND,
+            {'name': f'{existing.name} of {project}', **asdict(granted)},
+            scope(conn),
+        )
+        if project not in current_ids:
+            with refused(f"Cannot grant access to flavor '{existing.name}'"):
+                nova_flavors.grant(conn, existing, project)
+
+
+def _list_grants(granted: _GrantedAccess) -> list[journal.JournalEntry]:
+    """Return the entries of the journal for an access to a flavor."""
+    return [
+        entry
+        for entry in journal.entries()
+        if entry.kind == ACCESS_KIND
+        and asdict(granted).items() <= entry.data.items()
+    ]
 
 
 def find_differences(existing: NovaFlavor, flavor: Flavor) -> list[str]:
@@ -106,3 +150,12 @@ def undo(conn: Connection, data: JsonObject) -> None:
     created = journal.read_data(_CreatedFlavor, data)
     with refused(f"Cannot delete flavor '{created.name}'"):
         conn.compute.delete_flavor(created.id, ignore_missing=True)
+
+
+def undo_access(conn: Connection, data: JsonObject) -> None:
+    """Take access that we granted, unless another entry needs it."""
+    granted = journal.read_data(_GrantedAccess, data)
+    if len(_list_grants(granted)) > 1:
+        return
+    with refused(f'Cannot revoke the access to flavor {data.get("name")}'):
+        nova_flavors.revoke(conn, granted.id, granted.project)

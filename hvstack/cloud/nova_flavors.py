@@ -163,7 +163,14 @@ def grant(conn: Connection, nova_flavor: NovaFlavor, project: str) -> None:
         conn.compute.flavor_add_tenant_access(nova_flavor, project)
 
 
-def revoke(conn: Connection, nova_flavor: NovaFlavor, project: str) -> None:
-    """Take access to a flavor from a project, if it has access."""
+def revoke(
+    conn: Connection, nova_flavor: NovaFlavor | str, project: str
+) -> None:
+    """Take access to a flavor from a project, if it has access.
+
+    :param conn: connection of an administrator.
+    :param nova_flavor: flavor in Nova, or its ID.
+    :param project: ID of the project.
+    """
     with contextlib.suppress(openstack.exceptions.NotFoundException):
         conn.compute.flavor_remove_tenant_access(nova_flavor, project)

@@ -23,6 +23,7 @@ from hvstack.results.typed_json import JsonObject
 
 _UNDO: dict[str, Callable[[Connection, JsonObject], None]] = {
     cluster_flavors.KIND: cluster_flavors.undo,
+    cluster_flavors.ACCESS_KIND: cluster_flavors.undo_access,
     cpu_mode.KIND: cpu_mode.undo,
     host_power.KIND: host_power.undo,
     keypairs.KIND: keypairs.undo,

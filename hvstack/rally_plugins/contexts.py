@@ -96,7 +96,7 @@ class _Context(context.Context):
 class FlavorsContext(_Context):
     """Derive and publish the flavors of a configuration."""
 
-    KINDS = (cluster_flavors.KIND,)
+    KINDS = (cluster_flavors.KIND, cluster_flavors.ACCESS_KIND)
     FIRST = True
 
     def prepare(self, task: TaskState) -> None:
@@ -119,7 +119,7 @@ class FlavorsContext(_Context):
 
     @classmethod
     def undo(cls, task: TaskState) -> None:
-        """Delete the flavors that the context created."""
+        """Delete the flavors that the context created, revoke access."""
         super().undo(task)
         task.plan = None
         task.skip_reason = ''

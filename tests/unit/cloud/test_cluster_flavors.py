@@ -108,6 +108,63 @@ class FlavorsTest(testtools.TestCase):
             self.assertEqual(('f1', None), (flavor.id, flavor.entry))
             self.assertEqual([], journal.entries())
 
+    def set_access(self) -> list[str]:
+        """Let Nova keep the projects with access to a private flavor."""
+        self.set_flavors(nova())
+        projects: list[str] = []
+
+        def act(request: Any, context: Any) -> Any:
+            [(action, content)] = request.json().items()
+            if action == 'addTenantAccess':
+                # The journal comes first.
+                self.assertEqual(1, len(journal.own()))
+                projects.append(content['tenant'])
+            elif content['tenant'] in projects:
+                projects.remove(content['tenant'])
+            else:
+                context.status_code = 404
+            return {'flavor_access': access(None, None)['flavor_access']}
+
+        def access(_request: Any, _context: Any) -> Any:
+            return {
+                'flavor_access': [
+                    {'flavor_id': 'f1', 'tenant_id': project}
+                    for project in projects
+                ]
+            }
+
+        self.http.get(requests_matcher('/os-flavor-access'), json=access)
+        self.http.post(requests_matcher('/action'), json=act)
+        return projects
+
+    def test_access_to_an_existing_flavor_is_revoked(self) -> None:
+        projects = self.set_access()
+        cluster_flavors.publish(self.conn, WANTED, ['p1'])
+        self.assertEqual(['p1'], projects)
+        self.assertEqual(
+            ['flavor_access hv-lab-worker-i2 of p1'],
+            undo.undo_own([self.conn]),
+        )
+        self.assertEqual([], projects)
+        self.assertEqual([], journal.entries())
+
+    def test_access_of_another_cluster_stays(self) -> None:
+        projects = self.set_access()
+        for owner in ('cluster a', 'cluster b'):
+            cluster_flavors.publish(self.conn, WANTED, ['p1'])
+            journal.hand_over(journal.own(), owner)
+        undo.undo(journal.owned('cluster a'), [self.conn])
+        self.assertEqual(['p1'], projects)
+        undo.undo(journal.owned('cluster b'), [self.conn])
+        self.assertEqual([], projects)
+
+    def test_access_that_was_revoked_by_hand(self) -> None:
+        projects = self.set_access()
+        cluster_flavors.publish(self.conn, WANTED, ['p1'])
+        projects.clear()
+        undo.undo_own([self.conn])
+        self.assertEqual([], journal.entries())
+
     def test_another_one_is_refused(self) -> None:
         for change in (
             {'ram': 4096},
