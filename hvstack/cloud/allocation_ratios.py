@@ -9,12 +9,13 @@ otherwise each of its inventory updates overwrites them.
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 
 from openstack.connection import Connection
 
 from hvstack import errors
 from hvstack.cloud import journal, lease, placement
-from hvstack.cloud.connection import refused, scope
+from hvstack.cloud.connection import get_status, refused, scope
 from hvstack.results.typed_json import JsonObject, named
 
 KIND = 'ratio'
@@ -190,10 +191,16 @@ def _spared(
 def undo(conn: Connection, data: JsonObject) -> None:
     """Put one ratio back, unless someone else has changed it since."""
     change = journal.read_data(_RatioChange, data)
-    providers = placement.providers(conn)
-    if change.provider not in providers.values():
-        return
-    content = placement.inventories(conn, change.provider)['inventories']
+    try:
+        content = placement.inventories(conn, change.provider)['inventories']
+    except errors.CloudError as exc:
+        # A proxy may answer 404 for all of Placement. The list is long.
+        if (
+            get_status(exc) == HTTPStatus.NOT_FOUND
+            and change.provider not in placement.providers(conn).values()
+        ):
+            return
+        raise
     now = content.get(change.resource_class, {}).get('allocation_ratio')
     if now is not None and float(now) == float(change.after):
         _put(

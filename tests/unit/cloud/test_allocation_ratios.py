@@ -134,6 +134,28 @@ class RatiosTest(testtools.TestCase):
         undo.undo_own([self.conn])
         self.assertEqual(3.0, self.placement.ratio('VCPU'))
 
+    def test_undo_does_not_list_the_hosts(self) -> None:
+        """The list of 600 hosts for each of their ratios takes minutes."""
+        allocation_ratios.set_ratios(self.conn, self.hosts, {'VCPU': 2.0})
+        url = f'{fake.PLACEMENT}/resource_providers'
+        listing = self.cloud.http.get(url, json={'resource_providers': []})
+        undo.undo_own([self.conn])
+        self.assertEqual(0, listing.call_count)
+        self.assertEqual(1.0, self.placement.ratio('VCPU'))
+
+    def test_undo_on_a_host_that_was_deleted(self) -> None:
+        allocation_ratios.set_ratios(self.conn, self.hosts, {'VCPU': 2.0})
+        self.cloud.http.get(PATH, status_code=404)
+        # A proxy may answer so, too: the host must not be in the list.
+        self.assertRaises(errors.CloudError, undo.undo_own, [self.conn])
+        self.assertEqual(1, len(journal.entries()))
+        self.cloud.http.get(
+            f'{fake.PLACEMENT}/resource_providers',
+            json={'resource_providers': []},
+        )
+        undo.undo_own([self.conn])
+        self.assertEqual([], journal.entries())
+
     def test_two_at_a_time_are_refused(self) -> None:
         allocation_ratios.set_ratios(self.conn, self.hosts, {'VCPU': 2.0})
         error = self.assertRaises(
