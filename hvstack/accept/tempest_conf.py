@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TypedDict
 
@@ -173,7 +174,8 @@ def credential_sections(
     identity: dict[str, Option] = {
         'auth_version': 'v3',
         'uri_v3': _versioned_url(auth.get('auth_url', '')),
-        'region': config.get_region_name() or 'RegionOne',
+        'region': _find_region(conn),
+        'v3_endpoint_type': _get_endpoint_type(conn),
         'disable_ssl_certificate_validation': (
             config.config.get('verify') is False
         ),
@@ -301,6 +303,31 @@ def _read_user(conn: Connection) -> dict[str, str]:
     return {name: value for name, value in user.items() if value}
 
 
+def _find_region(conn: Connection) -> str:
+    """Return the region of a cloud.
+
+    For a region that the catalog lacks, Tempest takes the first endpoint of a
+    service, whatever its interface and region. Without a region in
+    clouds.yaml, the region is that of the endpoint of Nova.
+    """
+    name: str | None = conn.config.get_region_name()
+    if name:
+        return name
+    by_service = connection.access(conn).service_catalog.get_endpoints_data(
+        service_type='compute', interface=_get_endpoint_type(conn)
+    )
+    for endpoint in chain(*by_service.values()):
+        if endpoint.region_name:
+            return str(endpoint.region_name)
+    return 'RegionOne'
+
+
+def _get_endpoint_type(conn: Connection) -> str:
+    """Return the interface of the endpoints, as Tempest names it."""
+    interface = str(conn.config.config.get('interface') or 'public')
+    return interface.removesuffix('URL')
+
+
 def _versioned_url(url: str) -> str:
     base_url = url.rstrip('/')
     return base_url if base_url.endswith('/v3') else f'{base_url}/v3'
@@ -328,19 +355,26 @@ def service_sections(
     catalog = connection.access(conn).service_catalog.catalog
     kinds = {item['type'] for item in catalog}
     volumes = [name for name in _VOLUME_TYPES if name in kinds]
+    endpoints: dict[str, Option] = {'endpoint_type': _get_endpoint_type(conn)}
     return {
         'DEFAULT': {
             'log_file': 'tempest.log',
             'use_stderr': False,
         },
         'compute': {
+            **endpoints,
             'image_ref': glance_image.id,
             'image_ref_alt': glance_image.id,
             'fixed_network_name': net.name,
             'max_microversion': '2.96',
         },
-        'network': {'floating_network_name': ''},
-        'volume': {'catalog_type': (volumes or _VOLUME_TYPES)[0]},
+        'image': endpoints,
+        'network': {**endpoints, 'floating_network_name': ''},
+        'placement': endpoints,
+        'volume': {
+            **endpoints,
+            'catalog_type': (volumes or _VOLUME_TYPES)[0],
+        },
         'service_available': {
             'cinder': bool(volumes),
             'swift': 'object-store' in kinds,

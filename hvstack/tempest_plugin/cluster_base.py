@@ -24,7 +24,7 @@ from hvstack.hadoop import daemon_http, daemons, fsck
 from hvstack.hadoop.site_files import CONF as HADOOP_CONF
 from hvstack.results.typed_json import Json, JsonObject
 from hvstack.tempest_plugin.member_base import MemberTest
-from hvstack.tempest_plugin.stacks_client import StacksClient
+from hvstack.tempest_plugin.stacks_client import create_stacks_client
 from hvstack.tpcxhs import datacheck
 
 CONF = config.CONF
@@ -59,13 +59,7 @@ class ClusterTest(MemberTest):
     def setup_clients(cls) -> None:
         """Add a client for Heat to the member's."""
         super().setup_clients()
-        manager = cls.os_primary
-        cls.stacks_client = StacksClient(
-            manager.auth_provider,
-            'orchestration',
-            CONF.identity.region,
-            **manager.default_params,
-        )
+        cls.stacks_client = create_stacks_client(cls.os_primary)
 
     @classmethod
     def resource_setup(cls) -> None:

@@ -3,11 +3,17 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tempest import config
 from tempest.lib.common import rest_client
 
 from hvstack import errors
+
+if TYPE_CHECKING:
+    from tempest.clients import Manager
+
+CONF = config.CONF
 
 
 class StacksClient(rest_client.RestClient):
@@ -61,3 +67,17 @@ class StacksClient(rest_client.RestClient):
         """Start the deletion of a stack."""
         response, _ = self.delete(f'stacks/{name}/{stack_id}')
         self.expected_success(204, response.status)
+
+
+def create_stacks_client(manager: 'Manager') -> StacksClient:
+    """Return a client for Heat with the endpoints that Nova's clients use.
+
+    :param manager: clients of a user.
+    """
+    return StacksClient(
+        manager.auth_provider,
+        'orchestration',
+        CONF.identity.region,
+        endpoint_type=CONF.compute.endpoint_type,
+        **manager.default_params,
+    )

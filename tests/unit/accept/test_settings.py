@@ -10,6 +10,7 @@ import socket
 import stat
 import subprocess
 import tempfile
+import types
 import unittest
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ import testtools
 import yaml
 from keystoneauth1 import fixture as ksa
 from oslo_config import cfg
+from tempest.config import CONF
+from tempest.lib import auth
 from tempest.lib.common import preprov_creds
 from tempest.test_discover.plugins import TempestTestPluginManager
 
@@ -34,10 +37,13 @@ from hvstack.accept import (
 )
 from hvstack.accept.host_inspection import Access
 from hvstack.accept.tempest_conf import Workspace
+from hvstack.cloud import connection
 from hvstack.cluster.ssh import SSHNode
 from hvstack.progress import Progress
+from hvstack.tempest_plugin import stacks_client
 from hvstack.tempest_plugin.config import OPTIONS
 from hvstack.tempest_plugin.plugin import HVStackTempestPlugin
+from tests.unit.accept import tempestconf
 from tests.unit.cloud import fake
 
 NEUTRON = 'http://neutron.test/v2.0'
@@ -255,6 +261,76 @@ class CredentialsTest(testtools.TestCase):
             )
             self.assertNotIn('\n', str(error))
             self.assertIn('a.yaml', str(error))
+
+
+class EndpointsTest(testtools.TestCase):
+    """Tempest uses the endpoints that the entry of clouds.yaml selects."""
+
+    def test_interface(self) -> None:
+        cloud = self.useFixture(
+            fake.FakeCloud(
+                services={'image': fake.GLANCE, 'network': NEUTRON},
+                interfaces=('public', 'internal', 'admin'),
+            )
+        )
+        cloud.resources()
+        for interface, expected in (
+            (None, 'public'),
+            ('internal', 'internal'),
+            ('adminURL', 'admin'),
+        ):
+            conn = connection.connect(
+                credential={**fake.CREDENTIAL, 'endpoint_type': interface}
+            )
+            sections = tempest_conf.credential_sections(conn, Path('/a.yaml'))
+            sections |= tempest_conf.service_sections(
+                conn, image='hvstack-hadoop', network='provider'
+            )
+            del sections['hvstack']
+            tempestconf.configure(self, sections)
+            self.assertEqual(
+                6 * [expected],
+                [
+                    CONF.identity.v3_endpoint_type,
+                    CONF.compute.endpoint_type,
+                    CONF.image.endpoint_type,
+                    CONF.network.endpoint_type,
+                    CONF.volume.endpoint_type,
+                    CONF.placement.endpoint_type,
+                ],
+            )
+
+    def test_region(self) -> None:
+        """Tempest takes any endpoint for a region that is not in the catalog.
+
+        This could be the administrative one, or that of another region.
+        """
+        cloud = self.useFixture(fake.FakeCloud(regions=('east', 'west')))
+        conn = cloud.connect()
+        for region, expected in (('west', 'west'), (None, 'east')):
+            conn.config.config['region_name'] = region
+            sections = tempest_conf.credential_sections(conn, Path('/a.yaml'))
+            self.assertEqual(expected, sections['identity']['region'])
+
+    def test_heat(self) -> None:
+        tempestconf.configure(
+            self,
+            {
+                'compute': {'endpoint_type': 'internal'},
+                'identity': {'region': 'west', 'uri_v3': fake.KEYSTONE},
+            },
+        )
+        provider = auth.KeystoneV3AuthProvider(
+            auth.KeystoneV3Credentials(user_id='u1', password='p'),
+            fake.KEYSTONE,
+        )
+        manager = types.SimpleNamespace(
+            auth_provider=provider, default_params={}
+        )
+        client = stacks_client.create_stacks_client(manager)
+        self.assertEqual(
+            ('west', 'internal'), (client.region, client.endpoint_type)
+        )
 
 
 class ServicesTest(testtools.TestCase):

@@ -73,6 +73,7 @@ class FakeCloud(fixtures.Fixture):
     :param services: others that it has: their URLs by type.
     :param roles: of its user.
     :param regions: names of its regions, which share all services.
+    :param interfaces: interfaces of its endpoints, which have the same URL.
     """
 
     def __init__(
@@ -81,12 +82,14 @@ class FakeCloud(fixtures.Fixture):
         services: Mapping[str, str] = MappingProxyType({}),
         roles: tuple[str, ...] = (),
         regions: tuple[str, ...] = ('RegionOne',),
+        interfaces: tuple[str, ...] = ('public',),
     ) -> None:
         super().__init__()
         self.without = without
         self.services = services
         self.roles = roles
         self.regions = regions
+        self.interfaces = interfaces
 
     def _setUp(self) -> None:
         self.http = self.useFixture(_Http()).http
@@ -112,7 +115,9 @@ class FakeCloud(fixtures.Fixture):
                 continue
             service = token.add_service(service_type)
             for region in self.regions:
-                service.add_standard_endpoints(public=url, region=region)
+                service.add_standard_endpoints(
+                    **dict.fromkeys(self.interfaces, url), region=region
+                )
         self.http.post(
             f'{KEYSTONE}/auth/tokens',
             json=token,
