@@ -24,9 +24,11 @@ _MULTIFACTOR, _METHODS = 'v3multifactor', 'auth_methods'
 _MAX_VALUES = 100_000
 
 
-def check_all() -> None:
+def check_all(name: str | None = None) -> None:
     """Check the clouds.yaml and secure.yaml that openstacksdk would read.
 
+    :param name: name of the cloud whose entry is checked; None checks no
+        entry.
     :raises hvstack.errors.InputError: as :func:`check`.
     """
     for variable, defaults in (
@@ -34,18 +36,22 @@ def check_all() -> None:
         ('OS_CLIENT_SECURE_FILE', loader.SECURE_FILES),
     ):
         named = os.environ.get(variable)
-        for name in [named] if named else defaults:
+        for file in [named] if named else defaults:
             # A directory has no entries, as a missing file.
-            if os.path.lexists(name) and not Path(name).is_dir():
-                check(Path(name))
+            if os.path.lexists(file) and not Path(file).is_dir():
+                check(Path(file), name)
                 break
 
 
-def check(path: Path) -> None:
-    """Check that a file has entries of clouds with plain credentials.
+def check(path: Path, cloud: str | None = None) -> None:
+    """Check that a file has entries of clouds, one with plain credentials.
+
+    Other programs may use the other entries.
 
     :param path: a clouds.yaml; anchors and aliases are allowed there, unless
         they make a small file large.
+    :param cloud: name of the cloud whose entry is checked; None checks no
+        entry.
     :raises hvstack.errors.InputError: it cannot be read, is not YAML, or
         has a field of a wrong type; the message never has a value.
     """
@@ -73,7 +79,13 @@ def check(path: Path) -> None:
         return
     clouds = Fields(top.raw('clouds'), source_location, None, 'clouds')
     for name in clouds:
-        _check_entry(clouds, source_location, str(name), clouds.raw(name))
+        if textfile.printable(str(name)) != str(name):
+            raise clouds.error(
+                textfile.printable(str(name)),
+                'has a control character. Remove it',
+            )
+        if name == cloud:
+            _check_entry(source_location, str(name), clouds.raw(name))
 
 
 def _count_values(node: yaml.Node | None, counts: dict[int, int]) -> int:
@@ -96,13 +108,9 @@ def _count_values(node: yaml.Node | None, counts: dict[int, int]) -> int:
 
 
 def _check_entry(
-    clouds: Fields, source_location: SourceLocation, name: str, entry: Json
+    source_location: SourceLocation, name: str, entry: Json
 ) -> None:
     prefix = f'clouds.{name}'
-    if textfile.printable(name) != name:
-        raise clouds.error(
-            textfile.printable(name), 'has a control character. Remove it'
-        )
     fields = Fields(entry, source_location, None, prefix)
     for field in ('region_name', 'auth_type', 'interface', 'cacert'):
         if not isinstance(fields.raw(field), _PLAIN):

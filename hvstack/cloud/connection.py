@@ -124,7 +124,9 @@ def connect(
         clouds_file.check_all()
     try:
         if credential is None:
-            region = selection.region(selection.choose(os_cloud))
+            cloud = selection.choose(os_cloud)
+            clouds_file.check_all(cloud)
+            region = selection.region(cloud)
             conn = Connection(config=region)
         elif (named_region := named.region_of(credential)) is not None:
             conn = Connection(config=named_region)

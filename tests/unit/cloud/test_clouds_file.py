@@ -31,7 +31,9 @@ class CloudsFileTest(testtools.TestCase):
             path.write_text(
                 f'clouds:\n  a:\n    region_name: {value}\n', encoding='utf-8'
             )
-            exc = self.assertRaises(errors.InputError, clouds_file.check_all)
+            exc = self.assertRaises(
+                errors.InputError, clouds_file.check_all, 'a'
+            )
             self.assertIn(f"{path}:3: 'clouds.a.region_name'", str(exc))
 
     def test_credentials_that_openstacksdk_accepts(self) -> None:
@@ -48,7 +50,7 @@ class CloudsFileTest(testtools.TestCase):
                 f'      {auth}\n',
                 encoding='utf-8',
             )
-            clouds_file.check_all()
+            clouds_file.check_all('a')
         for auth_type, auth in (
             ('password', 'auth_methods: [v3password]'),
             ('v3multifactor', 'auth_methods: [[v3password]]'),
@@ -60,7 +62,23 @@ class CloudsFileTest(testtools.TestCase):
                 f'      {auth}\n',
                 encoding='utf-8',
             )
-            self.assertRaises(errors.InputError, clouds_file.check_all)
+            self.assertRaises(errors.InputError, clouds_file.check_all, 'a')
+
+    def test_other_entries(self) -> None:
+        """An entry of another program does not stop the command."""
+        path = self.directory / 'clouds.yaml'
+        for entry in (
+            '{auth_type: v3of-a-vendor, auth: {token: {file: /t}}}',
+            '{auth_type: password, auth: {auth_methods: [v3password]}}',
+            '{region_name: null}',
+        ):
+            path.write_text(
+                f'clouds:\n  a: {{auth: {{username: u}}}}\n  b: {entry}\n',
+                encoding='utf-8',
+            )
+            clouds_file.check_all()
+            clouds_file.check_all('a')
+            self.assertRaises(errors.InputError, clouds_file.check_all, 'b')
 
     def test_aliases_cannot_blow_up(self) -> None:
         lines = ['a0: &a0 [x, x, x, x, x, x, x, x, x]']
@@ -74,7 +92,7 @@ class CloudsFileTest(testtools.TestCase):
             exc = self.assertRaises(errors.InputError, clouds_file.check_all)
             self.assertIn(str(path), str(exc))
         path.write_text('x: &x {a: 1}\nclouds: {b: {auth: *x}}\n')
-        exc = self.assertRaises(errors.InputError, clouds_file.check_all)
+        exc = self.assertRaises(errors.InputError, clouds_file.check_all, 'b')
         self.assertIn("'clouds.b.auth.a' is unknown", str(exc))
 
     def test_both_files_are_checked(self) -> None:
