@@ -301,17 +301,16 @@ def check(
     :param options: group ``cloud`` of :mod:`hvstack.conf`.
     :raises hvstack.errors.InputError: a quota or Heat's limit is too small,
         the user data is too large, the image or a volume type does not exist,
-        or the credential cannot create a stack.
+        nodes cannot use the network, or the credential cannot create a stack.
     :raises hvstack.errors.MissingPrerequisiteError: volumes without Cinder.
     """
+    node_count = validation.needs(plan).instances
     credentials.check(
-        tenant,
-        options,
-        nodes=validation.needs(plan).instances,
-        backend=plan.hosts.backend,
+        tenant, options, nodes=node_count, backend=plan.hosts.backend
     )
     _check_template(plan, options)
     servers.image(tenant, plan.stack.image)
+    servers.check_network(tenant, plan.stack.network, node_count)
     _check_project(tenant, plan)
 
 

@@ -60,14 +60,15 @@ class ClusterTest(testtools.TestCase):
 class OnHostsTest(ClusterTest):
     """A cloud with hosts of a profile."""
 
+    services = MappingProxyType({'network': fake.NEUTRON})
+
     def setUp(self) -> None:
         super().setUp()
         self.option('HOST_PROFILE', 'vsphere6')
         self.option('BACKEND', 'kvm')
         self.cloud.hosts(8)
         self.cloud.http.get(f'{fake.NOVA}/limits', json=limits({}))
-        image = {'id': 'i', 'name': 'hvstack-hadoop'}
-        self.cloud.http.get(f'{fake.GLANCE}/images/hvstack-hadoop', json=image)
+        self.cloud.resources()
 
     def option(self, name: str, value: str) -> None:
         """Set an option of group cloud."""
@@ -95,8 +96,14 @@ class OnHostsTest(ClusterTest):
         self.cloud.http.get(
             f'{fake.GLANCE}/images/hvstack-hadoop', status_code=404
         )
-        self.cloud.http.get(f'{fake.GLANCE}/images', json={'images': []})
         yield (), "image 'hvstack-hadoop'"
+        self.cloud.resources()
+        self.cloud.pool('', '', ipv6='fd00:1::/64')
+        yield (), 'it has no IPv4 subnet with'
+        self.cloud.pool('10.0.0.2', '10.0.0.3')
+        yield (), 'have 2 IPv4 addresses'
+        self.option('NETWORK', 'absent')
+        yield (), "network 'absent': the project sees no such network"
 
 
 class CreateTest(OnHostsTest):
