@@ -6,6 +6,7 @@ when the lab is destroyed, with the users they made; nothing of them is
 started: the lab runs its own instances with its own data.
 """
 
+import re
 import shlex
 import shutil
 import time
@@ -37,6 +38,11 @@ _APT = (
     *('-o', 'Dpkg::Options::=--force-confold'),
 )
 _ENV = {'DEBIAN_FRONTEND': 'noninteractive', 'LC_ALL': 'C.UTF-8'}
+
+#: Message of dpkg about one of its locks (lib/dpkg/dbmodify.c).
+_LOCKED = re.compile(
+    r'^dpkg: error: dpkg .*(is|was) locked by another process', re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -209,7 +215,7 @@ def _wait_for_dpkg(argv: list[str]) -> None:
     # apt waits for the lock by itself, dpkg does not.
     for _ in range(120):
         done = processutils.run(argv, env=_ENV, check=False, timeout=600)
-        if 'lock' not in done.stderr:
+        if not _LOCKED.search(done.stderr):
             return
         time.sleep(5)
 

@@ -169,6 +169,52 @@ class FailureTest(testtools.TestCase):
             self.assertEqual({'mariadb.service'}, self.disabled.pop())
 
 
+class LockTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.pauses: list[float] = []
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.lab.packages.time.sleep', self.pauses.append
+            )
+        )
+        self.file = Path(self.useFixture(fixtures.TempDir()).path) / 'calls'
+
+    def wait(self, message: str, status: int) -> None:
+        """Let dpkg end with a message, and later with success."""
+        packages._wait_for_dpkg(
+            [
+                *('sh', '-c'),
+                '[ -e "$1" ] && exit 0; touch "$1"; echo "$2" >&2; exit "$3"',
+                *('sh', str(self.file), message, str(status)),
+            ]
+        )
+
+    def test_lock_of_another_process(self) -> None:
+        for name in (
+            'dpkg frontend lock was locked by another process with pid 7',
+            'dpkg database lock was locked by another process with pid 7',
+            # Older releases.
+            'dpkg frontend is locked by another process',
+            'dpkg status database is locked by another process',
+        ):
+            self.file.unlink(missing_ok=True)
+            self.pauses.clear()
+            self.wait(f'dpkg: error: {name}', 2)
+            self.assertIn(5, self.pauses)
+
+    def test_other_messages(self) -> None:
+        """A package with such a message stopped the lab for ten minutes."""
+        for message, status in (
+            ('W: Possible missing firmware for block device', 0),
+            ('Created symlink systemd-time-wait-sync.service for clock', 0),
+            ('dpkg: error processing package locales (--configure)', 1),
+        ):
+            self.file.unlink(missing_ok=True)
+            self.wait(message, status)
+            self.assertNotIn(5, self.pauses)
+
+
 @testtools.skipUnless(shutil.which('systemctl'), 'systemctl is missing')
 class UnitsTest(testtools.TestCase):
     def test_units_of_packages_do_not_start_at_the_next_boot(self) -> None:
