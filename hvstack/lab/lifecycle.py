@@ -218,6 +218,10 @@ def _stop(progress: Progress) -> None:
         bridges.remove()
         packages.restore_policy()
         _RUNNING.unlink(missing_ok=True)
+        try:
+            packages.finish_interrupted()
+        except errors.HVStackError as exc:
+            failed = failed or exc
     if failed:
         raise failed
 

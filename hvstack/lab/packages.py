@@ -6,6 +6,8 @@ when the lab is destroyed, with the users they made; nothing of them is
 started: the lab runs its own instances with its own data.
 """
 
+import json
+import os
 import re
 import shlex
 import shutil
@@ -21,6 +23,7 @@ import yaml
 
 from hvstack import (
     errors,
+    jsonfile,
     paths,
     pid_files,
     processutils,
@@ -29,6 +32,8 @@ from hvstack import (
 )
 
 _POLICY = Path('/usr/sbin/policy-rc.d')
+#: What an installation that runs, or was killed, changes.
+_RECORD = paths.STATE / 'installation.json'
 _MARK = '# hvstack: nothing is started while packages are installed'
 _APT = (
     'apt-get',
@@ -37,6 +42,7 @@ _APT = (
     *('-o', 'Dpkg::Options::=--force-confdef'),
     *('-o', 'Dpkg::Options::=--force-confold'),
 )
+_CONFIGURE = ['dpkg', '--configure', '-a']
 _ENV = {'DEBIAN_FRONTEND': 'noninteractive', 'LC_ALL': 'C.UTF-8'}
 
 #: Message of dpkg about one of its locks (lib/dpkg/dbmodify.c).
@@ -147,24 +153,21 @@ def install(names: Iterable[str]) -> list[str]:
     :returns: the packages that were missing.
     :raises hvstack.errors.MissingPrerequisiteError: a package cannot be had.
     """
+    finish_interrupted()
     missing_names = missing(names)
     if not missing_names:
         return []
+    before = enabled_units()
 
     def fetch() -> None:
-        _wait_for_dpkg(['dpkg', '--configure', '-a'])
+        _wait_for_dpkg(_CONFIGURE)
         processutils.run([*_APT, 'update', '-q'], env=_ENV, timeout=300)
+        install = ['install', '-q', '-y', '--no-install-recommends']
+        _record_installation(before, [*install, '--simulate', *missing_names])
         processutils.run(
-            [
-                *_APT,
-                *('install', '-q', '-y', '--no-install-recommends'),
-                *missing_names,
-            ],
-            env=_ENV,
-            timeout=1500,
+            [*_APT, *install, *missing_names], env=_ENV, timeout=1500
         )
 
-    before = enabled_units()
     try:
         with nothing_starts():
             processutils.retried(fetch)
@@ -177,7 +180,54 @@ def install(names: Iterable[str]) -> list[str]:
     finally:
         # The next installation would find them enabled before it begins.
         disable_units(enabled_units() - before)
+        _RECORD.unlink(missing_ok=True)
     return missing_names
+
+
+def _record_installation(before: Iterable[str], args: Iterable[str]) -> None:
+    """Write down what an installation changes, in case that it is killed.
+
+    :param before: units that are enabled before it.
+    :param args: arguments of apt-get that simulate it.
+    """
+    text = processutils.run([*_APT, *args], env=_ENV, timeout=300).stdout
+    # An earlier try may have installed a part.
+    earlier = jsonfile.load_if_whole(_RECORD).get('packages', [])
+    record = {
+        'enabled': sorted(before),
+        # Inst NAME (VERSION SUITE [ARCHITECTURE])
+        'packages': earlier + re.findall(r'^Inst (\S+)', text, re.MULTILINE),
+    }
+    paths.make_directory(_RECORD.parent)
+    paths.write_whole(_RECORD, json.dumps(record, indent=1) + '\n')
+
+
+def finish_interrupted() -> None:
+    """Disable the units of packages whose installation was killed.
+
+    It waits for apt-get and dpkg, which may still run. Units that others
+    enabled meanwhile stay as they are.
+
+    :raises hvstack.errors.CommandError: systemctl failed.
+    """
+    record = jsonfile.load_if_whole(_RECORD)
+    # Other users than root build images, too.
+    if record and os.access(_POLICY.parent, os.W_OK):
+        with nothing_starts():
+            _wait_for_dpkg(_CONFIGURE)
+        units = enabled_units() - set(record['enabled'])
+        disable_units(units & _list_units(record['packages']))
+        _RECORD.unlink()
+
+
+def _list_units(names: Iterable[str]) -> set[str]:
+    """Return the units of systemd that packages contain."""
+    text = processutils.run(['dpkg-query', '-L', *names], check=False).stdout
+    return {
+        line.rpartition('/')[2]
+        for line in text.splitlines()
+        if '/systemd/system/' in line
+    }
 
 
 def enabled_units(root: Path = Path('/')) -> set[str]:

@@ -2,6 +2,7 @@
 """Test the installation of Debian packages."""
 
 import contextlib
+import os
 import shutil
 import subprocess
 import sys
@@ -167,6 +168,87 @@ class FailureTest(testtools.TestCase):
             else:
                 packages.install(['x'])
             self.assertEqual({'mariadb.service'}, self.disabled.pop())
+
+
+#: Programs of a machine. ``apt-get install`` enables the service of a package
+#: and kills the process that called it; dpkg knows the user's service, too.
+_PROGRAMS = {
+    'apt-get': """
+        case "$*" in
+            *--simulate*) echo 'Inst mariadb-server (1 Debian [amd64])' ;;
+            *install*)
+                echo mariadb.service >>"$0.enabled"
+                kill -9 "$PPID" ;;
+        esac""",
+    'dpkg': 'exit 0',
+    'dpkg-query': """
+        case "$*" in
+            *-L*mariadb-server*)
+                echo /lib/systemd/system/mariadb.service ;;
+            *-W*) [ ! -e "$0.installed" ] || echo mariadb-server installed ;;
+        esac""",
+    'systemctl': """
+        case "$*" in
+            *list-unit-files*) sed 's/$/ enabled/' "${0%/*}/apt-get.enabled" ;;
+            *disable*) echo "$*" >>"$0.log" ;;
+        esac""",
+}
+
+
+class KilledTest(testtools.TestCase):
+    """An installation that SIGKILL ended, with the programs of a machine."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        for name, text in _PROGRAMS.items():
+            path = self.directory / name
+            path.write_text(f'#!/bin/sh\n{text}\n')
+            path.chmod(0o755)
+        self.enabled = self.directory / 'apt-get.enabled'
+        self.enabled.write_text('ssh.service\n')
+        self.log = self.directory / 'systemctl.log'
+        self.log.touch()
+        search_path = f'{self.directory}:{os.environ["PATH"]}'
+        self.useFixture(fixtures.EnvironmentVariable('PATH', search_path))
+
+        for name in ('_POLICY', '_RECORD'):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'hvstack.lab.packages.{name}', self.directory / name
+                )
+            )
+
+    def install(self) -> None:
+        packages.install(['mariadb-server'])
+
+    def kill(self) -> None:
+        """Install in a process that is killed."""
+        pid = os.fork()
+        if not pid:
+            with contextlib.suppress(BaseException):
+                self.install()
+            os._exit(1)
+        self.assertEqual(9, os.waitpid(pid, 0)[1])
+
+    def test_units_are_disabled_later(self) -> None:
+        """The packages may be complete when the lab starts again."""
+        for function in (self.install, packages.finish_interrupted):
+            self.kill()
+            # As the machine's user did before the next command.
+            with self.enabled.open('a') as stream:
+                stream.write('nginx.service\n')
+            (self.directory / 'dpkg-query.installed').touch()
+            self.assertEqual('', self.log.read_text())
+            for _ in range(2):
+                function()
+                self.assertEqual(
+                    '--root=/ disable mariadb.service\n',
+                    self.log.read_text(),
+                )
+            (self.directory / 'dpkg-query.installed').unlink()
+            self.enabled.write_text('ssh.service\n')
+            self.log.write_text('')
 
 
 class LockTest(testtools.TestCase):
