@@ -12,7 +12,7 @@ import tarfile
 from pathlib import Path
 
 from hvstack import errors, paths, processutils, textfile
-from hvstack.lab.images import recipes, rootfs
+from hvstack.lab.images import maven_settings, recipes, rootfs
 
 #: SHA-256 of every jar, as sha256sum prints it. Made again with the pom.
 DIGESTS = Path(__file__).with_name('jars.sha256')
@@ -54,7 +54,10 @@ def maven_jars() -> Path:
     ]
     paths.make_directory(target.parent)
     shutil.rmtree(partial, ignore_errors=True)
-    processutils.retried(lambda: processutils.run(argv, timeout=600))
+    with maven_settings.proxy_args() as args:
+        processutils.retried(
+            lambda: processutils.run([*argv, *args], timeout=600)
+        )
     check_jars(partial)
     partial.replace(target)
     return target

@@ -11,6 +11,7 @@ import tarfile
 import types
 import zipfile
 from pathlib import Path
+from xml.etree import ElementTree
 
 import fixtures
 import testtools
@@ -170,6 +171,93 @@ class TestMaven(ImagesCase):
             fixtures.MonkeyPatch('hvstack.lab.images.hadoop.DIGESTS', digests)
         )
         self.assertTrue(hadoop.maven_jars().is_dir())
+
+    def run_maven(self, settings: str = '') -> str:
+        """Return the settings that a run of Maven gets; empty without any.
+
+        :param settings: settings of the machine.
+        """
+        home = Path(self.useFixture(fixtures.TempDir()).path)
+        for name in ('bin', 'conf'):
+            (home / name).mkdir()
+        maven = home / 'bin/mvn'
+        maven.write_text(
+            '#!/bin/sh\nfor last; do :; done\n'
+            f'case "$*" in *-settings*) cat "$last" >{home}/settings\n'
+            f'stat -c %a "$last" >{home}/mode ;; esac\nexit 1\n'
+        )
+        maven.chmod(0o755)
+        if settings:
+            (home / 'conf/settings.xml').write_text(settings)
+        path = f'{home}/bin:{os.environ["PATH"]}'
+        self.useFixture(fixtures.EnvironmentVariable('PATH', path))
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.processutils.time.sleep', lambda _: None
+            )
+        )
+        self.assertRaises(errors.CommandError, hadoop.maven_jars)
+        if not (home / 'settings').exists():
+            return ''
+        self.assertEqual('600\n', (home / 'mode').read_text())
+        return (home / 'settings').read_text()
+
+    def set_proxies(self, **variables: str) -> None:
+        for name in ('http', 'https', 'all', 'no'):
+            for variable in (f'{name}_proxy', f'{name}_proxy'.upper()):
+                self.useFixture(
+                    fixtures.EnvironmentVariable(variable, variables.get(name))
+                )
+
+    def test_proxy_of_the_environment(self) -> None:
+        self.set_proxies(
+            https='http://user:p%40ss@proxy.test:3128',
+            no='.corp.test, 10.0.0.0/8,repo:8081',
+        )
+        stock = (
+            '<settings xmlns="http://maven.apache.org/SETTINGS/1.2.0">'
+            '<proxies><!-- none --></proxies>'
+            '<mirrors><mirror><id>blocker</id></mirror></mirrors></settings>'
+        )
+        for settings in ('', stock):
+            text = self.run_maven(settings)
+            root = ElementTree.fromstring(text)
+            (proxy,) = root.findall('proxies/proxy')
+            fields = {element.tag: element.text for element in proxy}
+            self.assertEqual(
+                {
+                    'id': 'environment-https',
+                    'active': 'true',
+                    'protocol': 'https',
+                    'host': 'proxy.test',
+                    'port': '3128',
+                    'username': 'user',
+                    'password': 'p@ss',
+                    'nonProxyHosts': 'localhost|127.*|[::1]|corp.test|'
+                    '*.corp.test|repo|*.repo',
+                },
+                fields,
+            )
+            self.assertEqual(bool(settings), 'blocker' in text)
+
+    def test_proxy_in_another_form(self) -> None:
+        self.set_proxies(all='proxy.test')
+        root = ElementTree.fromstring(self.run_maven())
+        self.assertEqual(
+            ['80', '80'],
+            [element.text for element in root.findall('proxies/proxy/port')],
+        )
+
+    def test_no_proxy_for_maven(self) -> None:
+        self.set_proxies()
+        self.assertEqual('', self.run_maven())
+        self.set_proxies(all='socks5://proxy.test:1080')
+        self.assertEqual('', self.run_maven())
+        # The administrator has configured another one, or made a mistake.
+        self.set_proxies(https='http://proxy.test:3128')
+        own = '<proxies><proxy><id>a</id></proxy></proxies>'
+        for text in (f'<settings>{own}</settings>', own.removesuffix('>')):
+            self.assertEqual('', self.run_maven(text))
 
     def test_jars_are_the_ones_of_the_list(self) -> None:
         directory = Path(self.useFixture(fixtures.TempDir()).path)
