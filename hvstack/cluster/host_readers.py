@@ -15,7 +15,6 @@ import shlex
 import signal
 import subprocess
 import tempfile
-import time
 from dataclasses import dataclass, field
 from typing import IO, Protocol
 
@@ -23,6 +22,7 @@ from hvstack import processutils, shell_scripts
 from hvstack.cluster import host_samples
 from hvstack.cluster.lab_groups import HostGroup
 from hvstack.cluster.ssh import SSHNode
+from hvstack.results import run_clock
 from hvstack.results.host_telemetry import HostSeries
 from hvstack.results.telemetry import Values
 
@@ -132,7 +132,7 @@ class SSHReader:
         """Request a sample, without waiting for it."""
         if self._process is None or self._process.stdin is None:
             return
-        moment = time.time()
+        moment = run_clock.now()
         # A connection that has ended takes no requests; its end is reported
         # with the samples.
         with contextlib.suppress(OSError):
@@ -245,7 +245,7 @@ class LabReader:
         try:
             self._samples.append(
                 (
-                    time.time(),
+                    run_clock.now(),
                     self.group.read_cpu_seconds(),
                     self.group.read_guest_seconds(),
                 )

@@ -10,7 +10,6 @@ interface. Nothing here ever fails a run: what is not known is said.
 import gc
 import json
 import shlex
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from typing import Any, TypeVar
 from hvstack import errors, shell_scripts
 from hvstack.cluster.base import Fact, Node
 from hvstack.hadoop import daemon_http
-from hvstack.results import telemetry
+from hvstack.results import run_clock, telemetry
 from hvstack.results.telemetry import Telemetry, Values
 
 _T = TypeVar('_T')
@@ -72,7 +71,7 @@ class Sampler:
             command = self._command('start', node)
             result = node.run(command, stdin=script, timeout=60)
             self.counters[node.name], _ = parse_counters(result.stdout)
-            return float(result.stdout.split()[-1]) - time.time()
+            return float(result.stdout.split()[-1]) - run_clock.now()
 
         self.offsets = self._each('no sampler', start_sampler, self.nodes)
 

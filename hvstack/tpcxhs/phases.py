@@ -24,7 +24,7 @@ from hvstack.hadoop import (
     webhdfs,
 )
 from hvstack.progress import Progress
-from hvstack.results import task_splits
+from hvstack.results import run_clock, task_splits
 from hvstack.results.observations import DataCheck
 from hvstack.results.workload_types import TERASORT, TESTDFSIO, TPCX_HS
 from hvstack.tpcxhs import datacheck, job_memory, job_results
@@ -312,7 +312,7 @@ class PhaseRunner:
 
     def _record_phase(self, phase: PhaseResult) -> None:
         """Add a phase that has just ended to the result of the run."""
-        phase.started_at = round(time.time() - phase.seconds, 3)
+        phase.started_at = round(run_clock.now() - phase.seconds, 3)
         phase.seconds = round(phase.seconds, 3)
         self.run_result.phases.append(phase)
         self._say(f'{phase.name}: {phase.seconds:.0f} s')

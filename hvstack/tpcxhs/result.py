@@ -12,6 +12,7 @@ from hvstack.results import (
     host_telemetry,
     observations,
     record_data,
+    run_clock,
 )
 from hvstack.results.host_telemetry import HostsTelemetry
 from hvstack.results.observations import DataCheck, MachineCpu, Phase
@@ -225,5 +226,6 @@ class RunResult:
 
 
 def format_now() -> str:
-    """Return the current time in UTC in the format of run records."""
-    return datetime.now(UTC).strftime('%Y-%m-%dT%H:%M:%SZ')
+    """Return the time of the run in UTC in the format of run records."""
+    moment = datetime.fromtimestamp(run_clock.now(), UTC)
+    return moment.strftime('%Y-%m-%dT%H:%M:%SZ')

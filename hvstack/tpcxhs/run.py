@@ -26,6 +26,7 @@ from hvstack.progress import Progress
 from hvstack.results import (
     passes,
     record_data,
+    run_clock,
     signing,
     telemetry_files,
     workload_types,
@@ -69,6 +70,7 @@ def run(
     :raises hvstack.errors.HVStackError: the cluster cannot be prepared for the
         run.
     """
+    run_clock.start()
     run_result = RunResult(workload)
     kills = probe.oom_lines(cluster.nodes)
     preparation.purge(cluster)

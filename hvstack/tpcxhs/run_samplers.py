@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samplers of a run: of the nodes, and of the compute hosts below them."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ from hvstack.cluster.base import Cluster
 from hvstack.cluster.host_sampler import HostSampler
 from hvstack.cluster.sampler import Sampler, source
 from hvstack.progress import Progress
-from hvstack.results import telemetry
+from hvstack.results import run_clock, telemetry
 from hvstack.tpcxhs.result import RunResult
 
 
@@ -65,7 +64,7 @@ class RunSamplers:
     progress: Progress | None = None
     _nodes: Sampler | None = None
     _hosts: HostSampler | None = None
-    _started_at: float = field(default_factory=time.time)
+    _started_at: float = field(default_factory=run_clock.now)
 
     def __enter__(self) -> Self:
         """Start the samplers; a sampler that does not start fails no run."""
@@ -78,7 +77,7 @@ class RunSamplers:
             self._hosts = self._create_host_sampler()
             if self._hosts is not None:
                 self._hosts.start()
-        self._started_at = time.time()
+        self._started_at = run_clock.now()
         return self
 
     def _create_host_sampler(self) -> HostSampler | None:

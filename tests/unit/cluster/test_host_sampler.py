@@ -216,8 +216,8 @@ class LabTest(testtools.TestCase):
         self.clock = 1000.0
         self.useFixture(
             fixtures.MonkeyPatch(
-                'hvstack.cluster.host_readers.time',
-                SimpleNamespace(time=lambda: self.clock),
+                'hvstack.cluster.host_readers.run_clock',
+                SimpleNamespace(now=lambda: self.clock),
             )
         )
 

@@ -203,8 +203,8 @@ class KitTest(testtools.TestCase):
 
         for name, value in (
             (
-                'hvstack.cluster.host_readers.time',
-                SimpleNamespace(time=moments.__next__),
+                'hvstack.cluster.host_readers.run_clock',
+                SimpleNamespace(now=moments.__next__),
             ),
             (f'{__name__}.KitNode.run', use_cpu),
             (f'{__name__}.Some.environment', lambda _: {'backend': 'lxc'}),

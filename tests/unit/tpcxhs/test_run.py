@@ -21,7 +21,7 @@ from hvstack.hadoop.job_history import JobHistory, Task
 from hvstack.model.configuration import parse
 from hvstack.model.target import BareMetal
 from hvstack.progress import Progress
-from hvstack.results import comparability, record
+from hvstack.results import comparability, record, selfcheck
 from hvstack.results.benchmark import PHASES
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.run_id import RunId
@@ -64,6 +64,7 @@ class Hadoop:
     stalled: str = ''
     deadline: float = 0
     os_state: str = 'profile vsan\nset a=1\nnot set b=2: why\n'
+    before_sort: Callable[[], None] = lambda: None
 
     def put(self, text: str, path: str, mode: int = 0o644) -> None:
         raise NotImplementedError
@@ -100,6 +101,8 @@ class Hadoop:
             return self.os_state
         if 'hadoop jar' in command:
             program = shlex.split(command)[3]
+            if program == 'terasort':
+                self.before_sort()
             job = JOBS.get(program, 'job_1_0003')
             return f'INFO mapreduce.Job: Running job: {job}\n'
         if 'fsck' in command:
@@ -850,6 +853,23 @@ class RunTest(testtools.TestCase):
         self.assertIn('hadoop_profile', records[0].sut.facts)
         self.assertIn('datanode is dead', records[1].reason)
         self.assertEqual('auto', records[0].observations.compared_with)
+
+    def test_clock_that_is_set_during_the_run(self) -> None:
+        """The records of such runs contradicted themselves."""
+        system_time = time.time
+        for seconds in (60, -60):
+
+            def set_clock(step: int = seconds) -> None:
+                self.useFixture(
+                    fixtures.MonkeyPatch(
+                        'time.time', lambda: system_time() + step
+                    )
+                )
+
+            self.gateway.before_sort = set_clock
+            run_record = self.run_once().to_record(RunId('s', BareMetal(), 0))
+            self.assertTrue(run_record.valid)
+            self.assertIsNone(selfcheck.first_contradiction(run_record))
 
     def test_hosts_without_curl(self) -> None:
         missing_curl = processutils.Result(127, '', 'curl: not found')
