@@ -11,12 +11,19 @@ import time
 from pathlib import Path
 
 from hvstack import errors, processutils
-from hvstack.lab import bridges, process_cgroup, supervisord, systemd
+from hvstack.lab import (
+    bridges,
+    lifecycle,
+    process_cgroup,
+    supervisord,
+    systemd,
+)
 from hvstack.lab.hosts import cgroups, host, sizes
 from hvstack.lab.settings import LabSettings
 from tests.machines import processes
 from tests.machines.caps import Caps
 
+NAME = 'hv-host1'
 CORES = 0.65
 SECONDS = 30
 #: Weight of guests by name. They compete on one CPU.
@@ -141,14 +148,28 @@ def check_supervisor() -> list[str]:
     return [] if passed else ['supervisor']
 
 
+def require_no_lab() -> None:
+    """Refuse a machine with a lab: the host, the bridges would be the lab's.
+
+    :raises SystemExit: a lab runs, or one that is stopped has such a host.
+    """
+    path = host.directory(NAME)
+    if lifecycle.owner() is not None or path.exists():
+        raise SystemExit(
+            f'Cannot start {NAME}: this machine has a lab ({path}). Run this '
+            'on a machine without a lab.'
+        )
+
+
 def main() -> int:
     """Start a host, check it and remove it."""
+    require_no_lab()
     settings = LabSettings(
         hosts=1,
         compute='lxc',
         options={
             'host_sizes': {
-                'hv-host1': {'cpu_cap': CORES, 'memory_mib': 1536, 'cpus': 1}
+                NAME: {'cpu_cap': CORES, 'memory_mib': 1536, 'cpus': 1}
             }
         },
     )

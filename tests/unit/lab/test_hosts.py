@@ -18,6 +18,7 @@ from hvstack.lab.hosts import dedicated, fake, host, sizes
 from hvstack.lab.settings import LabSettings
 from hvstack.model import catalogue, lint
 from hvstack.model.host import HostPolicy
+from tests.machines import host as machine_host
 
 GIB = 1024
 
@@ -26,6 +27,25 @@ def plan(**changes: Any) -> list[sizes.HostSize]:
     memory = changes.pop('memory', 24 * GIB)
     lab_settings = LabSettings(compute='lxc').change(**changes)
     return sizes.plan(lab_settings, cores=2, memory=memory)
+
+
+class MachinesTest(testtools.TestCase):
+    """``python -m tests.machines.host`` removed the host of a real lab."""
+
+    def test_machine_with_a_lab(self) -> None:
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        running = directory / 'lab.json'
+        for name, value in (
+            ('hosts.host.HOSTS', directory / 'hosts'),
+            ('lifecycle._RUNNING', running),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(f'hvstack.lab.{name}', value))
+        machine_host.require_no_lab()
+        running.write_text('{"state": "/var/lib/hvstack"}')
+        self.assertRaises(SystemExit, machine_host.require_no_lab)
+        running.unlink()
+        (directory / 'hosts/hv-host1').mkdir(parents=True)
+        self.assertRaises(SystemExit, machine_host.require_no_lab)
 
 
 class SizesTest(testtools.TestCase):
