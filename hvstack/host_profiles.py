@@ -122,6 +122,41 @@ def load(name: str) -> HostProfile:
     return read(path).get(name) or load(str(path))
 
 
+def read_digest(name: str) -> str:
+    """Return the digest of a profile, for :func:`check_unchanged`.
+
+    :param name: as :func:`load` takes it.
+    :returns: empty for profiles of the lab, which ``hvstack lab up`` writes
+        again, and for a profile that cannot be read. Run records contain the
+        caps of lab hosts.
+    """
+    try:
+        profile = load(name)
+    except errors.InputError:
+        return ''
+    return '' if profile.policy.lab else profile.digest
+
+
+def check_unchanged(name: str, digest: str, subject: str) -> None:
+    """Refuse to continue with a profile that a user has edited.
+
+    The runs would be those of two kinds of hardware, or of two flavors.
+
+    :param name: as :func:`load` takes it.
+    :param digest: result of :func:`read_digest` at the start.
+    :param subject: what continues, for errors.
+    :raises hvstack.errors.InputError: the profile has changed, or cannot be
+        read.
+    """
+    if digest and (now := load(name).digest) != digest:
+        raise errors.InputError(
+            f"Cannot continue {subject}: the host profile '{name}' has "
+            f'changed since the start (digest {digest}, now {now}), and new '
+            'runs would not be comparable with the earlier ones. Restore the '
+            'profile, or start again.'
+        )
+
+
 def _find_file(name: str) -> Path | None:
     """Return the file of this name in the search path."""
     for directory in directories():

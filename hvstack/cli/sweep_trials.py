@@ -89,6 +89,7 @@ class Run(Command):
                 f'Cannot use --max-trials {parsed_args.max_trials}: an '
                 'invocation runs at least 1 trial. Use 1 or more.'
             )
+        options = conf.load().cloud
         if parsed_args.id:
             stored_trials = trials.load_trials(parsed_args.id)
             if parsed_args.after:
@@ -102,6 +103,7 @@ class Run(Command):
                 parsed_args.size,
                 (parsed_args.before_a, parsed_args.before_b),
                 parsed_args.after,
+                options.host_profile,
             )
         progress = Progress()
         progress.say(f'trials {stored_trials.id}')
@@ -110,12 +112,11 @@ class Run(Command):
         # Such as the lease of a sweep that was killed.
         for line in recovery.recover([conn]):
             progress.say(f'restored: {line}')
-        options = conf.load().cloud
         token_check.check_token(
             *(conn, conn),
             [(target, NodeSetup()) for target in stored_trials.targets],
             options,
-            *(options.host_profile, options.backend),
+            *(stored_trials.host or options.host_profile, options.backend),
         )
         with lease.held(conn, progress):
             try:

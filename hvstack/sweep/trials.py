@@ -16,7 +16,14 @@ import statistics
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from hvstack import errors, jsonfile, paths, processutils, textfile
+from hvstack import (
+    errors,
+    host_profiles,
+    jsonfile,
+    paths,
+    processutils,
+    textfile,
+)
 from hvstack.model.configuration import Configuration
 from hvstack.model.strict_mapping import Fields, to_dataclass
 from hvstack.model.target import BARE_METAL, Target, parse_target
@@ -54,6 +61,10 @@ class Trials:
         change the caps of hosts; empty for none.
     :param after: shell command at the end of each invocation, even if it
         fails, for example to restore the caps; empty for none.
+    :param host: name of the host profile of the workers; empty for that of
+        hvstack.conf.
+    :param host_digest: digest of this profile at the start; empty for a
+        profile of the lab.
     """
 
     id: str
@@ -63,6 +74,8 @@ class Trials:
     size_bytes: int
     before: tuple[str, str] = ('', '')
     after: str = ''
+    host: str = ''
+    host_digest: str = ''
 
     @property
     def targets(self) -> tuple[Target, Target]:
@@ -101,6 +114,7 @@ def create_trials(
     size_bytes: int,
     before: tuple[str, str] = ('', ''),
     after: str = '',
+    host: str = '',
 ) -> Trials:
     """Create trials and write their marker.
 
@@ -110,6 +124,8 @@ def create_trials(
     :param size_bytes: size of the data in bytes.
     :param before: shell commands before the runs of each side.
     :param after: shell command at the end of each invocation.
+    :param host: name of the host profile of the workers; empty for that of
+        hvstack.conf at the time of a run.
     :raises hvstack.errors.InputError: the number of trials or runs is too
         small, or a configuration is not valid.
     """
@@ -122,6 +138,8 @@ def create_trials(
     new_trials = Trials(
         sweep_store.create_id('trials'),
         *((name_a, name_b), trials, runs, size_bytes, before, after),
+        host=host_profiles.absolute(host),
+        host_digest=host_profiles.read_digest(host) if host else '',
     )
     text = json.dumps(asdict(new_trials), indent=1) + '\n'
     paths.write_whole(TRIALS_DIR / f'{new_trials.id}.json', text)
@@ -175,9 +193,14 @@ def run_trials(
     :param progress: receives messages.
     :param max_trials: maximum number of trials in this invocation; None runs
         all trials.
+    :raises hvstack.errors.InputError: the host profile has changed since the
+        start.
     :raises hvstack.errors.RunFailedError: runs are missing.
     :raises hvstack.errors.CommandError: a command between the sides failed.
     """
+    host_profiles.check_unchanged(
+        trials.host, trials.host_digest, f"trials '{trials.id}'"
+    )
     try:
         _run_invocation(trials, progress, max_trials)
     except BaseException:
@@ -258,6 +281,7 @@ def _run_side(
             },
             trials.id,
             progress,
+            {'cloud': {'host_profile': trials.host}} if trials.host else None,
         )
         remaining_steps = [
             step

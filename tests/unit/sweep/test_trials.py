@@ -6,7 +6,7 @@ from typing import Any
 import fixtures
 import testtools
 
-from hvstack import errors
+from hvstack import errors, share
 from hvstack.cli import sweep_trials
 from hvstack.model.target import parse_target
 from hvstack.progress import Progress
@@ -50,8 +50,11 @@ class TrialsTest(testtools.TestCase):
         self.fails = 0
         self.failure_seen: dict[str, Any] = {}
 
-    def rally(self, task: str, task_args: dict, log: str, _: Progress) -> None:
+    def rally(
+        self, task: str, task_args: dict, log: str, _: Progress, options: Any
+    ) -> None:
         """Stand in for Rally: leave the records of its runs."""
+        self.options = options
         (workload,) = task_args['workloads']
         sweep = task_args['sweep']
         self.sides.append(sweep[-3:])
@@ -137,6 +140,28 @@ class TrialsTest(testtools.TestCase):
         )
         for path, content in before.items():
             self.assertEqual(content, path.read_bytes())
+
+    def test_host_profile_of_all_invocations(self) -> None:
+        """Runs on other hardware were in the same interval."""
+        path = self.directory / 'own.yaml'
+        profile = share.HOST_PROFILES / 'vsphere6.yaml'
+        text = profile.read_text()
+        path.write_text(text)
+        trial_series = trials.create_trials(
+            ('i1', 'i1'), 2, 2, SIZE, host=str(path)
+        )
+        trials.run_trials(trial_series, Progress(), max_trials=1)
+        self.assertEqual({'cloud': {'host_profile': str(path)}}, self.options)
+        path.write_text(text.replace('262144', '131072'))
+        stored = trials.load_trials(trial_series.id)
+        count = len(self.sides)
+        error = self.assertRaises(
+            errors.InputError, trials.run_trials, stored, Progress()
+        )
+        self.assertIn(f"the host profile '{path}' has changed", str(error))
+        self.assertEqual(count, len(self.sides))
+        path.write_text(text)
+        trials.run_trials(stored, Progress())
 
     def test_alike(self) -> None:
         trial_series = self.begin()
