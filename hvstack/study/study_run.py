@@ -231,8 +231,13 @@ def run_study(
     :param progress: receives messages.
     :param on_run: function that is called after each run; None calls nothing.
     :returns: all records of the study.
+    :raises hvstack.errors.InputError: the host profile has changed since the
+        start.
     :raises hvstack.errors.RunFailedError: a Rally task created no record.
     """
+    host_profiles.check_unchanged(
+        started.host, started.host_digest, f"study '{started.id}'"
+    )
     store = sweep_store.open_store()
     total = len(started.list_steps())
     while True:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hvstack import errors, jsonfile, paths, textfile
+from hvstack import errors, host_profiles, jsonfile, paths, textfile
 from hvstack.model.strict_mapping import Fields
 from hvstack.results import percentages, run_id
 from hvstack.results.record_data import RunRecord
@@ -29,6 +29,7 @@ SCHEMA = 1
 _FIELDS = (
     *('schema', 'id', 'name', 'started', 'finished', 'passes', 'size_bytes'),
     *('host', 'backend', 'tuning', 'os_profile', 'skipped', 'content'),
+    'host_digest',
 )
 
 
@@ -67,6 +68,8 @@ class StartedStudy:
     :param tuning: tuning profile of the variants that have none of their own;
         empty for that of hvstack.conf, if an older release wrote the marker.
     :param os_profile: OS profile, likewise.
+    :param host_digest: digest of the host profile at the start; empty for a
+        profile of the lab.
     """
 
     id: str
@@ -78,6 +81,7 @@ class StartedStudy:
     finished: bool = False
     tuning: str = ''
     os_profile: str = ''
+    host_digest: str = ''
 
     @property
     def node_settings(self) -> dict[str, str]:
@@ -157,6 +161,7 @@ def create(
         skipped=dict(skipped),
         tuning=tuning,
         os_profile=os_profile,
+        host_digest=host_profiles.read_digest(host),
     )
     _save(started)
     return started
@@ -180,6 +185,7 @@ def _save(started: StartedStudy) -> None:
         'host': started.host,
         'backend': started.backend,
         **started.node_settings,
+        **({'host_digest': digest} if (digest := started.host_digest) else {}),
         'skipped': dict(started.skipped),
         'content': study.content,
     }
@@ -250,6 +256,7 @@ def _read(path: Path) -> StartedStudy:
         finished=fields.flag('finished', False),
         tuning=fields.optional_text('tuning'),
         os_profile=fields.optional_text('os_profile'),
+        host_digest=fields.optional_text('host_digest'),
     )
 
 

@@ -2,7 +2,7 @@
 """Execution of a sweep by a strategy, with its records as the only state."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hvstack import errors, host_profiles
@@ -137,6 +137,7 @@ def begin_sweep(
     if spec.half_width:
         _check_goal(spec)
     _check_budget(spec, strategy)
+    spec = replace(spec, host_digest=host_profiles.read_digest(spec.host))
     return sweep_store.create_sweep(
         *(area.possible, runs, size_bytes, spec),
         tuning=tuning,
@@ -428,8 +429,14 @@ def run_sweep(
     :param progress: receives messages.
     :param on_step: function that is called after each step with the status
         before and after the step; None calls nothing.
+    :raises hvstack.errors.InputError: the host profile has changed since the
+        start.
     :raises hvstack.errors.RunFailedError: a Rally task created no record.
     """
+    if sweep.spec is not None:
+        host_profiles.check_unchanged(
+            sweep.spec.host, sweep.spec.host_digest, f"sweep '{sweep.id}'"
+        )
     # It reads each record once, not again before each run.
     store = sweep_store.open_store()
     while True:

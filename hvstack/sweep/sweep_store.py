@@ -59,6 +59,8 @@ class SweepSpec:
         a fixed number of runs.
     :param budget: maximum number of runs or hours of a sweep with a search, as
         in :func:`hvstack.sweep.budget.parse_budget`; empty without a limit.
+    :param host_digest: digest of the host profile at the start; empty for a
+        profile of the lab.
     """
 
     strategy: str
@@ -72,6 +74,7 @@ class SweepSpec:
     allow: tuple[str, ...] = ()
     half_width: float = 0.0
     budget: str = ''
+    host_digest: str = ''
 
     @property
     def runs_per_cluster(self) -> int:

@@ -2,12 +2,13 @@
 """Studies of TestDFSIO, and of TeraSort without checks of its data."""
 
 import io
+from pathlib import Path
 from typing import Any
 
 import fixtures
 import testtools
 
-from hvstack import errors
+from hvstack import errors, share
 from hvstack.progress import Progress
 from hvstack.results import record
 from hvstack.results.record_data import RunRecord
@@ -224,6 +225,19 @@ class ReportTest(testtools.TestCase):
         started = study_store.create(parse(**changes), 'lab', 'lxc', {})
         stored = study_run.run_study(started, Progress(stream=io.StringIO()))
         return study_report.build_report(started, stored)
+
+    def test_edited_host_profile(self) -> None:
+        profile = share.HOST_PROFILES / 'vsphere6.yaml'
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'own.yaml'
+        path.write_text(profile.read_text())
+        created = study_store.create(parse(), str(path), 'kvm', {})
+        path.write_text(profile.read_text().replace('262144', '131072'))
+        started = study_store.load(created.id)
+        self.assertEqual(created, started)
+        error = self.assertRaises(
+            errors.InputError, study_run.run_study, started, Progress()
+        )
+        self.assertIn(f"the host profile '{path}' has changed", str(error))
 
     def test_arguments(self) -> None:
         self.run_study()

@@ -9,7 +9,7 @@ from typing import Any
 import fixtures
 import testtools
 
-from hvstack import errors, host_profiles
+from hvstack import errors, host_profiles, share
 from hvstack.cli import report, sweep_summary
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL
@@ -55,6 +55,7 @@ class CourseTest(testtools.TestCase):
             'kvm',
         )
         self.sweep = executor.begin_sweep(area, sweep_spec(area), 2, SIZE)
+        self.host = 'vsphere6'
         self.broken = ''
         self.scatter = 0.0
 
@@ -68,7 +69,7 @@ class CourseTest(testtools.TestCase):
     ) -> None:
         """Stand in for Rally: leave the records of its runs."""
         self.assertEqual('sweep.yaml', task)
-        self.assertEqual('vsphere6', options['cloud']['host_profile'])
+        self.assertEqual(self.host, options['cloud']['host_profile'])
         self.assertEqual('hvstack', options['hadoop']['tuning'])
         self.baselines.add(task_args['baseline'])
         name_in_records = task_args['sweep']
@@ -221,6 +222,28 @@ class CourseTest(testtools.TestCase):
         area = executor.build_space(self.sweep.spec, self.sweep.tuning)
         spec = replace(sweep_spec(area, **options), strategy='model-based')
         return executor.begin_sweep(area, spec, 3, SIZE)
+
+    def test_resume_with_an_edited_host_profile(self) -> None:
+        """Runs of two kinds of hardware, or of two flavors, were compared."""
+        profile = share.HOST_PROFILES / 'vsphere6.yaml'
+        text = profile.read_text()
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'own.yaml'
+        path.write_text(text)
+        self.host = str(path)
+        area = executor.build_space(self.sweep.spec, 'hvstack')
+        spec = replace(self.sweep.spec, host=self.host)
+        sweep = executor.begin_sweep(area, spec, 2, SIZE)
+        sweep = sweep_store.load_sweep(
+            sweep_store.SWEEPS_DIR / f'{sweep.id}.json'
+        )
+        path.write_text(text.replace('262144', '131072'))
+        error = self.assertRaises(
+            errors.InputError, executor.run_sweep, sweep, Progress()
+        )
+        self.assertIn(f"the host profile '{path}' has changed", str(error))
+        self.assertEqual([], self.tasks)
+        path.write_text(text)
+        executor.run_sweep(sweep, Progress())
 
     def test_search_is_confirmed(self) -> None:
         """The runs of the search and of the confirmation stay apart."""
