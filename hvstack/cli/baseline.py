@@ -15,7 +15,12 @@ from hvstack.cli.options import add_cloud
 from hvstack.cli.report import add_unsigned
 from hvstack.cli.sweep import add_size
 from hvstack.cli.tables import Details, Row, Table
-from hvstack.cluster import acquired_hosts, bare_metal, baseline_hosts
+from hvstack.cluster import (
+    acquired_hosts,
+    bare_metal,
+    baseline_hosts,
+    host_inventory,
+)
 from hvstack.cluster.base import Cluster
 from hvstack.hadoop.sizing import size_node
 from hvstack.model.plain_data import JsonObject
@@ -50,11 +55,9 @@ def workload(
     reduces: int | None,
 ) -> Workload:
     """Return the workload of these hosts, by default one wave at most."""
-    worker = next(host for host in cluster.hosts if host.role == 'worker')
     parts = _tasks(
         size_bytes,
-        worker.vcpus,
-        worker.memory_mib,
+        *host_inventory.find_worker_size(cluster.hosts),
         len(cluster.workers),
         cluster.tuning,
     )

@@ -158,7 +158,7 @@ class BareHosts(ClusterNodes):
             name='bare-metal',
             gateway=next(n for n in nodes if n.role == 'controller'),
             workers=list(workers),
-            processors=next(h.vcpus for h in hosts if h.role == 'worker'),
+            processors=host_inventory.find_worker_size(hosts)[0],
             facts=ClusterFacts(
                 baseline_hosts.environment(hosts),
                 drop_command=LOCAL_DROP_CACHES
@@ -372,15 +372,16 @@ class BareHosts(ClusterNodes):
     def sized(self, tuning: str) -> sizing.NodeSizing:
         """Return the size of a worker by a tuning.
 
+        Heaps belong to jobs, so that all workers have the size of the
+        smallest one.
+
         :raises hvstack.errors.InputError: it is too small for that.
         """
-        worker, controller = (
-            next(host for host in self.hosts if host.role == role)
-            for role in ('worker', 'controller')
+        controller = next(
+            host for host in self.hosts if host.role == 'controller'
         )
         return sizing.size_node(
-            worker.vcpus,
-            worker.memory_mib,
+            *host_inventory.find_worker_size(self.hosts),
             tuning=tuning,
             native=True,
             controller_mib=controller.memory_mib,
@@ -447,7 +448,7 @@ class BareHosts(ClusterNodes):
 
     def observe(self) -> JsonObject:
         """Return the observed facts, not the requested ones."""
-        worker = next(host for host in self.hosts if host.role == 'worker')
+        vcpus, memory_mib = host_inventory.find_worker_size(self.hosts)
         result = probe_gate.measure(
             self.workers,
             self.processors,
@@ -456,8 +457,8 @@ class BareHosts(ClusterNodes):
         return {
             'workers': len(self.workers),
             'worker_hosts': self.worker_hosts,
-            'host_vcpus': worker.vcpus,
-            'host_memory_mib': worker.memory_mib,
+            'host_vcpus': vcpus,
+            'host_memory_mib': memory_mib,
             'host_cpu_share': result.shares,
             'probe': result.facts,
             'caps': self.facts.environment.get('caps'),

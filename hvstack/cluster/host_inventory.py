@@ -97,6 +97,18 @@ class Host:
     wiped: frozenset[str] = frozenset()
 
 
+def find_worker_size(hosts: Sequence[Host]) -> tuple[int, int]:
+    """Return the CPUs and the memory in MiB that each worker has.
+
+    :param hosts: hosts, at least one of them a worker.
+    """
+    workers = [host for host in hosts if host.role == 'worker']
+    return (
+        min(host.vcpus for host in workers),
+        min(host.memory_mib for host in workers),
+    )
+
+
 def commands(
     host: Host,
     action: actions.ReleaseSSHHost,

@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Sequence
 
 from hvstack import errors
-from hvstack.cluster import node_counts
+from hvstack.cluster import host_inventory, node_counts
 from hvstack.cluster.bare_metal import Host
 from hvstack.cluster.plan import ClusterSpec
 from hvstack.hadoop.sizing import size_node
@@ -32,15 +32,12 @@ def count_bare_metal(bare_hosts: Iterable[Host], tuning: str) -> PlatformSlots:
     :param bare_hosts: hosts of bare metal; those of workers count.
     :param tuning: tuning profile.
     """
-    sizings = [
-        size_node(host.vcpus, host.memory_mib, tuning=tuning, native=True)
-        for host in bare_hosts
-        if host.role == 'worker'
-    ]
-    containers = sum(sizing.containers for sizing in sizings)
-    if all(sizing.master_mib for sizing in sizings):
-        return PlatformSlots(containers, containers)
-    return PlatformSlots(containers, max(1, containers - 1))
+    hosts = list(bare_hosts)
+    sizing = size_node(
+        *host_inventory.find_worker_size(hosts), tuning=tuning, native=True
+    )
+    workers = sum(host.role == 'worker' for host in hosts)
+    return task_counts.count_slots(sizing, workers)
 
 
 def list_configurations(

@@ -21,6 +21,8 @@ from hvstack.cluster import (
     host_script,
 )
 from hvstack.cluster.ssh import SSHNode
+from hvstack.hadoop import sizing
+from hvstack.sweep import platform_slots
 
 
 class InventoryTest(testtools.TestCase):
@@ -86,6 +88,33 @@ class InventoryTest(testtools.TestCase):
         self.assertIsNone(controller.cpu_cap)
         assert isinstance(controller.release, actions.ReleaseSSHHost)
         self.assertEqual('root@192.0.2.11', controller.release.argv()[-2])
+
+    def test_workers_of_different_sizes(self) -> None:
+        """The containers of a job did not fit on smaller workers."""
+        self.data['hosts'].append(
+            {
+                **self.data['hosts'][1],
+                'name': 'node3',
+                'address': '192.0.2.13',
+                'vcpus': 48,
+                'memory_mib': 131072,
+            }
+        )
+        self.read()
+        path = self.directory / 'hosts.yaml'
+        cluster = bare_metal.BareHosts.from_file(path)
+        self.assertEqual(40, cluster.processors)
+        self.assertEqual(
+            sizing.size_node(40, 131072, native=True, controller_mib=262144),
+            cluster.sized('hvstack'),
+        )
+        # Another part of a sweep computes the tasks from the same hosts.
+        self.assertEqual(
+            cluster.sized('hvstack').containers * 2,
+            platform_slots.count_bare_metal(
+                cluster.hosts, 'hvstack'
+            ).containers,
+        )
 
     def test_no_root_file_system(self) -> None:
         del self.data['rootfs']
