@@ -37,6 +37,7 @@ _MOUNT_POINT = re.compile(r'(/[A-Za-z0-9][A-Za-z0-9._-]*)+', re.ASCII)
 KEEP, CLEAR = 'keep', 'clear'
 #: No user of a Linux distribution, container or Samba has this number.
 UID = 1_879_091_000
+_USER = re.compile(r'[A-Za-z_][A-Za-z0-9_.-]{0,31}', re.ASCII)
 _FIREWALL = re.compile(r'hv_[0-9a-f]{16}', re.ASCII)
 _VALUE = re.compile(r'[A-Za-z0-9][A-Za-z0-9 ._+-]{0,99}', re.ASCII)
 
@@ -90,6 +91,9 @@ class ReleaseSSHHost:
     :param uid: user ID of Hadoop's processes.
     :param known_hosts: file with host keys; empty accepts the key of the
         first contact.
+    :param user: user that logs in, see
+        :class:`hvstack.cluster.ssh.SSHNode`.
+    :param ssh_config: configuration file of ssh; empty for none.
     :param after: :data:`KEEP` leaves the file systems that hvstack created on
         the disks, :data:`CLEAR` erases them.
     """
@@ -106,13 +110,18 @@ class ReleaseSSHHost:
     uid: int = UID
     known_hosts: str = ''
     after: str = KEEP
+    user: str = 'root'
+    ssh_config: str = ''
 
     def argv(self) -> list[str]:
         """Return the program that does it."""
-        return self.on_host(
-            host_script.command(
-                'release', self.root, self.data, self.after, *self.changes()
-            )
+        return self.on_host(self.command)
+
+    @property
+    def command(self) -> str:
+        """Command line for the shell of root on the host."""
+        return host_script.command(
+            'release', self.root, self.data, self.after, *self.changes()
         )
 
     def changes(self) -> list[str]:
@@ -126,7 +135,7 @@ class ReleaseSSHHost:
     def on_host(self, command: str) -> list[str]:
         """Return the program that runs a command on the host.
 
-        :param command: command line for the host's shell.
+        :param command: command line for the shell of root.
         """
         node = SSHNode(
             name=self.name,
@@ -136,8 +145,10 @@ class ReleaseSSHHost:
             key=Path(self.key),
             directory=SSH,
             known_hosts=Path(self.known_hosts) if self.known_hosts else None,
+            config=Path(self.ssh_config) if self.ssh_config else None,
+            user=self.user,
         )
-        return ['ssh', *node.options(), f'root@{self.address}', command]
+        return ['ssh', *node.options(), *node.build_remote_args(command)]
 
 
 Action = ReleaseLabHost | ReleaseSSHHost
@@ -181,7 +192,12 @@ def load(data: Json, path: Path) -> Action:
     )
     key = fields.text('key')
     known_hosts = fields.raw('known_hosts') or ''
-    for name, file in (('key', key), ('known_hosts', known_hosts or '/')):
+    ssh_config = fields.raw('ssh_config') or ''
+    for name, file in (
+        ('key', key),
+        ('known_hosts', known_hosts or '/'),
+        ('ssh_config', ssh_config or '/'),
+    ):
         if not str(file).startswith('/'):
             raise fields.error(name, 'is not an absolute path. Correct it')
     settings = _texts(fields, 'settings')
@@ -217,6 +233,8 @@ def load(data: Json, path: Path) -> Action:
         user_id(fields),
         str(known_hosts),
         after(fields),
+        user_name(fields),
+        str(ssh_config),
     )
 
 
@@ -269,6 +287,19 @@ def user_id(fields: Fields) -> int:
     :raises hvstack.errors.InputError: it is root's, or not a user ID.
     """
     return fields.integer('uid', 1, 2**31 - 2, UID)
+
+
+def user_name(fields: Fields) -> str:
+    """Return the field ``user``, or root for a missing field.
+
+    :raises hvstack.errors.InputError: it is not the name of a user.
+    """
+    name = fields.text('user', 'root')
+    if not _USER.fullmatch(name):
+        raise fields.error(
+            'user', f'is {name!r:.60}. Use the name of a user of the hosts'
+        )
+    return name
 
 
 def check_disk(fields: Fields, name: str, disk: Json) -> str:

@@ -336,7 +336,7 @@ class BareHosts(ClusterNodes):
             if host.release:
                 text = shlex.join(host.release.argv())
                 if isinstance(host.release, actions.ReleaseSSHHost):
-                    text = host_script.shortened(host.release.argv()[-1])
+                    text = host_script.shortened(host.release.command)
                 rows.append((host.name, 'Release the host', text))
         return rows
 

@@ -24,7 +24,7 @@ _MOST_MIB = 64 * 1024 * 1024
 
 _FIELDS = (
     *('key', 'known_hosts', 'first_contact', 'rootfs', 'root', 'uid'),
-    *('firewall', 'hosts'),
+    *('firewall', 'user', 'ssh_config', 'hosts'),
 )
 #: HDFS is in a directory of this name below ``data``, which hvstack creates.
 DATA = 'hvstack-bare'
@@ -232,27 +232,28 @@ def _check_greeting(host: Host, output: str) -> None:
     :raises hvstack.errors.MissingPrerequisiteError: it has a text.
     """
     greeting = ' '.join(output.split())
+    user = host.reach.user if host.reach else 'root'
     if greeting:
         raise errors.MissingPrerequisiteError(
-            f'Cannot prepare {host.name}: the login shell of root prints '
+            f'Cannot prepare {host.name}: the login shell of {user} prints '
             f'"{greeting[:80]}" before each command. Let files such as '
-            '/root/.bashrc print texts only in interactive shells.'
+            '~/.bashrc print texts only in interactive shells.'
         )
 
 
 def inventory(path: Path) -> list[Host]:
-    """Read an inventory of hosts that ssh reaches as root.
+    """Read an inventory of hosts that ssh reaches.
 
     :raises hvstack.errors.InputError: one line with file, field, remedy.
     """
     document = yamlfile.load(path)
-    top = Fields(
-        document.data,
-        document.source_location(),
-        _FIELDS,
+    top = Fields(document.data, document.source_location(), _FIELDS)
+    login = _Login(
+        _file(top, 'key'),
+        _known_hosts(top),
+        actions.user_name(top),
+        _file(top, 'ssh_config') if top.has('ssh_config') else None,
     )
-    key = _file(top, 'key')
-    known_hosts = _known_hosts(top)
     rootfs = _file(top, 'rootfs')
     root = actions.directory(top, 'root', ROOT)
     uid = actions.user_id(top)
@@ -274,12 +275,11 @@ def inventory(path: Path) -> list[Host]:
                 ),
                 f'hosts.{index}',
             ),
-            key,
+            login,
             rootfs,
             root,
             '' if is_open else actions.new_firewall(),
             uid,
-            known_hosts,
         )
         for index, item in enumerate(items)
     ]
@@ -302,14 +302,23 @@ def _check_addresses(top: Fields, hosts: Sequence[Host]) -> None:
             )
 
 
+@dataclass(frozen=True)
+class _Login:
+    """How ssh logs in to each host, see :class:`SSHNode`."""
+
+    key: Path
+    known_hosts: Path | None
+    user: str
+    config: Path | None
+
+
 def _host(
     fields: Fields,
-    key: Path,
+    login: _Login,
     rootfs: Path,
     root: str,
     firewall: str,
     uid: int,
-    known_hosts: Path | None,
 ) -> Host:
     name = actions.host_name(fields)
     address = actions.address(fields)
@@ -321,9 +330,11 @@ def _host(
         address=address,
         role=fields.choice('role', ('controller', 'worker')),
         host=name,
-        key=key,
+        key=login.key,
         directory=actions.SSH,
-        known_hosts=known_hosts,
+        known_hosts=login.known_hosts,
+        config=login.config,
+        user=login.user,
         inside=(*chroot, 'chroot', root),
     )
     return Host(
@@ -338,13 +349,15 @@ def _host(
             name,
             address,
             root,
-            str(key),
+            str(login.key),
             f'{data}/{DATA}' if data else '',
             disks={disk: str(uuid.uuid4()) for disk in _disks(fields, data)},
             firewall=firewall,
             uid=uid,
-            known_hosts=str(known_hosts) if known_hosts else '',
+            known_hosts=str(login.known_hosts or ''),
             after=actions.after(fields),
+            user=login.user,
+            ssh_config=str(login.config or ''),
         ),
         cpu_cap=_optional(fields, 'cpu_cap'),
         memory_cap_mib=fields.integer('memory_cap_mib', 1, _MOST_MIB)

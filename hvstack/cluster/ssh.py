@@ -62,7 +62,7 @@ class SSHAccess:
 
 @dataclass(frozen=True)
 class SSHNode(ShellNode):
-    """A node reached by ssh as root with a key.
+    """A node reached by ssh with a key, whose commands root runs.
 
     :param key: private key file.
     :param directory: of the cluster: its known hosts and sockets. A new
@@ -75,6 +75,8 @@ class SSHNode(ShellNode):
     :param login_address: address to which ssh connects, such as a floating
         IP; empty for ``address``. The host key is that of ``address``.
     :param jump: node through which ssh connects; None connects directly.
+    :param user: user that logs in. Users other than root need the right to
+        run sh by sudo without a password.
     """
 
     key: Path = Path()
@@ -83,6 +85,7 @@ class SSHNode(ShellNode):
     config: Path | None = None
     login_address: str = ''
     jump: 'SSHNode | None' = None
+    user: str = 'root'
     # Nodes that dataclasses.replace() makes of this one share the lock.
     _lock: threading.Lock = field(
         default_factory=threading.Lock, repr=False, compare=False
@@ -90,7 +93,16 @@ class SSHNode(ShellNode):
 
     @property
     def _target(self) -> str:
-        return f'root@{self.login_address or self.address}'
+        return f'{self.user}@{self.login_address or self.address}'
+
+    def build_remote_args(self, command: str) -> list[str]:
+        """Return the last arguments of ssh: where root runs a command.
+
+        :param command: command line for root's shell.
+        """
+        if self.user != 'root':
+            command = shlex.join(['sudo', '-n', '--', 'sh', '-c', command])
+        return [self._target, command]
 
     def options(self) -> list[str]:
         """Return ssh's options: ssh asks nothing, and reads no other file."""
@@ -198,7 +210,7 @@ class SSHNode(ShellNode):
         self._connect()
         return [
             *('ssh', *self.options(), '-o', 'ControlMaster=no'),
-            *(self._target, command),
+            *self.build_remote_args(command),
         ]
 
     def build_own_argv(self, command: str) -> list[str]:
@@ -213,7 +225,7 @@ class SSHNode(ShellNode):
         # ssh uses the first value of an option.
         return [
             *('ssh', '-T', '-o', 'ControlPath=none', *self.options()),
-            *(self._target, command),
+            *self.build_remote_args(command),
         ]
 
     def _connect(self) -> None:

@@ -89,6 +89,55 @@ class InventoryTest(testtools.TestCase):
         assert isinstance(controller.release, actions.ReleaseSSHHost)
         self.assertEqual('root@192.0.2.11', controller.release.argv()[-2])
 
+    def test_user_without_root_behind_a_jump_host(self) -> None:
+        """Programs take the places of ssh, which is sshd, too, and of sudo."""
+        programs = self.directory / 'bin'
+        programs.mkdir()
+        for name, text in (
+            ('ssh', 'for last; do :; done\nexec sh -c "$last"\n'),
+            ('sudo', 'echo "sudo $1 $2 $3"\nshift 2\nexec "$@"\n'),
+            ('chroot', 'shift\nexec "$@"\n'),
+        ):
+            program = programs / name
+            program.write_text(f'#!/bin/sh\n{text}')
+            program.chmod(0o755)
+        path = f'{programs}:{os.environ["PATH"]}'
+        for name, value in (
+            ('hvstack.cluster.ssh.SSHNode._connect', lambda _: None),
+            ('hvstack.cluster.host_inventory._PATH', path),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(name, value))
+        self.useFixture(fixtures.EnvironmentVariable('PATH', path))
+        config = self.directory / 'ssh_config'
+        config.write_text('Host 192.0.2.*\n  ProxyJump me@192.0.2.1\n')
+        self.data |= {'user': 'operator', 'ssh_config': str(config)}
+        _, worker = self.read()
+        assert worker.reach
+        output = worker.reach.run('echo "a \'b\'"').stdout
+        self.assertEqual("sudo -n -- sh\na 'b'\n", output)
+        action = worker.release
+        assert isinstance(action, actions.ReleaseSSHHost)
+        stored = actions.load(actions.dump(action), self.directory / 'mark')
+        self.assertEqual(action, stored)
+        for argv in (
+            worker.reach.argv('x'),
+            worker.reach.build_own_argv('x'),
+            action.argv(),
+        ):
+            self.assertEqual(['-F', str(config)], argv[argv.index('-F') :][:2])
+            self.assertEqual('operator@192.0.2.12', argv[-2])
+            self.assertTrue(argv[-1].startswith('sudo -n -- sh -c '), argv)
+        result = subprocess.run(
+            action.on_host('echo "$0"'), capture_output=True, text=True
+        )
+        self.assertEqual('sudo -n -- sh\nsh\n', result.stdout)
+
+    def test_users_that_are_none(self) -> None:
+        for name in ('-oProxyCommand=x', 'a b', '', 7):
+            self.data['user'] = name
+            error = self.assertRaises(errors.InputError, self.read)
+            self.assertIn("'user'", str(error))
+
     def test_workers_of_different_sizes(self) -> None:
         """The containers of a job did not fit on smaller workers."""
         self.data['hosts'].append(
