@@ -31,10 +31,12 @@ class _CreatedFlavor:
 class _GrantedAccess:
     """Data of an entry of the journal: the access of a project to a flavor.
 
+    :param name: names of the flavor and the project, for people.
     :param id: ID of the flavor.
     :param project: ID of the project.
     """
 
+    name: str
     id: str
     project: str
 
@@ -43,7 +45,7 @@ class _GrantedAccess:
 class Published:
     """A flavor as Nova has it.
 
-    :param entry: of the journal; None where the flavor was there before.
+    :param entry: of the journal; None if hvstack did not create the flavor.
     """
 
     id: str
@@ -56,7 +58,9 @@ def publish(
 ) -> Published:
     """Have a flavor in Nova, private, with access for some projects.
 
-    One of that name is used only if it has the same size and extra specs.
+    One of that name is used only if it has the same size and extra specs. One
+    that another cluster or sweep created gets another entry in the journal, so
+    that it stays until its last user ends.
 
     :param project_ids: projects that may use it.
     :raises hvstack.errors.CloudError: Nova refused, or another flavor has
@@ -73,11 +77,14 @@ def publish(
             )
         if not existing.is_public:
             _grant_access(conn, existing, project_ids)
-        return Published(existing.id, flavor.name, None)
+        shared = _CreatedFlavor(existing.name, existing.id)
+        return Published(
+            existing.id,
+            flavor.name,
+            _note(conn, KIND, shared) if _list_entries(KIND, shared) else None,
+        )
     flavor_id = str(uuid.uuid4())
-    entry = journal.note(
-        KIND, {'name': flavor.name, 'id': flavor_id}, scope(conn)
-    )
+    entry = _note(conn, KIND, _CreatedFlavor(flavor.name, flavor_id))
     with refused(f"Cannot create flavor '{flavor.name}'"):
         nova_flavors.create(
             conn, flavor, flavor_id, projects=sorted(set(project_ids))
@@ -95,26 +102,30 @@ def _grant_access(
     """
     current_ids = nova_flavors.list_access(conn, existing)
     for project in sorted(set(project_ids)):
-        granted = _GrantedAccess(existing.id, project)
-        if project in current_ids and not _list_grants(granted):
+        name = f'{existing.name} of {project}'
+        granted = _GrantedAccess(name, existing.id, project)
+        if project in current_ids and not _list_entries(ACCESS_KIND, granted):
             continue
-        journal.note(
-            ACCESS_KIND,
-            {'name': f'{existing.name} of {project}', **asdict(granted)},
-            scope(conn),
-        )
+        _note(conn, ACCESS_KIND, granted)
         if project not in current_ids:
             with refused(f"Cannot grant access to flavor '{existing.name}'"):
                 nova_flavors.grant(conn, existing, project)
 
 
-def _list_grants(granted: _GrantedAccess) -> list[journal.JournalEntry]:
-    """Return the entries of the journal for an access to a flavor."""
+def _note(
+    conn: Connection, kind: str, change: _CreatedFlavor | _GrantedAccess
+) -> journal.JournalEntry:
+    return journal.note(kind, asdict(change), scope(conn))
+
+
+def _list_entries(
+    kind: str, change: _CreatedFlavor | _GrantedAccess
+) -> list[journal.JournalEntry]:
+    """Return the entries of the journal for a change."""
     return [
         entry
         for entry in journal.entries()
-        if entry.kind == ACCESS_KIND
-        and asdict(granted).items() <= entry.data.items()
+        if entry.kind == kind and entry.data == asdict(change)
     ]
 
 
@@ -146,8 +157,13 @@ def find_differences(existing: NovaFlavor, flavor: Flavor) -> list[str]:
 
 
 def undo(conn: Connection, data: JsonObject) -> None:
-    """Delete a flavor that we made; servers that use it stay."""
+    """Delete a flavor that we made, unless another entry needs it.
+
+    Servers that use it stay.
+    """
     created = journal.read_data(_CreatedFlavor, data)
+    if len(_list_entries(KIND, created)) > 1:
+        return
     with refused(f"Cannot delete flavor '{created.name}'"):
         conn.compute.delete_flavor(created.id, ignore_missing=True)
 
@@ -155,7 +171,7 @@ def undo(conn: Connection, data: JsonObject) -> None:
 def undo_access(conn: Connection, data: JsonObject) -> None:
     """Take access that we granted, unless another entry needs it."""
     granted = journal.read_data(_GrantedAccess, data)
-    if len(_list_grants(granted)) > 1:
+    if len(_list_entries(ACCESS_KIND, granted)) > 1:
         return
-    with refused(f'Cannot revoke the access to flavor {data.get("name")}'):
+    with refused(f'Cannot revoke the access to flavor {granted.name}'):
         nova_flavors.revoke(conn, granted.id, granted.project)

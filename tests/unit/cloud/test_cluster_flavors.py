@@ -158,6 +158,32 @@ class FlavorsTest(testtools.TestCase):
         undo.undo(journal.owned('cluster b'), [self.conn])
         self.assertEqual([], projects)
 
+    def test_flavor_of_another_cluster_stays(self) -> None:
+        """A cluster without its flavor cannot be scaled."""
+        self.set_flavors()
+        self.http.post(
+            f'{fake.NOVA}/flavors',
+            json=lambda request, _: {
+                'flavor': nova(id=request.json()['flavor']['id'])
+            },
+        )
+        self.http.post(requests_matcher('/os-extra_specs'), json={})
+        first = cluster_flavors.publish(self.conn, WANTED)
+        journal.hand_over(journal.own(), 'cluster a')
+        self.set_flavors(nova(id=first.id))
+        self.http.get(
+            requests_matcher('/os-flavor-access'), json={'flavor_access': []}
+        )
+        second = cluster_flavors.publish(self.conn, WANTED)
+        self.assertEqual(first.id, second.id)
+        journal.hand_over(journal.own(), 'cluster b')
+        deletion = self.http.delete(f'{fake.NOVA}/flavors/{first.id}')
+        undo.undo(journal.owned('cluster a'), [self.conn])
+        self.assertFalse(deletion.called)
+        undo.undo(journal.owned('cluster b'), [self.conn])
+        self.assertTrue(deletion.called)
+        self.assertEqual([], journal.entries())
+
     def test_access_that_was_revoked_by_hand(self) -> None:
         projects = self.set_access()
         cluster_flavors.publish(self.conn, WANTED, ['p1'])
