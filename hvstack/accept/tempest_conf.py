@@ -19,7 +19,7 @@ from openstack.connection import Connection
 
 import hvstack
 from hvstack import errors, jsonfile, paths, share, textfile, yamlfile
-from hvstack.cloud import connection, servers
+from hvstack.cloud import connection, selection, servers
 from hvstack.cloud.connection import refused
 from hvstack.cluster import heat_environment
 from hvstack.cluster.plan import ClusterPlan
@@ -171,17 +171,15 @@ def credential_sections(
     """
     config = conn.config
     auth = config.config.get('auth', {})
+    is_insecure, cacert = selection.read_tls_options(config)
     identity: dict[str, Option] = {
         'auth_version': 'v3',
         'uri_v3': _versioned_url(auth.get('auth_url', '')),
         'region': _find_region(conn),
         'v3_endpoint_type': _get_endpoint_type(conn),
-        'disable_ssl_certificate_validation': (
-            config.config.get('verify') is False
-        ),
+        'disable_ssl_certificate_validation': is_insecure,
+        'ca_certificates_file': cacert,
     }
-    if config.config.get('cacert'):
-        identity['ca_certificates_file'] = config.config['cacert']
     if accounts_file is not None:
         return {
             'identity': identity,
@@ -244,6 +242,7 @@ def connect_users(path: Path, conn: Connection) -> list[Connection]:
             "format of Tempest's accounts.yaml.sample."
         )
     config = conn.config
+    is_insecure, cacert = selection.read_tls_options(config)
     connections = []
     for index, account in enumerate(account_list, 1):
         project = isinstance(account, dict) and (
@@ -266,8 +265,8 @@ def connect_users(path: Path, conn: Connection) -> list[Connection]:
                     'auth_url': config.config.get('auth', {})['auth_url'],
                     'region_name': config.get_region_name(),
                     'endpoint_type': config.config.get('interface'),
-                    'https_insecure': config.config.get('verify') is False,
-                    'https_cacert': config.config.get('cacert'),
+                    'https_insecure': is_insecure,
+                    'https_cacert': cacert,
                 }
             )
         )

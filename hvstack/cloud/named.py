@@ -31,7 +31,7 @@ def credential(
     """
     region = selection.region(name, config_file)
     auth = region.config.get('auth') or {}
-    verify, cacert = region.config.get('verify'), region.config.get('cacert')
+    is_insecure, cacert = selection.read_tls_options(region)
     return {
         'auth_url': auth.get('auth_url') or '',
         'username': auth.get('username') or '',
@@ -41,7 +41,7 @@ def credential(
         'project_domain_name': auth.get('project_domain_name'),
         'region_name': region.get_region_name(),
         'endpoint_type': region.config.get('interface') or 'public',
-        'https_insecure': verify is False,
+        'https_insecure': is_insecure,
         'https_cacert': cacert,
         'api_info': {
             KEY: {

@@ -145,6 +145,19 @@ def region(name: str, config_file: str | None = None) -> CloudRegion:
         ) from exc
 
 
+def read_tls_options(region: CloudRegion) -> tuple[bool, str | None]:
+    """Return how openstacksdk verifies the TLS certificates of a cloud.
+
+    :param region: settings of the cloud.
+    :returns: whether certificates are not verified, and the absolute path of
+        the file with the certificates of CAs; None for those of the system.
+    """
+    verify, _ = region.get_requests_verify_args()
+    if isinstance(verify, str):
+        return False, str(Path(verify).absolute())
+    return not verify, None
+
+
 def file_of(name: str) -> str | None:
     """Return the file that has a cloud; None for that of the variables.
 

@@ -312,6 +312,37 @@ class EndpointsTest(testtools.TestCase):
             sections = tempest_conf.credential_sections(conn, Path('/a.yaml'))
             self.assertEqual(expected, sections['identity']['region'])
 
+    def test_tls(self) -> None:
+        """As openstacksdk reads the fields of clouds.yaml."""
+        conn = self.useFixture(fake.FakeCloud()).connect()
+        home = self.useFixture(fixtures.TempDir()).path
+        self.useFixture(fixtures.EnvironmentVariable('HOME', home))
+        path = Path(home) / 'accounts.yaml'
+        path.write_text(tempest_conf.render_accounts(conn, conn))
+        for fields, is_ignored, file in (
+            ({'cacert': '~/ca.pem'}, False, f'{home}/ca.pem'),
+            ({'cacert': 'ca.pem'}, False, str(Path.cwd() / 'ca.pem')),
+            ({'insecure': True}, True, None),
+            ({'verify': False}, True, None),
+            ({}, False, None),
+        ):
+            conn.config.config = {
+                'auth': conn.config.config['auth'],
+                **fields,
+            }
+            sections = tempest_conf.credential_sections(conn, path)
+            identity = sections['identity']
+            self.assertEqual(
+                (is_ignored, file),
+                (
+                    identity['disable_ssl_certificate_validation'],
+                    identity.get('ca_certificates_file'),
+                ),
+            )
+            if is_ignored or file is None:
+                for user in tempest_conf.connect_users(path, conn):
+                    self.assertEqual(not is_ignored, user.session.verify)
+
     def test_heat(self) -> None:
         tempestconf.configure(
             self,

@@ -10,7 +10,7 @@ import testtools
 import yaml
 
 from hvstack import errors
-from hvstack.cloud import selection
+from hvstack.cloud import named, selection
 
 
 def entry(host: str, **auth: str) -> dict[str, Any]:
@@ -138,6 +138,20 @@ class ChooseTest(_Clouds):
 
 
 class RegionTest(_Clouds):
+    def test_tls_in_the_credential_of_rally(self) -> None:
+        self.variable('HOME', str(self.directory))
+        for fields, expected in (
+            ({'insecure': True}, (True, None)),
+            ({'cacert': '~/ca.pem'}, (False, f'{self.directory}/ca.pem')),
+        ):
+            clouds = {'clouds': {'a': entry('a') | fields}}
+            self.users.write_text(yaml.safe_dump(clouds))
+            credential = named.credential('a')
+            self.assertEqual(
+                expected,
+                (credential['https_insecure'], credential['https_cacert']),
+            )
+
     def url(self, name: str, config_file: str | None = None) -> str:
         region: Any = selection.region(name, config_file)
         self.assertEqual(name, region.name)
