@@ -343,11 +343,15 @@ def _image(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
         )
         return
     state = f'{image.name}: {image.status}, {image.visibility}'
+    reason = servers.explain_unusable_image(
+        image, (flavor for flavor, _ in request.nodes)
+    )
     yield build_finding(
         'image',
-        image.status == 'active',
-        f'{state}, {image.disk_format}',
-        'upload it again',
+        image.status == 'active' and not reason,
+        f'{state}, {image.disk_format}' + (reason and f': {reason}'),
+        "upload it again, or raise 'root_gb' or the memory in the host "
+        'profile',
     )
     if servers.IMAGE_DIGEST not in (image.properties or {}):
         yield Diagnosis(
@@ -356,14 +360,6 @@ def _image(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
             f'hvstack did not upload {image.name}: its content is not checked',
             'run /usr/lib/hvstack/check-image in a server of this image, or '
             "upload it with 'hvstack image upload --disk'",
-        )
-    largest = max(flavor.disk for flavor, _ in request.nodes)
-    if (image.min_disk or 0) > largest:
-        yield Diagnosis(
-            'image',
-            FAULT,
-            f'needs a disk of {image.min_disk} GB, the flavors have {largest}',
-            "raise 'root_gb' in the host profile",
         )
 
 

@@ -2,7 +2,7 @@
 """What Nova has of servers."""
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from openstack.compute.v2.server import Server
@@ -12,6 +12,7 @@ from openstack.resource import Resource
 
 from hvstack import errors
 from hvstack.cloud.connection import is_administrator, refused
+from hvstack.model.flavor import Flavor
 from hvstack.results.observations import ObservedFlavor
 
 #: Property of an image that hvstack uploaded: the digest of its build.
@@ -36,6 +37,53 @@ def image(conn: Connection, name: str) -> Resource:
             "hvstack.conf to one of 'openstack image list'."
         )
     return glance_image
+
+
+def explain_unusable_image(
+    glance_image: Resource, flavors: Iterable[Flavor]
+) -> str:
+    """Return why Nova would start no server; empty if it would.
+
+    :param glance_image: result of :func:`image`.
+    :param flavors: flavors of the servers.
+    """
+    if glance_image.status not in (None, 'active'):
+        return f'its status is {glance_image.status}'
+    min_disk = glance_image.min_disk or 0
+    min_ram = glance_image.min_ram or 0
+    for flavor in flavors:
+        # Nova does not compare a disk of 0, which has the size of the image.
+        if 0 < flavor.disk < min_disk:
+            return (
+                f'it needs a disk of {min_disk} GB, and flavor {flavor.name} '
+                f'has {flavor.disk} GB'
+            )
+        if flavor.ram < min_ram:
+            return (
+                f'it needs {min_ram} MiB of memory, and flavor {flavor.name} '
+                f'has {flavor.ram} MiB'
+            )
+    return ''
+
+
+def check_image(
+    conn: Connection, name: str, flavors: Iterable[Flavor]
+) -> None:
+    """Check that Nova can start servers from an image.
+
+    :param name: name or ID of the image.
+    :param flavors: flavors of the servers.
+    :raises hvstack.errors.InputError: the image does not exist, is not
+        active, or needs more than a flavor has.
+    :raises hvstack.errors.CloudError: Glance does not answer.
+    """
+    reason = explain_unusable_image(image(conn, name), flavors)
+    if reason:
+        raise errors.InputError(
+            f"Cannot use the image '{name}': {reason}. Upload it again, or "
+            "use larger flavors ('root_gb' and the memory of the host "
+            'profile).'
+        )
 
 
 def check_key_pair(conn: Connection, name: str) -> None:

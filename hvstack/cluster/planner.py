@@ -300,8 +300,9 @@ def check(
     :param tenant: connection of the project.
     :param options: group ``cloud`` of :mod:`hvstack.conf`.
     :raises hvstack.errors.InputError: a quota or Heat's limit is too small,
-        the user data is too large, the image or a volume type does not exist,
-        nodes cannot use the network, or the credential cannot create a stack.
+        the user data is too large, the image or a volume type does not exist
+        or cannot be used, nodes cannot use the network, or the credential
+        cannot create a stack.
     :raises hvstack.errors.MissingPrerequisiteError: volumes without Cinder.
     """
     node_count = validation.needs(plan).instances
@@ -309,7 +310,11 @@ def check(
         tenant, options, nodes=node_count, backend=plan.hosts.backend
     )
     _check_template(plan, options)
-    servers.image(tenant, plan.stack.image)
+    servers.check_image(
+        tenant,
+        plan.stack.image,
+        (plan.flavors.worker, plan.flavors.controller),
+    )
     servers.check_network(tenant, plan.stack.network, node_count)
     _check_project(tenant, plan)
 

@@ -98,6 +98,17 @@ class OnHostsTest(ClusterTest):
         )
         yield (), "image 'hvstack-hadoop'"
         self.cloud.resources()
+        for fields, reason in (
+            ({'status': 'queued'}, 'its status is queued'),
+            ({'min_disk': 5000}, 'needs a disk of 5000 GB, and flavor hv-'),
+            ({'min_ram': 2**20}, 'needs 1048576 MiB of memory, and flavor'),
+        ):
+            self.cloud.http.get(
+                f'{fake.GLANCE}/images/hvstack-hadoop',
+                json={'id': 'i1', **fields},
+            )
+            yield (), reason
+        self.cloud.resources()
         self.cloud.pool('', '', ipv6='fd00:1::/64')
         yield (), 'it has no IPv4 subnet with'
         self.cloud.pool('10.0.0.2', '10.0.0.3')

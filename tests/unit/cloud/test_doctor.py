@@ -385,6 +385,27 @@ class DoctorTest(testtools.TestCase):
             self.cloud.pool('10.252.0.100', f'10.252.0.{last}')
             self.assertEqual(state, self.examine()['network'].state)
 
+    def test_image_that_is_too_large_for_a_flavor(self) -> None:
+        """The smallest flavor counts, and Nova compares the memory, too."""
+        self.use_images_and_networks()
+        url = f'{fake.GLANCE}/images/hvstack-hadoop'
+        image = {'id': 'i1', 'status': 'active', 'hvstack_digest': 'a'}
+        profile = host_profiles.load('vsphere6')
+        disks = [
+            derive_flavor(profile, parse('i1'), role).disk
+            for role in ('worker', 'controller')
+        ]
+        for fields, part in (
+            ({}, ''),
+            ({'min_disk': min(disks)}, ''),
+            ({'min_disk': max(disks) + 1}, 'needs a disk of'),
+            ({'min_ram': 2**20}, 'needs 1048576 MiB of memory'),
+        ):
+            self.cloud.http.get(url, json={**image, **fields})
+            finding = self.examine()['image']
+            self.assertEqual(FAULT if part else OK, finding.state, fields)
+            self.assertIn(part, finding.detail)
+
     def test_image_that_hvstack_did_not_upload(self) -> None:
         self.use_images_and_networks()
         url = f'{fake.GLANCE}/images/hvstack-hadoop'
