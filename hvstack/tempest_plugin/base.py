@@ -18,6 +18,7 @@ from hvstack.accept.check_result import CheckResult
 from hvstack.accept.test_results import DETAIL
 from hvstack.model.catalogue import Catalogue, CatalogueEntry
 from hvstack.model.host import HostProfile
+from hvstack.tempest_plugin import project_quotas
 
 CONF = config.CONF
 
@@ -52,6 +53,19 @@ class BaseTest(test.BaseTestCase):
         if isinstance(provider, dynamic_creds.DynamicCredentialProvider):
             provider.resource_prefix = CONF.resource_name_prefix
         return provider
+
+    @classmethod
+    def resource_setup(cls) -> None:
+        """Lift the quotas of the projects that Tempest has created."""
+        super().resource_setup()
+        # Users of --accounts have the quotas that their administrator set.
+        if not CONF.auth.use_dynamic_credentials:
+            return
+        admin = cls.get_client_manager(credential_type='admin')
+        for name in cls.credentials:
+            user = getattr(cls, f'os_{name}').credentials
+            for restore in project_quotas.lift(admin, user.tenant_id):
+                cls.addClassResourceCleanup(restore)
 
     @classmethod
     def skip_checks(cls) -> None:
