@@ -23,11 +23,15 @@ if not os.environ.get('HVSTACK_LAB'):
     for name in ('OS_CLOUD', 'OS_AUTH_URL', 'OS_CLIENT_CONFIG_FILE'):
         os.environ.pop(name, None)
     # Records are signed: every process of the tests has a key of its own.
+    from hvstack import speed
     from hvstack.cluster import lab_groups
     from hvstack.results import signing
 
     # The weights and counters of a running lab are not those of a test.
     lab_groups.RECORDS_DIR = lab_groups.CONTROL_PLANE = Path('/nonexistent')
+    # Deadlines and what follows from them are those of an ordinary server,
+    # however slow a lab has found this machine.
+    speed.RECORD = Path('/nonexistent/speed.json')
     signing.KEYS = Path(tempfile.mkdtemp(prefix='hvstack-test-keys-'))
     signing.ADMINISTRATOR = signing.KEYS / 'etc'
     atexit.register(shutil.rmtree, signing.KEYS, ignore_errors=True)

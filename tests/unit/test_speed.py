@@ -14,7 +14,7 @@ class SpeedTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         directory = Path(self.useFixture(fixtures.TempDir()).path)
-        self.swap('hvstack.paths.RUN', directory)
+        self.swap('hvstack.speed.RECORD', directory / 'speed.json')
         self.addCleanup(speed.factor.cache_clear)
         speed.factor.cache_clear()
 
