@@ -22,6 +22,7 @@ from hvstack.report.formats import format_size
 from hvstack.results.run_store import iter_records
 from hvstack.study import (
     definition,
+    paper_comparison,
     study_page,
     study_report,
     study_store,
@@ -117,6 +118,9 @@ class Show(ShowOne):
                 f'{claim.text} ({study_page.format_subject(claim)}: '
                 f'{claim.rule.describe()})'
                 for claim in study.claims
+            ),
+            'Published': paper_comparison.format_published(
+                paper_comparison.list_published(study)
             ),
             'Note': study.note,
         }

@@ -17,10 +17,11 @@ from hvstack.report.text import align_columns, format_number
 from hvstack.results.stats import TOO_FEW_RUNS, Percent
 from hvstack.results.typed_json import JsonObject
 from hvstack.results.workload_types import TPCX_HS, WorkloadType
-from hvstack.study import map_locality, verdicts
+from hvstack.study import map_locality, paper_comparison, verdicts
 from hvstack.study.claim_results import ClaimResult
 from hvstack.study.definition import RATE, Claim
-from hvstack.study.study_report import PlottedPoint, StudyReport
+from hvstack.study.paper_comparison import PaperComparison
+from hvstack.study.study_report import StudyReport
 from hvstack.study.study_rows import VariantRow
 
 _WIDTH = 79
@@ -46,6 +47,8 @@ def format_text(report: StudyReport) -> str:
         if row.reason:
             lines += _wrap(f'{row.variant.name}: {row.reason}')
     lines.append('')
+    if comparison := paper_comparison.format_comparison(report.comparison):
+        lines += [*comparison, '']
     if localities := map_locality.list_localities(study, report.rows):
         lines += [*map_locality.format_localities(localities), '']
     for result in report.claims:
@@ -145,8 +148,8 @@ def build_page(report: StudyReport) -> str:
 
     study = report.started.study
     charts = [_build_claim_chart(report)]
-    if report.points:
-        charts.insert(0, _build_paper_chart(report))
+    if report.comparison.variants:
+        charts.insert(0, _build_paper_chart(report.comparison))
     if localities := map_locality.list_localities(study, report.rows):
         charts.append(map_locality.build_locality_chart(localities))
     return render_template(
@@ -199,58 +202,44 @@ def _list_facts(report: StudyReport) -> list[tuple[str, str]]:
     return facts
 
 
-def _build_paper_chart(report: StudyReport) -> Chart:
+def _build_paper_chart(comparison: PaperComparison) -> Chart:
     """Return the chart of the paper's table and the measured rates."""
-    study, points, base = report.started.study, report.points, report.reference
-    published = [point for point in points if point.published is not None]
+    base, variants = comparison.reference, comparison.variants
     traces = []
-    title = f'Rates in percent of {base}'
-    if study.table and published:
-        source = f'{study.paper}, {study.table.source}'
-        title += f', with {source}'
+    if comparison.source:
+        published = [item for item in variants if item.published is not None]
         traces.append(
             build_paper_trace(
-                source,
-                x=[point.published for point in published],
-                y=[escape_text(point.name) for point in published],
+                comparison.source,
+                x=[item.published for item in published],
+                y=[escape_text(item.name) for item in published],
                 hovertemplate='%{y}: %{x:.1f} %<extra></extra>',
             )
         )
     traces += _build_traces(
-        [(p.name, p.percent) for p in points if p.percent is not None]
+        [(i.name, i.percent) for i in variants if i.percent is not None]
     )
-    missing = [
-        f'{point.name}: not measured or not comparable'
-        for point in points
-        if point.percent is None and point.name != base
-    ]
     return Chart(
         name='paper',
-        title=title,
+        title=comparison.title,
         caption=(
             'Hollow diamonds: the paper, not measured here. '
-            if published
+            if comparison.source
             else ''
         )
         + 'Filled points: measured, with intervals that hold together with '
         '95 %. '
         f'{base} is 100 %.',
         traces=traces,
-        layout=build_rows_layout(f'% of {base}', len(points)),
-        head=('Variant', 'Paper, %', 'Measured, %', 'Interval'),
-        rows=[_list_point_cells(point, base) for point in points],
-        missing=missing,
+        layout=build_rows_layout(f'% of {base}', len(variants)),
+        head=paper_comparison.HEAD,
+        rows=[
+            paper_comparison.list_cells(comparison, item) for item in variants
+        ],
+        missing=[
+            f'{item.name}: {item.reason}' for item in variants if item.reason
+        ],
     )
-
-
-def _list_point_cells(point: PlottedPoint, base: str) -> tuple[str, ...]:
-    published = '' if point.published is None else f'{point.published:.1f}'
-    percent = point.percent
-    if percent is None:
-        measured = '100 (reference)' if point.name == base else ''
-        return point.name, published, measured, ''
-    interval = format_interval(percent, missing=TOO_FEW_RUNS)
-    return point.name, published, f'{percent.percent:.1f}', interval
 
 
 def _build_traces(

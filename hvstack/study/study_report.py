@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Report of a study: rates of the variants, and verdicts on the claims."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
 from hvstack.model.plain_data import JsonObject
@@ -9,14 +9,12 @@ from hvstack.report import page_cache
 from hvstack.report.provenance import list_provenance_notes
 from hvstack.results import quantiles
 from hvstack.results.estimator import SweepFit
-from hvstack.results.stats import Percent
-from hvstack.study import map_locality, paper_numbers, verdicts
+from hvstack.study import map_locality, paper_comparison, verdicts
 from hvstack.study.claim_results import (
     ClaimResult,
-    compare_variants,
-    find_obstacle,
     judge_claim,
 )
+from hvstack.study.paper_comparison import PaperComparison
 from hvstack.study.study_rows import (
     Quantity,
     VariantRow,
@@ -30,28 +28,13 @@ FORMAT = 1
 
 
 @dataclass(frozen=True)
-class PlottedPoint:
-    """Rate of a variant in percent of the first variant with a row.
-
-    :param name: name of the variant.
-    :param percent: measured rate; None without a comparison.
-    :param published: rate of the paper; None without any.
-    """
-
-    name: str
-    percent: Percent | None
-    published: float | None
-
-
-@dataclass(frozen=True)
 class StudyReport:
     """Results of a study.
 
     :param started: the started study.
     :param rows: rows of the variants.
     :param claims: results of the claims.
-    :param points: comparison with the table of the paper.
-    :param reference: name of the variant that is 100 % in ``points``.
+    :param comparison: comparison with the table of the paper.
     :param pending: number of remaining runs.
     :param notes: limits of the verdicts, which every form must contain.
     """
@@ -59,8 +42,7 @@ class StudyReport:
     started: StartedStudy
     rows: tuple[VariantRow, ...]
     claims: tuple[ClaimResult, ...]
-    points: tuple[PlottedPoint, ...]
-    reference: str
+    comparison: PaperComparison
     pending: int
     notes: tuple[str, ...] = field(default=())
 
@@ -113,64 +95,14 @@ def build_report(started: StartedStudy, stored: StudyRecords) -> StudyReport:
         )
         for claim in started.study.claims
     )
-    points, reference = _compare_with_table(started, by_name, fit)
     return StudyReport(
         started,
         rows,
         claims,
-        points,
-        reference,
+        paper_comparison.compare(started.study, by_name, fit),
         len(stored.pending),
         tuple(_list_notes(started, rows)),
     )
-
-
-def _compare_with_table(
-    started: StartedStudy,
-    rows: Mapping[str, VariantRow],
-    find_fit: Callable[[Quantity], SweepFit | None],
-) -> tuple[tuple[PlottedPoint, ...], str]:
-    """Return each variant in percent of the first one, as the paper has it.
-
-    Variants with another workload than the first one are not compared.
-
-    :param find_fit: function that returns the effects of the variants.
-    :returns: points, and the name of the variant that is 100 %.
-    """
-    paper, reference = started.study.paper, started.study.table
-    table = reference and paper_numbers.find_table(paper, reference)
-    named = [item for item in rows.values() if item.variant.row or not table]
-    named = [
-        item
-        for item in named
-        if item.variant.workload is named[0].variant.workload
-    ]
-    if len(named) < 2:
-        return (), ''
-    base = named[0]
-    phase = reference.phase if reference else ''
-    quantity = Quantity(base.variant.workload, phase)
-    fit = find_fit(quantity)
-    points = []
-    for row in named:
-        published = None
-        if table and reference:
-            published = paper_numbers.compute_percent(
-                table, reference, row.variant.row, base.variant.row
-            )
-        percent = None
-        is_comparable = row is not base and not find_obstacle(row, base)
-        if fit is not None and is_comparable:
-            percent = compare_variants(
-                fit,
-                row.variant.name,
-                base.variant.name,
-                rows,
-                quantity,
-                len(named) - 1,
-            )
-        points.append(PlottedPoint(row.variant.name, percent, published))
-    return tuple(points), base.variant.name
 
 
 def _list_notes(
@@ -245,6 +177,7 @@ def to_mapping(report: StudyReport) -> JsonObject:
             }
             for result, quantity in zip(report.claims, quantities, strict=True)
         ],
+        'comparison': paper_comparison.to_mapping(report.comparison),
         'map_tasks': [
             {
                 'variant': item.variant,

@@ -15,6 +15,7 @@ from hvstack.results import record
 from hvstack.results.stats import Percent
 from hvstack.study import (
     definition,
+    paper_comparison,
     study_page,
     study_report,
     study_run,
@@ -52,7 +53,12 @@ class StudyTest(testtools.TestCase):
         self.seconds_of_validation: dict[str, float] = {}
 
     def create(self, **changes: Any) -> study_store.StartedStudy:
-        study = definition.parse_study('mine', {**CONTENT, **changes}, 'm')
+        content = {
+            name: value
+            for name, value in {**CONTENT, **changes}.items()
+            if value is not None
+        }
+        study = definition.parse_study('mine', content, 'm')
         return study_store.create(study, 'lab-worker', 'lxc', {})
 
     def rally(
@@ -253,7 +259,8 @@ class StudyTest(testtools.TestCase):
         self.run_study()
         report = self.report()
         count = len(report.rows[0].valid)
-        measured, paper = study_report.to_mapping(report)['map_tasks']
+        data: Any = study_report.to_mapping(report)
+        measured, paper = data['map_tasks']
         self.assertEqual('', measured['published'])
         self.assertEqual(5 * count, measured['by_locality']['data-local'])
         self.assertEqual('hve, Table 3', paper['published'])
@@ -265,6 +272,72 @@ class StudyTest(testtools.TestCase):
         self.assertIn('1.0 (hve, Table 3) ', text)
         page = study_page.build_page(report)
         self.assertIn('id="locality"', page)
+
+    def test_every_form_has_the_table_of_the_paper(self) -> None:
+        """The rows of the page, of the text and of plain data are equal."""
+        self.started = self.create(
+            paper='vsphere6',
+            table={'source': 'Table 2', 'columns': ['TeraGen', 'TeraSort']},
+            varied=None,
+            variants={
+                '0.05': {f'hadoop.{PROPERTY}': 0.05, 'row': 'Native'},
+                '1.0': {f'hadoop.{PROPERTY}': 1.0, 'row': '4 VMs'},
+                'other': {f'hadoop.{PROPERTY}': 0.5},
+            },
+        )
+        self.seconds['0.5'] = 100.0
+        self.run_study()
+        report = self.report()
+        data: Any = study_report.to_mapping(report)['comparison']
+        self.assertEqual('0.05', data['reference'])
+        self.assertEqual('vsphere6, Table 2', data['published'])
+        self.assertEqual(['TeraGen', 'TeraSort'], data['columns'])
+        reference, item = data['variants']
+        self.assertEqual(
+            (100.0, None),
+            (reference['published_percent'], reference['percent']),
+        )
+        # Table 2: (1072 + 3825) s to (1072 + 3355) s.
+        self.assertAlmostEqual(100 * 4897 / 4427, item['published_percent'])
+        percent = report.claims[0].percent
+        assert percent is not None
+        self.assertAlmostEqual(percent.percent, item['percent']['percent'])
+        json.dumps(data)
+        text = study_page.format_text(report)
+        self.assertIn('percent of 0.05, with vsphere6, Table 2:', text)
+        (line,) = [
+            line.split()
+            for line in text.splitlines()
+            if line.split()[:2] == ['1.0', '110.6']
+        ]
+        self.assertEqual(f'{percent.percent:.1f}', line[2])
+        page = study_page.build_page(report)
+        self.assertIn('<td>110.6</td>', page)
+        self.assertIn('with vsphere6, Table 2', page)
+
+    def test_why_a_variant_is_not_compared_with_the_paper(self) -> None:
+        self.reasons['1.0'] = 'HSSort failed'
+        self.run_study()
+        data: Any = study_report.to_mapping(self.report())['comparison']
+        self.assertEqual('', data['published'])
+        self.assertEqual(
+            ['', '1.0: HSSort failed'],
+            [item['reason'] for item in data['variants']],
+        )
+
+    def test_show_has_the_table_of_the_paper(self) -> None:
+        status, text = self.call(
+            *('study', 'show', 'vsphere6-instances', '-f', 'json')
+        )
+        self.assertEqual(0, status, text)
+        self.assertIn(
+            # Table 2: 5594 s to 5122 s.
+            'Rates in percent of Native, with vsphere6, Table 2: Native 100, ',
+            json.loads(text)['Published'],
+        )
+        self.assertIn('4 VMs 109.2', json.loads(text)['Published'])
+        status, text = self.call('study', 'show', 'datapath', '-f', 'json')
+        self.assertEqual('', json.loads(text)['Published'])
 
     def test_resume_repeats_no_run(self) -> None:
         self.max_runs = 3
@@ -383,10 +456,10 @@ class StudyTest(testtools.TestCase):
         report = self.report()
         self.assertEqual(too_few, report.claims[0].reason)
         self.assertIn(too_few, study_page.format_text(report))
-        point = study_report.PlottedPoint('v', wide, None)
+        item = paper_comparison.ComparedVariant('v', wide)
         self.assertEqual(
             ('v', '', '110.0', too_few),
-            study_page._list_point_cells(point, 'base'),
+            paper_comparison.list_cells(report.comparison, item),
         )
         self.assertIn('400.0', json.dumps(study_report.to_mapping(report)))
 

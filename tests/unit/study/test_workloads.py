@@ -341,7 +341,7 @@ class ReportTest(testtools.TestCase):
         text = study_page.format_text(report)
         self.assertIn('Workload TeraSort:', text)
         self.assertIn('Workload TestDFSIO:', text)
-        self.assertEqual((), report.points)
+        self.assertEqual((), report.comparison.variants)
 
     def test_times_of_runs(self) -> None:
         """Runs of another workload do not predict how long a run takes."""
