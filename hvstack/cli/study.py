@@ -163,10 +163,9 @@ class Plan(Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         from hvstack.study import study_run
 
-        started = prepare(
-            parsed_args, create=parsed_args.task_args is not None
-        )
+        started = prepare(parsed_args)
         if parsed_args.task_args:
+            started = start(started)
             text = json.dumps(
                 study_run.build_arguments(started, started.list_steps())
             )
@@ -246,12 +245,25 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def prepare(parsed_args: argparse.Namespace, *, create: bool) -> StartedStudy:
+def start(planned: StartedStudy) -> StartedStudy:
+    """Start a study: give it an ID, and write its marker.
+
+    :param planned: result of :func:`prepare`.
+    """
+    return study_store.create(
+        *(planned.study, planned.host, planned.backend, planned.skipped),
+        tuning=planned.tuning,
+        os_profile=planned.os_profile,
+    )
+
+
+def prepare(parsed_args: argparse.Namespace) -> StartedStudy:
     """Return a study with the variants that a cloud can have.
+
+    It has no ID and no marker yet.
 
     :param parsed_args: arguments of :func:`add_study` and
         :func:`add_execution`.
-    :param create: write the marker of the study.
     :raises hvstack.errors.InputError: no claim can be tested, or the backend
         is unknown.
     """
@@ -289,14 +301,11 @@ def prepare(parsed_args: argparse.Namespace, *, create: bool) -> StartedStudy:
         )
     skipped = study_run.find_impossible(conn, study, host, backend, options)
     study_run.require_testable(study, skipped)
-    if create:
-        return study_store.create(
-            *(study, host, backend, skipped),
-            tuning=options.hadoop.tuning
-            or baseline_hosts.default_tuning(host),
-            os_profile=options.hadoop.os_profile,
-        )
-    return StartedStudy('', study, '', host, backend, skipped)
+    return StartedStudy(
+        *('', study, '', host, backend, skipped),
+        tuning=options.hadoop.tuning or baseline_hosts.default_tuning(host),
+        os_profile=options.hadoop.os_profile,
+    )
 
 
 class _PlannedVariant(TypedDict):

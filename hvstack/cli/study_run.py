@@ -4,6 +4,7 @@
 import argparse
 
 from cliff.command import Command
+from openstack.connection import Connection
 
 from hvstack import conf, errors, extras
 from hvstack.cli import study as study_commands
@@ -19,29 +20,60 @@ from hvstack.sweep import recovery, token_check
 class _Running(Command):
     """Common part of starting and resuming a study."""
 
-    def execute(self, started: StartedStudy, os_cloud: str) -> None:
+    def connect(self, os_cloud: str, progress: Progress) -> Connection:
+        """Connect to a cloud, and restore what a dead process changed there.
+
+        Such as the lease of a study that was killed, or hosts that it took
+        from Nova, and that a new study must count.
+        """
+        conn = connection.connect(os_cloud)
+        for line in recovery.recover([conn]):
+            progress.say(f'restored: {line}')
+        return conn
+
+    def execute(
+        self, study: StartedStudy, conn: Connection, progress: Progress
+    ) -> None:
         """Execute the remaining runs, then print the verdicts.
 
+        :param study: started study, or a study without an ID, which is
+            started if nothing refuses it.
+        :param conn: connection of an administrator.
+        :param progress: receives messages.
         :raises hvstack.errors.PartlyFailedError: a variant failed for good;
             the study continued with the others.
         """
-        progress = Progress()
-        progress.say(f'study {started.id}')
-        for name, reason in started.skipped.items():
+        for name, reason in study.skipped.items():
             progress.say(f'skipped: {name}: {reason}')
-        conn = connection.connect(os_cloud)
-        # Such as the lease of a study that was killed.
-        for line in recovery.recover([conn]):
-            progress.say(f'restored: {line}')
         token_check.check_token(
             *(conn, conn),
             [
                 (variant.target, variant.setup)
-                for variant in started.measured_variants
+                for variant in study.measured_variants
             ],
             conf.load().cloud,
-            *(started.host, started.backend),
+            *(study.host, study.backend),
         )
+        with lease.held(conn, progress):
+            started = study if study.id else study_commands.start(study)
+            progress.say(f'study {started.id}')
+            stored = self._run_study(started, conn, progress)
+        self.app.stdout.write(study_commands.render(started, 'table'))
+        self.app.stdout.write(
+            f"Page: 'hvstack study report {started.id} --html FILE'\n"
+        )
+        if stored.failed:
+            raise errors.PartlyFailedError(
+                f'{len(stored.failed)} variants failed '
+                f'({", ".join(stored.failed)}), and the others were measured. '
+                f"Run 'hvstack study report {started.id}', which names the "
+                'reasons.'
+            )
+
+    def _run_study(
+        self, started: StartedStudy, conn: Connection, progress: Progress
+    ) -> StudyRecords:
+        """Execute the remaining runs, and restore the cloud afterwards."""
 
         def say_verdicts(stored: StudyRecords) -> None:
             for result in study_report.build_report(started, stored).claims:
@@ -54,26 +86,12 @@ class _Running(Command):
                         f'{result.claim.against}: {percent}, {result.verdict}'
                     )
 
-        with lease.held(conn, progress):
-            try:
-                with progress.stage('study'):
-                    stored = study_run.run_study(
-                        started, progress, say_verdicts
-                    )
-            finally:
-                for line in recovery.recover([conn]):
-                    progress.say(f'restored: {line}')
-        self.app.stdout.write(study_commands.render(started, 'table'))
-        self.app.stdout.write(
-            f"Page: 'hvstack study report {started.id} --html FILE'\n"
-        )
-        if stored.failed:
-            raise errors.PartlyFailedError(
-                f'{len(stored.failed)} variants failed '
-                f'({", ".join(stored.failed)}), and the others were measured. '
-                f"Run 'hvstack study report {started.id}', which names the "
-                'reasons.'
-            )
+        try:
+            with progress.stage('study'):
+                return study_run.run_study(started, progress, say_verdicts)
+        finally:
+            for line in recovery.recover([conn]):
+                progress.say(f'restored: {line}')
 
 
 class Run(_Running):
@@ -95,8 +113,8 @@ class Run(_Running):
         progress = Progress()
         parsed_args.os_cloud = selection.choose(parsed_args.os_cloud)
         cloud = ready(parsed_args.os_cloud, progress)
-        started = study_commands.prepare(parsed_args, create=True)
-        self.execute(started, cloud)
+        conn = self.connect(cloud, progress)
+        self.execute(study_commands.prepare(parsed_args), conn, progress)
 
 
 class Resume(_Running):
@@ -110,6 +128,7 @@ class Resume(_Running):
 
     @extras.required('rally')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
+        progress = Progress()
         started = study_commands.select(parsed_args.id, is_unfinished=True)
-        cloud = ready(parsed_args.os_cloud, Progress())
-        self.execute(started, cloud)
+        cloud = ready(parsed_args.os_cloud, progress)
+        self.execute(started, self.connect(cloud, progress), progress)

@@ -168,8 +168,11 @@ def require_testable(study: Study, skipped: dict[str, str]) -> None:
     for claim in study.claims:
         if not {claim.variant, claim.against} & skipped.keys():
             return
+    names: dict[str, list[str]] = {}
+    for name, reason in skipped.items():
+        names.setdefault(reason.removesuffix('.'), []).append(name)
     reasons = '; '.join(
-        f'{name}: {reason}' for name, reason in skipped.items()
+        f'{" and ".join(group)}: {reason}' for reason, group in names.items()
     )
     raise errors.InputError(
         f"Cannot run the study '{study.name}': every claim needs a variant "

@@ -18,6 +18,7 @@ from hvstack.cloud import connection, credentials
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL, BareMetal
 from hvstack.rally_plugins import contexts, task_state
+from hvstack.study import study_store
 from hvstack.sweep import sweep_store, token_check
 from hvstack.sweep.node_setup import NodeSetup
 from tests.unit.cli.test_sweep import SIZE, SweepCase
@@ -235,6 +236,8 @@ class TokenTest(SweepCase):
         # 31 x 20 workers, and the controller.
         minutes = 20 + 7 * 621 / 60
         for offset, word in ((-1, 'creating a stack'), (1, 'none of this')):
+            # Nothing was started with a token that expires too early.
+            self.assertEqual(([], []), study_store.list_started())
             self.expire(minutes + offset)
             with (
                 fixtures.MonkeyPatch(
@@ -244,6 +247,28 @@ class TokenTest(SweepCase):
             ):
                 main([*command, '--os-cloud', 'token'])
             self.assertIn(word, err.getvalue())
+        self.assertEqual(1, len(study_store.list_started()[0]))
+
+    def test_a_study_counts_restored_hosts(self) -> None:
+        """Hosts that a dead process took from Nova are back before."""
+        requests_before: list[str] = []
+
+        def recover(*_: Any) -> list[str]:
+            requests_before.extend(
+                request.url for request in self.cloud.http.request_history
+            )
+            raise errors.CloudError('none of this')
+
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.sweep.recovery.recover', recover)
+        )
+        with redirect_stderr(io.StringIO()) as err:
+            command = ('study', 'run', 'vsphere6-replicas')
+            main([*command, '--host', 'vsphere6', '--os-cloud', 'test'])
+        self.assertIn('none of this', err.getvalue())
+        self.assertEqual(
+            [], [url for url in requests_before if 'hypervisors' in url]
+        )
 
     def run_study(self, *_: Any) -> None:
         raise errors.RunFailedError('none of this')

@@ -531,3 +531,5 @@ class StudyTest(testtools.TestCase):
         )
         self.assertEqual(2, status, text)
         self.assertIn("Cannot run the study 'vsan-copies'", text)
+        # The variants have the same reason.
+        self.assertEqual(1, text.count('cannot attach volumes'), text)
