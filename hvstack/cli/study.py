@@ -4,7 +4,6 @@
 import argparse
 import json
 from dataclasses import replace
-from typing import TypedDict
 
 from cliff.command import Command
 from cliff.lister import Lister
@@ -19,16 +18,16 @@ from hvstack.cluster import baseline_hosts
 from hvstack.model import compute_backends
 from hvstack.model.plain_data import JsonObject
 from hvstack.report.formats import format_size
-from hvstack.results.run_store import iter_records
 from hvstack.study import (
     definition,
     paper_comparison,
     study_page,
+    study_plan,
     study_report,
     study_store,
 )
 from hvstack.study.study_store import StartedStudy
-from hvstack.sweep import run_times, sweep_store
+from hvstack.sweep import sweep_store
 from hvstack.tpcxhs.workload import parse_size
 
 FORMS = ('table', 'json', 'html')
@@ -115,9 +114,7 @@ class Show(ShowOne):
                 for variant in study.variants
             ),
             'Claims': '\n'.join(
-                f'{claim.text} ({study_page.format_subject(claim)}: '
-                f'{claim.rule.describe()})'
-                for claim in study.claims
+                f'{claim.text} {claim.condition}' for claim in study.claims
             ),
             'Published': paper_comparison.format_published(
                 paper_comparison.list_published(study)
@@ -170,11 +167,13 @@ class Plan(Command):
                 study_run.build_arguments(started, started.list_steps())
             )
             paths.write_output(parsed_args.task_args, text + '\n')
-        plan = _build_plan(started)
+        plan = study_plan.build_plan(
+            started, host_profiles.load(started.host), sweep_store.open_store()
+        )
         if parsed_args.format == 'json':
             self.app.stdout.write(json.dumps(plan, indent=1) + '\n')
             return
-        self.app.stdout.write('\n'.join(_format_plan(plan)) + '\n')
+        self.app.stdout.write('\n'.join(study_plan.format_plan(plan)) + '\n')
 
 
 class Report(Command):
@@ -306,125 +305,6 @@ def prepare(parsed_args: argparse.Namespace) -> StartedStudy:
         tuning=options.hadoop.tuning or baseline_hosts.default_tuning(host),
         os_profile=options.hadoop.os_profile,
     )
-
-
-class _PlannedVariant(TypedDict):
-    """Variant in the plan of a study."""
-
-    name: str
-    workload: str
-    settings: str
-    size_bytes: int
-    run_seconds: float | None
-    setup_seconds: float | None
-    skipped: str
-
-
-class _StudyPlan(TypedDict):
-    """Plan of a study, as ``--format json`` prints it."""
-
-    study: str
-    id: str
-    question: str
-    host: str
-    backend: str
-    passes: int
-    runs: int
-    seconds: float | None
-    variants: list[_PlannedVariant]
-    claims: list[str]
-    note: str
-
-
-def _build_plan(started: StartedStudy) -> _StudyPlan:
-    """Return the plan of a study as plain data."""
-    study = started.study
-    variants: list[_PlannedVariant] = []
-    store = sweep_store.open_store()
-    times = {
-        (size, name): run_times.compute_median_times(
-            iter_records(store), size, run_times.MAX_TIMED_RUNS, name
-        )
-        for size, name in {
-            (study.get_size(variant), variant.workload.name)
-            for variant in study.variants
-        }
-    }
-    seconds: float | None = 0.0
-    for variant in study.variants:
-        size = study.get_size(variant)
-        run, setup = times[size, variant.workload.name]
-        is_measured = variant.name not in started.skipped
-        if is_measured:
-            seconds = (
-                None
-                if run is None or seconds is None
-                else seconds + study.passes * (run + (setup or 0))
-            )
-        variants.append(
-            {
-                'name': variant.name,
-                'workload': variant.workload.name,
-                'settings': variant.describe(),
-                'size_bytes': size,
-                'run_seconds': run,
-                'setup_seconds': setup,
-                'skipped': started.skipped.get(variant.name, ''),
-            }
-        )
-    return {
-        'study': study.name,
-        'id': started.id,
-        'question': study.question,
-        'host': started.host,
-        'backend': started.backend,
-        'passes': study.passes,
-        'runs': len(started.list_steps()),
-        'seconds': seconds,
-        'variants': variants,
-        'claims': [
-            f'{claim.text} Holds for {claim.rule.describe()}.'
-            for claim in study.claims
-        ],
-        'note': study.note,
-    }
-
-
-def _format_plan(plan: _StudyPlan) -> list[str]:
-    lines = [plan['question']]
-    if plan['id']:
-        lines.append(f'ID: {plan["id"]}')
-    for variant in plan['variants']:
-        state = (
-            f'skipped: {variant["skipped"]}'
-            if variant['skipped']
-            else format_size(variant['size_bytes'])
-        )
-        lines.append(f'{variant["name"]} ({variant["settings"]}): {state}')
-    lines += plan['claims']
-    lines.append(
-        f'{plan["runs"]} runs on new clusters in {plan["passes"]} passes: '
-        f'{_format_duration(plan)}'
-    )
-    if plan['note']:
-        lines.append(plan['note'])
-    return lines
-
-
-def _format_duration(plan: _StudyPlan) -> str:
-    seconds = plan['seconds']
-    if seconds is None:
-        return 'no record of a run of each size says how long it takes'
-    text = f'{seconds / 60:.0f} minutes'
-    if seconds > 7200:
-        text = f'{seconds / 3600:.1f} hours'
-    text = f'about {text} by the records of such runs'
-    if any(
-        not variant['skipped'] and variant['setup_seconds'] is None
-        for variant in plan['variants']
-    ):
-        text += ', without the time for clusters, which no record contains'
-    return text
 
 
 def select(

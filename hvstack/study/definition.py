@@ -79,6 +79,22 @@ class Claim:
     measure: str = RATE
     published: PaperNumber | None = None
 
+    @property
+    def condition(self) -> str:
+        """Condition under which the claim holds, as a sentence."""
+        name, limit = f"'{self.variant}'", self.rule.describe()
+        if self.measure in (SHARED_BLOCKS, MISSING_BLOCKS):
+            runs = 'no run' if self.rule.name == 'none' else 'a run'
+            return f'Holds if {runs} of {name} has {self.measure}.'
+        if self.measure == LOCAL_MAPS:
+            return f'Holds if {limit} of the maps of {name} are local.'
+        part = f'{self.phase} rate' if self.phase else 'rate'
+        if self.measure != RATE:
+            part = self.measure
+        return (
+            f"Holds if {name} has {limit} of the {part} of '{self.against}'."
+        )
+
 
 @dataclass(frozen=True)
 class Study:

@@ -81,7 +81,9 @@ class Variant:
     def describe(self) -> str:
         """Return the target and the settings as human-readable text."""
         settings: JsonObject = {
-            'size_factor': self.size_factor if self.size_factor != 1 else None,
+            'size_factor': f'{self.size_factor:g}'
+            if self.size_factor != 1
+            else None,
             'replication': self.replication,
             'maps': self.maps,
             'reduces': self.reduces,

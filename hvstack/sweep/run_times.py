@@ -2,6 +2,7 @@
 """Times of runs and of clusters from records."""
 
 import itertools
+import math
 import statistics
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -51,10 +52,15 @@ def compute_median_times(
             _Span(
                 *(run_record.started, run_record.ended),
                 *(run_record.configuration, run_record.observations.cluster),
+                math.fsum(
+                    loss.seconds
+                    for loss in run_record.observations.host_losses
+                ),
             )
         )
     gaps = [
         record.compute_seconds_between(last.ended, span.started)
+        - last.loss_seconds
         for spans in by_execution.values()
         for last, span in itertools.pairwise(sorted(spans))
         if _is_other_cluster(last, span)
@@ -65,6 +71,21 @@ def compute_median_times(
     )
 
 
+def compute_median_loss_seconds(
+    records: Iterable[RunRecord],
+) -> float | None:
+    """Return the median seconds of a loss of hosts; None without any.
+
+    :param records: records of any sweeps.
+    """
+    seconds = [
+        loss.seconds
+        for run_record in records
+        for loss in run_record.observations.host_losses
+    ]
+    return statistics.median(seconds) if seconds else None
+
+
 class _Span(NamedTuple):
     """Time of a run, without its record, which is large."""
 
@@ -72,6 +93,8 @@ class _Span(NamedTuple):
     ended: str
     configuration: str
     cluster: str
+    #: Seconds of losses of hosts, which follow the run.
+    loss_seconds: float = 0.0
 
 
 def _is_other_cluster(last: _Span, span: _Span) -> bool:

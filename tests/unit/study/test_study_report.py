@@ -515,10 +515,10 @@ class StudyTest(testtools.TestCase):
         self.seconds = dict.fromkeys(self.seconds, 600.0)
         self.assertRaises(errors.RunFailedError, self.run_study)
         _, text = self.call(*plan, '6')
-        self.assertIn('about 120 minutes by the records of such', text)
+        self.assertIn('about 120 minutes by the records of runs', text)
         self.assertIn('without the time for clusters', text)
         _, text = self.call(*plan, '7')
-        self.assertIn('about 2.3 hours by the records of such', text)
+        self.assertIn('about 2.3 hours by the records of runs', text)
         self.max_runs = 2
         self.assertRaises(errors.RunFailedError, self.run_study)
         _, text = self.call(*plan, '6')

@@ -82,6 +82,24 @@ class MedianTimesTest(testtools.TestCase):
             )
             self.assertEqual(names, sweeps)
 
+    def test_losses_of_hosts(self) -> None:
+        """They follow a run, and belong to no change of the cluster."""
+        self.assertIsNone(run_times.compute_median_loss_seconds([]))
+        losses = [{'hosts': 1, 'seconds': seconds} for seconds in (30, 50, 70)]
+        records = [
+            factory.edit(
+                self.run_record(minute, f'CID-{minute}'),
+                'seen/host_losses',
+                losses,
+            )
+            for minute in (0, 5)
+        ]
+        self.assertEqual(50, run_times.compute_median_loss_seconds(records))
+        # 300 s between the starts, without a run and three losses.
+        self.assertEqual(
+            (100, 50), run_times.compute_median_times(records, 10**9)
+        )
+
     def test_same_cluster(self) -> None:
         self.assertEqual((100, None), self.times('CID-a', 'CID-a'))
 

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plan of a study: its runs, their sizes and their duration."""
+
+from collections.abc import Iterable, Mapping
+from typing import TypedDict
+
+from hvstack.model.host import HostProfile
+from hvstack.report.formats import format_size
+from hvstack.results.record_data import RunRecord
+from hvstack.results.run_store import RunStore, iter_records
+from hvstack.study.definition import Claim, Study
+from hvstack.study.study_store import StartedStudy
+from hvstack.study.variants import Variant
+from hvstack.sweep import run_times
+
+
+class PlannedVariant(TypedDict):
+    """Variant in the plan of a study."""
+
+    name: str
+    workload: str
+    settings: str
+    size_bytes: int
+    run_seconds: float | None
+    setup_seconds: float | None
+    loss_seconds: float | None
+    skipped: str
+
+
+class StudyPlan(TypedDict):
+    """Plan of a study, as ``--format json`` prints it."""
+
+    study: str
+    id: str
+    question: str
+    host: str
+    backend: str
+    passes: int
+    runs: int
+    seconds: float | None
+    variants: list[PlannedVariant]
+    claims: list[str]
+    in_memory: list[str]
+    note: str
+
+
+def build_plan(
+    started: StartedStudy, profile: HostProfile, store: RunStore
+) -> StudyPlan:
+    """Return the plan of a study as plain data.
+
+    :param started: the study, which may have no ID yet.
+    :param profile: host profile of the workers.
+    :param store: store of the run records.
+    """
+    study = started.study
+    times = _Times(study, store)
+    variants = [
+        times.plan_variant(variant, started.skipped.get(variant.name, ''))
+        for variant in study.variants
+    ]
+    return {
+        'study': study.name,
+        'id': started.id,
+        'question': study.question,
+        'host': started.host,
+        'backend': started.backend,
+        'passes': study.passes,
+        'runs': len(started.list_steps()),
+        'seconds': _sum_seconds(
+            study.passes, [item for item in variants if not item['skipped']]
+        ),
+        'variants': variants,
+        'claims': [
+            f'{claim.text} {claim.condition}'
+            + _explain_untestable(claim, started.skipped)
+            for claim in study.claims
+        ],
+        'in_memory': [
+            variant.name
+            for variant in started.measured_variants
+            if study.get_size(variant) <= profile.memory_mib * 2**20
+        ],
+        'note': study.note,
+    }
+
+
+def _explain_untestable(claim: Claim, skipped: Mapping[str, str]) -> str:
+    """Return a sentence about skipped variants; empty without any."""
+    names = [
+        f"'{name}'"
+        for name in (claim.variant, claim.against)
+        if name in skipped
+    ]
+    if not names:
+        return ''
+    verb = 'are' if len(names) > 1 else 'is'
+    return f' Cannot be tested here: {" and ".join(names)} {verb} skipped.'
+
+
+class _Times:
+    """Times of runs with the sizes of a study, from any records."""
+
+    def __init__(self, study: Study, store: RunStore) -> None:
+        self._study = study
+        self._times = {
+            (size, name): run_times.compute_median_times(
+                iter_records(store), size, run_times.MAX_TIMED_RUNS, name
+            )
+            for size, name in {
+                (study.get_size(variant), variant.workload.name)
+                for variant in study.variants
+            }
+        }
+        self._loss_seconds = None
+        if any(variant.setup.lost_hosts for variant in study.variants):
+            self._loss_seconds = run_times.compute_median_loss_seconds(
+                _limit_runs(iter_records(store))
+            )
+
+    def plan_variant(self, variant: Variant, skipped: str) -> PlannedVariant:
+        """Return a variant with the times of a run.
+
+        :param skipped: why the variant is not measured; empty if it is.
+        """
+        size = self._study.get_size(variant)
+        run, setup = self._times[size, variant.workload.name]
+        losses = 0
+        if variant.setup.lost_hosts:
+            losses = variant.setup.loss_rounds or 1
+        return {
+            'name': variant.name,
+            'workload': variant.workload.name,
+            'settings': variant.describe(),
+            'size_bytes': size,
+            'run_seconds': run,
+            'setup_seconds': setup,
+            'loss_seconds': None
+            if losses and self._loss_seconds is None
+            else losses * (self._loss_seconds or 0.0),
+            'skipped': skipped,
+        }
+
+
+def _limit_runs(records: Iterable[RunRecord]) -> Iterable[RunRecord]:
+    """Yield records until enough of them have losses of hosts."""
+    count = 0
+    for record in records:
+        yield record
+        count += bool(record.observations.host_losses)
+        if count >= run_times.MAX_TIMED_RUNS:
+            return
+
+
+def _sum_seconds(
+    passes: int, variants: Iterable[PlannedVariant]
+) -> float | None:
+    """Return the duration of a study; None if a time of a run is unknown."""
+    seconds = 0.0
+    for item in variants:
+        if item['run_seconds'] is None:
+            return None
+        seconds += passes * (
+            item['run_seconds']
+            + (item['setup_seconds'] or 0.0)
+            + (item['loss_seconds'] or 0.0)
+        )
+    return seconds
+
+
+def format_plan(plan: StudyPlan) -> list[str]:
+    """Return the lines of a plan for a terminal."""
+    lines = [plan['question']]
+    if plan['id']:
+        lines.append(f'ID: {plan["id"]}')
+    lines.append(f'Hosts: {plan["host"]}, backend {plan["backend"]}')
+    lines.append('Variants:')
+    for variant in plan['variants']:
+        state = (
+            f'skipped: {variant["skipped"]}'
+            if variant['skipped']
+            else format_size(variant['size_bytes'])
+        )
+        lines.append(f'- {variant["name"]}: {variant["settings"]}; {state}')
+    lines.append('Claims:')
+    lines += [f'- {claim}' for claim in plan['claims']]
+    lines.append(
+        f'{plan["runs"]} runs on new clusters in {plan["passes"]} passes: '
+        f'{_format_duration(plan)}'
+    )
+    if plan['in_memory']:
+        count = sum(not variant['skipped'] for variant in plan['variants'])
+        names = ', '.join(plan['in_memory'])
+        lines.append(
+            'The memory of a single host can hold the data'
+            + ('' if len(plan['in_memory']) == count else f' of {names}')
+            + ', so disks are not measured.'
+        )
+    if plan['note']:
+        lines.append(plan['note'])
+    return lines
+
+
+def _format_duration(plan: StudyPlan) -> str:
+    """Return the duration of a plan as the end of a sentence."""
+    measured = [item for item in plan['variants'] if not item['skipped']]
+    seconds = plan['seconds']
+    if seconds is None:
+        sizes = ', '.join(
+            dict.fromkeys(
+                f'{format_size(item["size_bytes"])} ({item["workload"]})'
+                for item in measured
+                if item['run_seconds'] is None
+            )
+        )
+        return (
+            f'the duration is unknown until runs with data of {sizes} were '
+            'measured.'
+        )
+    text = f'{seconds / 60:.0f} minutes'
+    if seconds > 7200:
+        text = f'{seconds / 3600:.1f} hours'
+    parts = [
+        part
+        for part, key in (
+            ('clusters', 'setup_seconds'),
+            ('losses of hosts', 'loss_seconds'),
+        )
+        if any(item[key] is None for item in measured)  # type: ignore[literal-required]
+    ]
+    text = f'about {text} by the records of runs with data of the same size'
+    if parts:
+        text += (
+            f', without the time for {" and ".join(parts)}, which no record '
+            'contains'
+        )
+    return f'{text}.'

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plan says what is measured, how long it takes, and what it decides."""
+
+from typing import Any
+
+import testtools
+
+from hvstack import host_profiles
+from hvstack.results import record
+from hvstack.study import definition, study_plan
+from hvstack.study.study_store import StartedStudy
+from hvstack.sweep import sweep_store
+from tests.unit.results import factory
+from tests.unit.sweep.directories import SweepDirectories
+
+CLAIM = {'text': 'It is so.', 'variant': 'a', 'against': 'b', 'rule': 'faster'}
+COUNT = {'text': 'It is so.', 'variant': 'a', 'measure': 'missing blocks'}
+
+
+class ConditionTest(testtools.TestCase):
+    def check_condition(self, expected: str, **changes: Any) -> None:
+        study = definition.parse_study(
+            'mine',
+            {
+                'question': 'Is it so?',
+                'base': {'lost_hosts': 1},
+                'variants': {'a': {}, 'b': {'replication': 1}},
+                'claims': [{**changes}],
+            },
+            'mine.yaml',
+        )
+        self.assertEqual(expected, study.claims[0].condition)
+
+    def test_sentences(self) -> None:
+        self.check_condition(
+            "Holds if 'a' has more than 100 % of the rate of 'b'.", **CLAIM
+        )
+        self.check_condition(
+            "Holds if 'a' has 97 to 103 % of the HSSort rate of 'b'.",
+            **{**CLAIM, 'phase': 'HSSort', 'rule': {'within': 3}},
+        )
+        self.check_condition(
+            "Holds if no run of 'a' has missing blocks.", **COUNT, rule='none'
+        )
+        self.check_condition(
+            "Holds if a run of 'a' has missing blocks.", **COUNT, rule='some'
+        )
+        self.check_condition(
+            "Holds if at least 95 % of the maps of 'a' are local.",
+            **{**COUNT, 'measure': 'local maps'},
+            rule={'at_least': 95},
+        )
+
+    def test_throughput(self) -> None:
+        claim = definition.load('vsphere6-testdfsio').claims[0]
+        self.assertEqual(
+            "Holds if '1 replica' has more than 100 % of the write throughput "
+            "of '2 replicas'.",
+            claim.condition,
+        )
+
+
+class PlanTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.useFixture(SweepDirectories())
+
+    def plan(
+        self, skipped: dict[str, str] | None = None, **changes: Any
+    ) -> study_plan.StudyPlan:
+        study = definition.parse_study(
+            'mine',
+            {
+                'question': 'Is it so?',
+                'size': '200MB',
+                'passes': 2,
+                'variants': {'a': {}, 'b': {'size_factor': 10000}},
+                'claims': [CLAIM],
+                **changes,
+            },
+            'mine.yaml',
+        )
+        return study_plan.build_plan(
+            StartedStudy('', study, '', 'vsphere6', 'kvm', skipped or {}),
+            host_profiles.load('vsphere6'),
+            sweep_store.open_store(),
+        )
+
+    def save_run(self, losses: list[dict[str, float]] | None = None) -> None:
+        sweep = 'losses' if losses else 's'
+        run = factory.run('i2', 0, 600.0, size=200_000_000, sweep=sweep)
+        if losses:
+            run = factory.edit(run, 'seen/host_losses', losses)
+            run = factory.edit(run, 'seen/host_loss_method', 'powered off')
+        record.save(run, sweep_store.RECORDS_DIR)
+
+    def test_data_in_memory(self) -> None:
+        """The memory of a host of vsphere6 has 256 GiB."""
+        plan = self.plan()
+        self.assertEqual(['a'], plan['in_memory'])
+        text = '\n'.join(study_plan.format_plan(plan))
+        self.assertIn('can hold the data of a, so disks are not', text)
+        self.assertIn('Hosts: vsphere6, backend kvm', text)
+        self.assertIn('- b: i1, size_factor 10000; 2 TB', text)
+        plan = self.plan({'b': 'no Ceph'})
+        text = '\n'.join(study_plan.format_plan(plan))
+        self.assertIn('can hold the data, so disks are not measured', text)
+        self.assertEqual([], self.plan(size='30TB')['in_memory'])
+
+    def test_claims_about_skipped_variants(self) -> None:
+        (claim,) = self.plan({'b': 'no Ceph'})['claims']
+        self.assertTrue(
+            claim.endswith("Cannot be tested here: 'b' is skipped."), claim
+        )
+
+    def test_unknown_duration(self) -> None:
+        self.save_run()
+        text = '\n'.join(study_plan.format_plan(self.plan()))
+        self.assertIn(
+            '4 runs on new clusters in 2 passes: the duration is unknown '
+            'until runs with data of 2 TB (tpcx-hs) were measured.',
+            text,
+        )
+
+    def test_losses_of_hosts(self) -> None:
+        """They take longer than the run after which they happen."""
+        changes: Any = {
+            'variants': {'a': {}, 'b': {'lost_hosts': 2, 'loss_rounds': 5}}
+        }
+        self.save_run()
+        plan = self.plan(**changes)
+        self.assertEqual(2400, plan['seconds'])
+        text = '\n'.join(study_plan.format_plan(plan))
+        self.assertIn('without the time for clusters and losses of ho', text)
+        self.save_run([{'hosts': 2, 'seconds': 300.0}])
+        plan = self.plan(**changes)
+        # Two runs of each variant, and five losses after each run of one.
+        self.assertEqual(2400 + 2 * 5 * 300, plan['seconds'])
+        text = '\n'.join(study_plan.format_plan(plan))
+        self.assertIn('without the time for clusters, which no', text)
