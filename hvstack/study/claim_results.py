@@ -15,7 +15,7 @@ from hvstack.results import comparability, quantiles, stats
 from hvstack.results.estimator import SweepFit
 from hvstack.results.record_data import RunRecord
 from hvstack.results.stats import Percent
-from hvstack.study import paper_numbers, verdicts
+from hvstack.study import os_differences, paper_numbers, verdicts
 from hvstack.study.definition import (
     LOCAL_MAPS,
     MISSING_BLOCKS,
@@ -276,7 +276,7 @@ def find_obstacle(*pair: VariantRow) -> str:
     )
     if lines:
         return f'Not comparable: {"; ".join(lines)}'
-    return ''
+    return os_differences.explain_equal(*runs)
 
 
 def compare_variants(

@@ -9,7 +9,12 @@ from hvstack.report import page_cache
 from hvstack.report.provenance import list_provenance_notes
 from hvstack.results import quantiles
 from hvstack.results.estimator import SweepFit
-from hvstack.study import map_locality, paper_comparison, verdicts
+from hvstack.study import (
+    map_locality,
+    os_differences,
+    paper_comparison,
+    verdicts,
+)
 from hvstack.study.claim_results import (
     ClaimResult,
     judge_claim,
@@ -122,6 +127,14 @@ def _list_notes(
             'The data is smaller than the memory of the hosts, so disks are '
             f'not measured: {", ".join(in_memory)}.'
         )
+    if len({row.variant.setup.os_profile for row in rows}) > 1:
+        notes += [
+            f'{row.variant.name}: settings of its OS profile that were not in '
+            f'force: {"; ".join(lines)}.'
+            for row in rows
+            for run in row.valid[:1]
+            if (lines := os_differences.list_not_set(run))
+        ]
     if started.study.note:
         notes.append(started.study.note)
     return notes

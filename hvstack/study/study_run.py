@@ -15,7 +15,7 @@ from hvstack.model.configuration import Configuration
 from hvstack.model.host import HostProfile
 from hvstack.model.vnics import MACVTAP
 from hvstack.progress import Progress
-from hvstack.study import study_store
+from hvstack.study import os_differences, study_store
 from hvstack.study.definition import Study
 from hvstack.study.study_store import StartedStudy, StudyRecords, StudyStep
 from hvstack.study.variants import Variant
@@ -47,7 +47,9 @@ def find_impossible(
     :raises hvstack.errors.CloudError: a service does not respond.
     """
     profile = host_profiles.load(host)
-    reasons = {}
+    reasons = os_differences.find_equal(
+        study.variants, options.hadoop.os_profile, backend
+    )
     for variant in study.variants:
         reason = _explain_impossible(conn, variant, profile, backend, options)
         if reason:
