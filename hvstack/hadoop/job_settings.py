@@ -24,6 +24,9 @@ _OTHERS = {
     # mapred-default.xml names them in descriptions alone.
     'mapreduce.map.java.opts': '',
     'mapreduce.reduce.java.opts': '',
+    # MRJobConfig: options in addition to those of the tuning profile.
+    'mapreduce.admin.map.child.java.opts': '',
+    'mapreduce.admin.reduce.child.java.opts': '',
 }
 #: Properties whose values hvstack computes, and what determines them.
 _COMPUTED = {

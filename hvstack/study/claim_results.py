@@ -31,6 +31,7 @@ _FACTS_BY_SETTING = {
     'size_factor': ('size_bytes',),
     'replication': ('replication',),
     'files': ('files',),
+    'file_bytes': ('files',),
     'output_replication': ('output_replication',),
     'tuning': ('tuning', 'hadoop_profile', 'application_masters'),
     'os_profile': ('os_profile', 'thp'),
@@ -74,6 +75,9 @@ def list_varied_facts(first: Variant, second: Variant) -> set[str]:
             'size_factor': variant.size_factor,
             'replication': variant.replication,
             'files': variant.files,
+            # The number of files grows with the data.
+            'file_bytes': variant.file_bytes
+            and (variant.file_bytes, variant.size_factor),
             **variant.setup.to_mapping(),
         }
         for variant in (first, second)

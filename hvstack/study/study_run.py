@@ -215,8 +215,7 @@ def _build_workload(step: StudyStep) -> dict[str, rallytask.TaskArgument]:
     }
     if variant.replication:
         workload['replication'] = variant.replication
-    if maps := variant.files or variant.maps:
-        # Each file of TestDFSIO has a map task.
+    if maps := variant.count_maps(step.step.size_bytes):
         workload['maps'] = maps
     if variant.reduces:
         workload['reduces'] = variant.reduces

@@ -15,8 +15,10 @@ from hvstack.model.plain_data import Json, JsonObject
 from hvstack.model.strict_mapping import Fields
 from hvstack.model.target import Target, parse_target
 from hvstack.model.vnics import VNICS
+from hvstack.report.formats import format_size
 from hvstack.results.workload_types import TPCX_HS, TYPES, WorkloadType
 from hvstack.sweep.node_setup import NodeSetup
+from hvstack.tpcxhs.workload import parse_size
 
 #: Start of the name of a property of Hadoop.
 PROPERTY_PREFIX = 'hadoop.'
@@ -43,7 +45,7 @@ _SORT_FIELDS = ('maps', 'reduces', 'output_replication')
 _FILE_FIELDS = ('files',)
 _VARIANT_FIELDS = (
     *('workload', 'configuration', 'size_factor', 'tuning', 'os_profile'),
-    *('volume_type', 'node_groups', 'controllers', 'vnic'),
+    *('volume_type', 'node_groups', 'controllers', 'vnic', 'file_size'),
     *(*_COUNTS, *_SETUP_COUNTS),
 )
 
@@ -59,6 +61,8 @@ class Variant:
     :param maps: number of map tasks; None for the default.
     :param reduces: number of reduce tasks; None for the default.
     :param files: number of files of TestDFSIO; None for the default.
+    :param file_bytes: approximate size in bytes of the files that are
+        written, each by a map task; None for the default.
     :param row: row of the published table that measured the same.
     :param setup: settings of the nodes and jobs.
     """
@@ -70,6 +74,7 @@ class Variant:
     maps: int | None = None
     reduces: int | None = None
     files: int | None = None
+    file_bytes: int | None = None
     row: str = ''
     setup: NodeSetup = field(default_factory=NodeSetup)
 
@@ -77,6 +82,17 @@ class Variant:
     def workload(self) -> WorkloadType:
         """Workload of the runs."""
         return TYPES[self.setup.workload or TPCX_HS.name]
+
+    def count_maps(self, size_bytes: int) -> int | None:
+        """Return the number of map tasks that write the data.
+
+        :param size_bytes: size of the data in bytes.
+        :returns: None for the default.
+        """
+        if self.file_bytes is not None:
+            return max(1, round(size_bytes / self.file_bytes))
+        # Each file of TestDFSIO has a map task.
+        return self.files or self.maps
 
     def describe(self) -> str:
         """Return the target and the settings as human-readable text."""
@@ -88,6 +104,7 @@ class Variant:
             'maps': self.maps,
             'reduces': self.reduces,
             'files': self.files,
+            'file_size': self.file_bytes and format_size(self.file_bytes),
             **self.setup.to_mapping(),
         }
         settings.pop('hadoop', None)
@@ -216,6 +233,7 @@ def _parse_variant(
     except errors.InputError as exc:
         raise top.error(location, f'is not valid: {exc}') from None
     workload = values.optional_choice('workload', list(TYPES))
+    file_bytes = _parse_file_size(values) if 'file_size' in values else None
     if location != 'base':
         _check_fields(values, TYPES[workload or TPCX_HS.name])
     return Variant(
@@ -224,6 +242,7 @@ def _parse_variant(
         size_factor=values.number('size_factor', 0.001, 10**6)
         if 'size_factor' in values
         else 1.0,
+        file_bytes=file_bytes,
         row=values.optional_text('row'),
         setup=NodeSetup(
             tuning=values.optional_choice(
@@ -244,6 +263,23 @@ def _parse_variant(
         ),
         **_parse_counts(values, _COUNTS),
     )
+
+
+def _parse_file_size(values: Fields) -> int:
+    """Return the size of the files of a variant in bytes.
+
+    :raises hvstack.errors.InputError: the size is not valid, or the variant
+        has a number of files as well.
+    """
+    for name in ('maps', 'files'):
+        if name in values:
+            raise values.error(
+                'file_size', f"and '{name}' exclude each other. Delete one"
+            )
+    try:
+        return parse_size(values.text('file_size'))
+    except errors.InputError as exc:
+        raise values.error('file_size', f'is not valid: {exc}') from None
 
 
 def _check_fields(values: Fields, workload: WorkloadType) -> None:

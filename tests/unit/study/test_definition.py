@@ -208,7 +208,7 @@ class DefinitionTest(testtools.TestCase):
         error = self.assertRaises(
             errors.InputError, definition.load, 'instances'
         )
-        self.assertIn('Use one of amd-compression', str(error))
+        self.assertIn('Use one of amd-block-size, amd-c', str(error))
 
 
 class StudiesTest(testtools.TestCase):
@@ -258,7 +258,7 @@ class StudiesTest(testtools.TestCase):
         for name, text, rate in (
             ('amd-copy-phase', 'not faster', 80),
             ('amd-compression', 'not slower', 125),
-            ('hve-replica-placement', 'do not cost', 125),
+            ('hve-replica-placement', 'cost 10 % of the throughput at most', 125),
             ('vsphere6-testdfsio', 'does not read two replicas slower', 125),
         ):
             (claim,) = [

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Variants of the studies of the package differ in what they compare."""
+
+from typing import Any
+
+import testtools
+
+from hvstack import errors
+from hvstack.hadoop import sizing, tuning_profiles
+from hvstack.study import claim_results, definition, study_run
+from hvstack.study.definition import Study
+from hvstack.study.study_store import StartedStudy
+from hvstack.study.variants import Variant
+from hvstack.tpcxhs.workload import MIB, Workload
+
+#: CPUs and MiB of small and of large workers.
+WORKERS = ((1, 4096), (4, 8192), (40, 246_784))
+
+
+def build_workload(study: Study, variant: Variant, tasks: int) -> Workload:
+    """Return the workload of a run.
+
+    :param tasks: number of tasks that fill the containers.
+    """
+    size = study.get_size(variant)
+    return Workload(
+        *(size, variant.replication or 2),
+        variant.count_maps(size) or tasks,
+        variant.reduces or tasks,
+    )
+
+
+class StudiesTest(testtools.TestCase):
+    def test_small_jobs_run_in_one_jvm(self) -> None:
+        """Hadoop's JobImpl has these limits for a job in one JVM."""
+        study = definition.load('amd-small-jobs')
+        for variant in study.variants:
+            workload = build_workload(study, variant, 24)
+            self.assertLessEqual(workload.maps, 9)
+            self.assertLessEqual(workload.reduces, 1)
+            properties = dict(variant.setup.hadoop)
+            self.assertLessEqual(
+                workload.size_bytes,
+                int(properties['mapreduce.job.ubertask.maxbytes']),
+            )
+            for vcpus, memory_mib in WORKERS:
+                node = sizing.size_node(
+                    vcpus, memory_mib, tuning=variant.setup.tuning or ''
+                )
+                self.assertGreaterEqual(
+                    node.master_container_mib,
+                    max(node.map_mib, node.container_mib),
+                )
+
+    def test_one_of_the_buffers_avoids_spills(self) -> None:
+        study = definition.load('amd-spills')
+        profile = tuning_profiles.load(sizing.DEFAULT)
+        (spill,) = [
+            float(row.value or 0)
+            for row in profile.properties
+            if row.name == 'mapreduce.map.sort.spill.percent'
+        ]
+        for tasks in (4, 24, 620):
+            for variant, fits in zip(
+                study.variants, (False, True), strict=True
+            ):
+                workload = build_workload(study, variant, tasks)
+                needed = sizing.sort_buffer_mib(
+                    -(-workload.size_bytes // workload.maps // MIB), spill
+                )
+                ((_, buffer_mib),) = variant.setup.hadoop
+                self.assertEqual(fits, needed <= int(buffer_mib), variant.name)
+
+    def test_the_step_of_the_block_size(self) -> None:
+        """The steps before and after it have other numbers of map tasks."""
+        study = definition.load('amd-tuning-steps')
+        counts = {}
+        for variant in study.variants:
+            profile = tuning_profiles.load(variant.setup.tuning or '')
+            counts[variant.name] = build_workload(
+                study, variant, 24
+            ).count_splits(profile.max_block_mib * MIB)
+        self.assertEqual(8, counts['compression (3.1.3)'])
+        self.assertEqual(4, counts['block size (3.1.5)'])
+
+    def test_block_sizes(self) -> None:
+        study = definition.load('amd-block-size')
+        for variant, maps in zip(study.variants, (16, 8, 4), strict=True):
+            profile = tuning_profiles.load(variant.setup.tuning or '')
+            self.assertEqual(
+                maps,
+                build_workload(study, variant, 24).count_splits(
+                    profile.max_block_mib * MIB
+                ),
+            )
+
+    def test_collectors_are_not_those_of_the_profile(self) -> None:
+        """Java does not start with two collectors."""
+        for name in ('amd-collectors', 'amd-jvm-flags'):
+            for variant in definition.load(name).variants:
+                profile = tuning_profiles.load(variant.setup.tuning or '')
+                formulas = [
+                    row.formula
+                    for row in profile.properties
+                    if str(row.name).endswith('java.opts')
+                ]
+                self.assertEqual(['amd_map_jvm', 'amd_reduce_jvm'], formulas)
+
+    def test_huge_pages_are_asked_for(self) -> None:
+        """With madvise, only JVMs that ask for large pages have them."""
+        for variant in definition.load('vsphere6-os').variants:
+            self.assertEqual('vsphere6', variant.setup.tuning)
+
+
+class FileSizeTest(testtools.TestCase):
+    def parse(self, **base: Any) -> Study:
+        return definition.parse_study(
+            'mine',
+            {
+                'question': 'Is it so?',
+                'size': '200MB',
+                'base': base,
+                'variants': {'a': {}, 'b': {'size_factor': 10}},
+                'claims': [
+                    {
+                        'text': 'It is so.',
+                        'variant': 'a',
+                        'against': 'b',
+                        'rule': 'faster',
+                    }
+                ],
+            },
+            'mine.yaml',
+        )
+
+    def test_number_of_files(self) -> None:
+        """It grows with the data."""
+        for base in ({}, {'workload': 'testdfsio'}):
+            study = self.parse(file_size='60MB', **base)
+            self.assertIn('file_size 60 MB', study.variants[0].describe())
+            started = StartedStudy('x', study, '', 'h', 'kvm')
+            workloads: Any = study_run.build_arguments(
+                started, started.list_steps()[:2]
+            )['workloads']
+            facts = claim_results.list_varied_facts(*study.variants)
+            self.assertEqual({'files', 'size_bytes'}, facts)
+            self.assertEqual(
+                {200_000_000: 3, 2_000_000_000: 33},
+                {item['size']: item['maps'] for item in workloads},
+            )
+
+    def test_errors(self) -> None:
+        for base, expected in (
+            ({'file_size': '60MB', 'maps': 3}, "'maps' exclude each other"),
+            ({'file_size': '1 potato'}, "'base.file_size' is not valid"),
+        ):
+            error = self.assertRaises(errors.InputError, self.parse, **base)
+            self.assertIn(expected, str(error))
