@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     from openstack.block_storage.v3.type import Type as TypeV3
     from openstack.connection import Connection
 
-#: Properties of a volume type: copies that Ceph keeps, and the OSD groups of
-#: each of its hosts (vsan, Table 7: a cache device and its disks).
+#: Properties of a volume type: copies that Ceph keeps, the OSD groups of each
+#: of its hosts (vsan, Table 7: a cache device and its disks), and whether each
+#: host has a backend of its own whose pool has the first copy on this host
+#: (vsan, 3.4).
 COPIES = 'hvstack:copies'
 OSD_GROUPS = 'hvstack:osd_groups'
+HOST_AFFINITY = 'hvstack:host_affinity'
 
 
 @dataclass(frozen=True)
@@ -32,12 +35,15 @@ class Volumes:
     :param count: of a worker; None for as many as its host profile says.
     :param copies: that the type must say Ceph keeps; None takes any.
     :param osd_groups: that it must say a host has; None takes any.
+    :param host_affinity: whether the first copy must be on the host of the
+        server.
     """
 
     type: str = 'ceph'
     count: int | None = None
     copies: int | None = None
     osd_groups: int | None = None
+    host_affinity: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,7 @@ def check(conn: 'Connection', requested: Volumes) -> VolumeType:
     for key, value in (
         (COPIES, requested.copies),
         (OSD_GROUPS, requested.osd_groups),
+        (HOST_AFFINITY, 'true' if requested.host_affinity else None),
     ):
         if value is not None and properties.get(key) != str(value):
             raise errors.InputError(

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pinned local volumes of a cluster: required before, checked after boot."""
+"""Local volumes of a cluster: required before, checked after boot.
+
+They are pinned disks of the host, or have their first copy in Ceph there.
+"""
 
 from openstack.connection import Connection
 
@@ -27,9 +30,9 @@ def check_hosts(admin: Connection, plan: ClusterPlan) -> None:
         for hypervisor in hypervisors.hypervisors(admin)
         if hypervisor.name in plan.hosts.providers
     ]
-    volume_locality.check_backends(
-        admin, names, sum(map(len, plan.disks.types))
-    )
+    # Pinned disks have a volume type each.
+    volume_types = {name for slot in plan.disks.types for name in slot}
+    volume_locality.check_backends(admin, names, len(volume_types))
 
 
 def observe(

@@ -201,11 +201,13 @@ def plan_disks(
         disks = requested.count
     # Disks that are passed through come with the flavor, not as volumes.
     passed = PASSED_THROUGH in worker.extra_specs
-    local = has_local_volumes(configuration, worker.extra_specs)
+    fill_disks = has_local_volumes(configuration, worker.extra_specs)
     return ClusterDisks(
         get_disk_types(configuration, 0 if passed else disks, requested.type),
-        pinned_disks.compute_volume_gib(disk_gb) if local else disk_gb or 1,
-        local=local,
+        pinned_disks.compute_volume_gib(disk_gb)
+        if fill_disks
+        else disk_gb or 1,
+        local=fill_disks or requested.host_affinity,
     )
 
 

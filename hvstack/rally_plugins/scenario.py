@@ -109,9 +109,11 @@ class TPCxHS(scenario.OpenStackScenario):
             and ``hadoop``, properties that the jobs set, also for bare metal;
             with storage ceph also the ``disks`` of a worker, ``volume_type``,
             and the ``copies`` and ``osd_groups`` that the volume type must
-            have. ``node_groups``, ``deployment`` and ``controllers`` are those
-            of the HVE paper, and ``vnic`` is ``macvtap`` for nodes that are
-            connected past the virtual switches; bare metal ignores them.
+            have, and ``host_affinity``, whether its first copy must be on the
+            host of the worker. ``node_groups``, ``deployment`` and
+            ``controllers`` are those of the HVE paper, and ``vnic`` is
+            ``macvtap`` for nodes that are connected past the virtual switches;
+            bare metal ignores them.
             ``output_replication`` is that of HSSort's output. ``lost_hosts``
             hosts are lost at once after each run, ``loss_rounds`` times.
             ``workload`` is another workload than TPCx-HS: ``terasort`` or

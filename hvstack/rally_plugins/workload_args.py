@@ -72,6 +72,7 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
                 'volume_type': {'type': 'string', 'minLength': 1},
                 'copies': {'type': 'integer', 'minimum': 1},
                 'osd_groups': {'type': 'integer', 'minimum': 1},
+                'host_affinity': {'type': 'boolean'},
                 'output_replication': {'type': 'integer', 'minimum': 1},
                 'node_groups': {'type': 'boolean'},
                 'deployment': {'type': 'integer', 'enum': [1, 2, 3, 4]},

@@ -52,6 +52,7 @@ WITHIN_KIND = frozenset(
         'storage',
         'disk',
         'node_groups',
+        'host_affinity',
         'deployment',
         'controllers',
         'vnic',

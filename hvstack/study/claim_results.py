@@ -39,6 +39,7 @@ _FACTS_BY_SETTING = {
     'volume_type': ('data_disks', 'host_disks', 'storage', 'disk'),
     'copies': ('storage', 'disk'),
     'osd_groups': ('storage', 'disk'),
+    'host_affinity': ('host_affinity', 'storage', 'disk'),
     'node_groups': ('node_groups', 'hadoop_profile'),
     'deployment': ('deployment',),
     'controllers': ('controllers',),

@@ -7,7 +7,7 @@ from pathlib import Path
 from openstack.connection import Connection
 
 from hvstack import errors, host_profiles
-from hvstack.cloud import hypervisors, placement, servers
+from hvstack.cloud import hypervisors, placement, servers, volume_locality
 from hvstack.cluster import baseline_hosts, node_counts, validation
 from hvstack.cluster.plan import ClusterSpec
 from hvstack.conf import ConfOptions
@@ -91,6 +91,7 @@ def _explain_impossible(
             or options.hadoop.tuning
             or baseline_hosts.default_tuning(profile.name),
         )
+        validation.volumes(target, variant.setup.volumes)
     except errors.InputError as exc:
         text = str(exc)
         return f'{text} ({details[text]})' if text in details else text
@@ -104,7 +105,23 @@ def _explain_impossible(
         )
     if not reason and setup.volumes:
         reason = capabilities.explain_missing_ceph(conn, setup.volumes)
+    if not reason and setup.host_affinity:
+        reason = _explain_missing_backends(conn, profile)
     return reason
+
+
+def _explain_missing_backends(conn: Connection, profile: HostProfile) -> str:
+    """Return why hosts cannot have volumes of their own on Ceph, if so."""
+    providers = placement.providers(conn, profile.traits.get('worker'))
+    return volume_locality.explain_missing_backends(
+        volume_locality.count_backends(conn),
+        [
+            item.host
+            for item in hypervisors.hypervisors(conn)
+            if item.up and item.name in providers
+        ],
+        1,
+    )
 
 
 def _count_copies(variant: Variant) -> int | None:

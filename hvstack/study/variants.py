@@ -45,7 +45,8 @@ _SORT_FIELDS = ('maps', 'reduces', 'output_replication')
 _FILE_FIELDS = ('files',)
 _VARIANT_FIELDS = (
     *('workload', 'configuration', 'size_factor', 'tuning', 'os_profile'),
-    *('volume_type', 'node_groups', 'controllers', 'vnic', 'file_size'),
+    *('volume_type', 'host_affinity', 'node_groups', 'controllers', 'vnic'),
+    'file_size',
     *(*_COUNTS, *_SETUP_COUNTS),
 )
 
@@ -252,6 +253,7 @@ def _parse_variant(
                 'os_profile', os_profiles.list_names()
             ),
             volume_type=values.optional_text('volume_type') or None,
+            host_affinity=values.flag('host_affinity', False) or None,
             node_groups=values.flag('node_groups', True)
             if 'node_groups' in values
             else None,

@@ -21,6 +21,8 @@ class NodeSetup:
     :param volume_type: volume type.
     :param copies: number of copies that the volume type must have.
     :param osd_groups: number of OSD groups that the volume type must have.
+    :param host_affinity: whether the first copy of a volume must be on the
+        host of its server.
     :param output_replication: number of replicas of the output of HSSort.
     :param node_groups: whether Hadoop knows which nodes share a host.
     :param deployment: deployment of the HVE paper.
@@ -38,6 +40,7 @@ class NodeSetup:
     volume_type: str | None = None
     copies: int | None = None
     osd_groups: int | None = None
+    host_affinity: bool | None = None
     output_replication: int | None = None
     node_groups: bool | None = None
     deployment: int | None = None
@@ -52,9 +55,14 @@ class NodeSetup:
     def volumes(self) -> Volumes | None:
         """Requested volumes; None for the defaults."""
         counts = self.disks, self.copies, self.osd_groups
-        if self.volume_type is None and counts == (None, None, None):
+        is_default = self.volume_type is None and not self.host_affinity
+        if is_default and counts == (None, None, None):
             return None
-        return Volumes(self.volume_type or Volumes.type, *counts)
+        return Volumes(
+            self.volume_type or Volumes.type,
+            *counts,
+            host_affinity=bool(self.host_affinity),
+        )
 
     @property
     def facts(self) -> dict[str, Fact]:
@@ -65,6 +73,8 @@ class NodeSetup:
         facts: dict[str, Fact] = {}
         if self.node_groups is False:
             facts['node_groups'] = False
+        if self.host_affinity:
+            facts['host_affinity'] = True
         if self.deployment is not None and self.deployment > 2:
             facts['deployment'] = self.deployment
         if self.controllers == 'separate':

@@ -33,6 +33,7 @@ class VolumesTest(testtools.TestCase):
                 'volume_types': [
                     kind('ceph'),
                     kind('two', copies='2', osd_groups='4'),
+                    kind('near', host_affinity='true'),
                 ]
             },
         )
@@ -57,7 +58,7 @@ class VolumesTest(testtools.TestCase):
             ['ceph', 'disk-slot-1', 'disk-slot-2'],
         )
         self.assertIn(
-            "type 'disk-slot-1, disk-slot-2': Cinder has ceph, two.",
+            "type 'disk-slot-1, disk-slot-2': Cinder has ceph, near, two.",
             str(error),
         )
 
@@ -77,9 +78,19 @@ class VolumesTest(testtools.TestCase):
         volume_type = volumes.check(self.cloud.connect(), Volumes())
         self.assertEqual({}, volume_type.pools)
 
+    def test_host_affinity(self) -> None:
+        """Cinder does not know on which host a pool has its copies."""
+        conn = self.cloud.connect()
+        volumes.check(conn, Volumes('near', host_affinity=True))
+        volumes.check(conn, Volumes('near'))
+        self.assertIn(
+            'host_affinity is not set instead of true',
+            self.refused(type='two', host_affinity=True),
+        )
+
     def test_no_such_type(self) -> None:
         message = self.refused(type='fast')
-        self.assertIn("volume type 'fast': Cinder has ceph, two.", message)
+        self.assertIn("volume type 'fast': Cinder has ceph, near, two.", message)
 
     def test_a_type_that_says_otherwise(self) -> None:
         message = self.refused(type='two', copies=3)

@@ -9,6 +9,7 @@ import fixtures
 import testtools
 
 from hvstack import errors, host_profiles
+from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import (
     heat_environment,
     launch,
@@ -98,6 +99,37 @@ class LocalVolumesTest(testtools.TestCase):
             self.assertEqual(
                 {}, local_volumes.observe(self.conn, plan(label), OUTPUTS)
             )
+
+    def test_host_affinity(self) -> None:
+        """A single backend of a host has all volumes of its workers."""
+        spec = ClusterSpec(
+            parse('i1-ceph'), volumes=Volumes('near', 2, host_affinity=True)
+        )
+        affine = replace(
+            vsan_plan(spec), hosts=ClusterHosts({'h0': 'p0'}, 'kvm')
+        )
+        self.assertEqual((('near', 'near'),), affine.disks.types)
+        self.services('h1@near')
+        error = self.assertRaises(
+            errors.InputError, local_volumes.check_hosts, self.conn, affine
+        )
+        self.assertIn('h0 has no cinder-volume', str(error))
+        self.services('h0@near')
+        local_volumes.check_hosts(self.conn, affine)
+        parameters: Any = heat_environment.parameters(affine)
+        self.assertTrue(parameters['local_volumes'])
+        self.boot('h0@near#p', 'h0@near#p', protocol='rbd')
+        observed = local_volumes.observe(self.conn, affine, OUTPUTS)
+        self.assertEqual(
+            {'storage': 'same host, by ceph'},
+            observation.storage(affine, observed),
+        )
+        self.boot('h0@near#p', 'h1@near#p', protocol='rbd')
+        error = self.assertRaises(
+            errors.CloudError,
+            *(local_volumes.observe, self.conn, affine, OUTPUTS),
+        )
+        self.assertIn('v1 is on host h1', str(error))
 
     def observe(self) -> dict[str, Any]:
         return local_volumes.observe(self.conn, plan(), OUTPUTS)

@@ -258,7 +258,11 @@ class StudiesTest(testtools.TestCase):
         for name, text, rate in (
             ('amd-copy-phase', 'not faster', 80),
             ('amd-compression', 'not slower', 125),
-            ('hve-replica-placement', 'cost 10 % of the throughput at most', 125),
+            (
+                'hve-replica-placement',
+                'cost 10 % of the throughput at most',
+                125,
+            ),
             ('vsphere6-testdfsio', 'does not read two replicas slower', 125),
         ):
             (claim,) = [

@@ -11,6 +11,8 @@ import yaml
 from hvstack import conf
 from hvstack.study import definition, study_run
 from tests.unit.cloud import fake
+from tests.unit.cloud.test_doctor import volume_service
+from tests.unit.cloud.test_volumes import kind
 from tests.unit.study.test_definition import CONTENT
 
 CLAIM = {**CONTENT['claims'][0], 'variant': 'a', 'against': 'b'}
@@ -78,6 +80,35 @@ class ImpossibleTest(testtools.TestCase):
         self.assertIn('Cannot use replication 2', reasons['a'])
         bare_metal = {'configuration': 'bare-metal'}
         self.assertEqual({}, self.explain(4, bare_metal, {}))
+
+    def test_volumes_of_local_storage(self) -> None:
+        """They would be refused when the first cluster is planned."""
+        reasons = self.explain(4, {'disks': 2}, {})
+        self.assertEqual(['a'], list(reasons))
+        self.assertIn('Cannot choose the type and the number', reasons['a'])
+
+    def test_host_affinity(self) -> None:
+        """Each host of workers needs a backend of its own."""
+        self.cloud.http.get(
+            f'{fake.CINDER}/types',
+            json={'volume_types': [kind('ceph', host_affinity='true')]},
+        )
+        variants = {'configuration': 'i1-ceph', 'host_affinity': True}, {}
+        for hosts, expected in (
+            (range(3), []),
+            (range(2), ['a']),
+        ):
+            self.cloud.http.get(
+                f'{fake.CINDER}/os-services',
+                json={
+                    'services': [
+                        volume_service(f'h{number}@near') for number in hosts
+                    ]
+                },
+            )
+            reasons = self.explain(3, *variants)
+            self.assertEqual(expected, list(reasons))
+        self.assertIn('h2 has no cinder-volume', reasons['a'])
 
     def test_lost_hosts(self) -> None:
         reasons = self.explain(3, {'lost_hosts': 1}, {'lost_hosts': 2})

@@ -3,6 +3,7 @@
 
 import testtools
 
+from hvstack.cloud.volumes import Volumes
 from hvstack.sweep.node_setup import NodeSetup
 
 
@@ -19,8 +20,17 @@ class NodeSetupTest(testtools.TestCase):
             (NodeSetup(controllers='separate'), {'controllers': 'separate'}),
             (NodeSetup(vnic='normal'), {}),
             (NodeSetup(vnic='macvtap'), {'vnic': 'macvtap'}),
+            (NodeSetup(host_affinity=True), {'host_affinity': True}),
         ):
             self.assertEqual(facts, setup.facts)
+
+    def test_volumes(self) -> None:
+        self.assertIsNone(NodeSetup().volumes)
+        self.assertEqual(
+            Volumes('ceph', host_affinity=True),
+            NodeSetup(host_affinity=True).volumes,
+        )
+        self.assertEqual(Volumes(count=2), NodeSetup(disks=2).volumes)
 
     def test_argument_of_a_workload(self) -> None:
         self.assertEqual({}, NodeSetup().to_mapping())
