@@ -13,7 +13,7 @@ from hvstack.cluster.base import Cluster
 from hvstack.hadoop import job_settings
 from hvstack.model.configuration import Configuration
 from hvstack.model.target import parse_target
-from hvstack.rally_plugins import output, task_state
+from hvstack.rally_plugins import output, scaling, task_state
 from hvstack.rally_plugins.task_state import TaskState
 from hvstack.rally_plugins.workload_args import WorkloadArgs, parse_args
 from hvstack.results import baselines, skipped, timeline
@@ -115,7 +115,8 @@ class TPCxHS(scenario.OpenStackScenario):
             ``macvtap`` for nodes that are connected past the virtual switches;
             bare metal ignores them.
             ``output_replication`` is that of HSSort's output. ``lost_hosts``
-            hosts are lost at once after each run, ``loss_rounds`` times.
+            hosts are lost at once after each run, ``loss_rounds`` times, and
+            ``scaled_compute`` compute workers are removed and added again.
             ``workload`` is another workload than TPCx-HS: ``terasort`` or
             ``testdfsio``, whose number of files is ``maps``.
         :param compared: all configurations of the sweep, whose containers the
@@ -238,6 +239,7 @@ def _measure_runs(
             args.phase_timeout,
             baselines.make_absolute(args.baseline),
             task.plan_host_losses(args),
+            scaling.plan_scaling(task, args),
         ),
         task.progress,
     )

@@ -80,6 +80,7 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
                 'vnic': {'enum': list(VNICS)},
                 'lost_hosts': {'type': 'integer', 'minimum': 1},
                 'loss_rounds': {'type': 'integer', 'minimum': 1},
+                'scaled_compute': {'type': 'integer', 'minimum': 1},
                 'workload': {'enum': list(TYPES)},
                 'hadoop': {
                     'type': 'object',

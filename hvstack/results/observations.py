@@ -289,6 +289,29 @@ class HostLoss:
 
 
 @dataclass(frozen=True)
+class ComputeScaling:
+    """Compute workers that were removed and added while sorts ran.
+
+    :param removed: number of removed compute workers.
+    :param added: number of compute workers that were added afterwards.
+    :param sorts: number of sorts, all of which were correct.
+    :param tasks_during: number of tasks on the added compute workers, of the
+        sorts that ran while these were added.
+    :param tasks_after: the same, of the next sort.
+    :param missing: blocks without any replica afterwards.
+    :param seconds: duration of all of this.
+    """
+
+    removed: int = 0
+    added: int = 0
+    sorts: int = 0
+    tasks_during: int = 0
+    tasks_after: int = 0
+    missing: int = 0
+    seconds: float = 0
+
+
+@dataclass(frozen=True)
 class KitObservation:
     """Run of TPC's kit.
 
@@ -403,6 +426,8 @@ class Observations:
     :param kit: run of TPC's kit; None for the substitute workload.
     :param host_losses: provoked losses of hosts after the run.
     :param host_loss_method: how hosts were lost; empty without losses.
+    :param compute_scaling: compute workers that were removed and added after
+        the run; None without any.
     :param telemetry: summary of the samples; None without telemetry.
     :param compute_hosts: use of the compute hosts; None on bare metal,
         without sampling, and in older records.
@@ -431,6 +456,7 @@ class Observations:
     kit: KitObservation | None = None
     host_losses: tuple[HostLoss, ...] = ()
     host_loss_method: str = ''
+    compute_scaling: ComputeScaling | None = None
     telemetry: TelemetrySummary | None = None
     compute_hosts: ComputeHosts | None = None
     facts: Mapping[str, Json] = field(default_factory=dict, metadata=inlined())

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from hvstack.model import compute_backends
 from hvstack.results import comparability, quantiles, stats
 from hvstack.results.estimator import SweepFit
+from hvstack.results.observations import ComputeScaling
 from hvstack.results.record_data import RunRecord
 from hvstack.results.stats import Percent
 from hvstack.study import os_differences, paper_numbers, verdicts
 from hvstack.study.definition import (
+    ADDED_TASKS,
     LOCAL_MAPS,
     MISSING_BLOCKS,
     SHARED_BLOCKS,
@@ -123,6 +125,8 @@ def judge_claim(
         return _judge_blocks(claim, pair[0].valid, published)
     if not reason and claim.measure == MISSING_BLOCKS:
         return _judge_losses(claim, pair[0].valid, published)
+    if not reason and claim.measure == ADDED_TASKS:
+        return _judge_added_tasks(claim, pair[0].valid, published)
     if not reason and claim.measure == LOCAL_MAPS:
         return _judge_maps(
             *(claim, pair[0], published),
@@ -174,6 +178,17 @@ def _judge_losses(
     claim: Claim, runs: Sequence[RunRecord], published: str
 ) -> ClaimResult:
     """Return the verdict on the number of blocks that losses destroyed."""
+    scalings = _list_scalings(runs)
+    if scalings:
+        missing = sum(scaling.missing for scaling in scalings)
+        return ClaimResult(
+            claim,
+            verdicts.judge_count(claim.rule, missing),
+            published=published,
+            measured=f'{missing} blocks were missing after the removal of '
+            f'{scalings[0].removed} compute workers and the addition of '
+            f'{scalings[0].added} ({len(runs)} clusters)',
+        )
     losses = [loss for run in runs for loss in run.observations.host_losses]
     missing = sum(loss.missing for loss in losses)
     low = sum(loss.under_replicated for loss in losses)
@@ -190,6 +205,36 @@ def _judge_losses(
         'mis-replicated after the loss of '
         f'{losses[0].hosts if losses else 0} hosts ({len(losses)} losses, '
         f'{len(runs)} clusters, {", ".join(sorted(methods))})',
+    )
+
+
+def _list_scalings(runs: Sequence[RunRecord]) -> list[ComputeScaling]:
+    """Return the changes of the numbers of compute workers."""
+    return [
+        scaling
+        for run in runs
+        if (scaling := run.observations.compute_scaling) is not None
+    ]
+
+
+def _judge_added_tasks(
+    claim: Claim, runs: Sequence[RunRecord], published: str
+) -> ClaimResult:
+    """Return the verdict on the number of tasks on added compute workers."""
+    scalings = _list_scalings(runs)
+    during = sum(scaling.tasks_during for scaling in scalings)
+    after = sum(scaling.tasks_after for scaling in scalings)
+    return ClaimResult(
+        claim,
+        verdicts.judge_count(claim.rule, during + after)
+        if scalings
+        else verdicts.UNDECIDED,
+        published=published,
+        measured=f'{during} tasks of sorts that ran meanwhile and {after} of '
+        'the sorts afterwards were on the '
+        f'{scalings[0].added if scalings else 0} added compute workers '
+        f'({sum(scaling.sorts for scaling in scalings)} correct sorts, '
+        f'{len(runs)} clusters)',
     )
 
 

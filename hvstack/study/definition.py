@@ -30,18 +30,22 @@ _PHASES = tuple(
 )
 #: Measures of claims: rate in percent of another variant; number of blocks
 #: with two replicas on a host; number of blocks without a replica after the
-#: loss of hosts; share of a sort's maps whose data is on their node or host.
-RATE, SHARED_BLOCKS, MISSING_BLOCKS, LOCAL_MAPS = (
+#: loss of hosts, or the removal of compute workers; tasks on compute workers
+#: that were added while sorts ran; share of a sort's maps whose data is on
+#: their node or host.
+RATE, SHARED_BLOCKS, MISSING_BLOCKS, ADDED_TASKS, LOCAL_MAPS = (
     'rate',
     'blocks on one host',
     'missing blocks',
+    'tasks on added workers',
     'local maps',
 )
+_COUNTS = (SHARED_BLOCKS, MISSING_BLOCKS, ADDED_TASKS)
 #: Values that programs report, each in percent of another variant.
 _REPORTED = tuple(
     value.measure for item in TYPES.values() for value in item.reported
 )
-MEASURES = (RATE, SHARED_BLOCKS, MISSING_BLOCKS, LOCAL_MAPS, *_REPORTED)
+MEASURES = (RATE, *_COUNTS, LOCAL_MAPS, *_REPORTED)
 #: Fields of a study.
 _STUDY_FIELDS = (
     *('question', 'paper', 'covers', 'passes', 'size', 'table', 'note'),
@@ -83,7 +87,7 @@ class Claim:
     def condition(self) -> str:
         """Condition under which the claim holds, as a sentence."""
         name, limit = f"'{self.variant}'", self.rule.describe()
-        if self.measure in (SHARED_BLOCKS, MISSING_BLOCKS):
+        if self.measure in _COUNTS:
             runs = 'no run' if self.rule.name == 'none' else 'a run'
             return f'Holds if {runs} of {name} has {self.measure}.'
         if self.measure == LOCAL_MAPS:
@@ -258,13 +262,14 @@ def _check_rows(top: Fields, study: Study) -> None:
 
 
 def _check_losses(top: Fields, study: Study) -> None:
-    """Check that hosts are lost where a claim needs it, and not elsewhere.
+    """Check that hosts and workers go where a claim needs it.
 
     :raises hvstack.errors.InputError: a variant or a claim is not valid.
     """
-    losing = {
-        variant.name for variant in study.variants if variant.setup.lost_hosts
-    }
+    losing, scaling = (
+        {item.name for item in study.variants if getattr(item.setup, name)}
+        for name in ('lost_hosts', 'scaled_compute')
+    )
     for variant in study.variants:
         setup = variant.setup
         if setup.loss_rounds and not setup.lost_hosts:
@@ -277,12 +282,23 @@ def _check_losses(top: Fields, study: Study) -> None:
                 f'variants.{variant.name}.lost_hosts',
                 'does not apply to bare metal. Use a configuration',
             )
+        is_stack = not isinstance(variant.target, BareMetal)
+        has_compute = is_stack and (setup.deployment or 0) > 2
+        if setup.scaled_compute and not has_compute:
+            raise top.error(
+                f'variants.{variant.name}.scaled_compute',
+                'needs compute workers. Add deployment 3 or 4, or delete it',
+            )
+    needs = {MISSING_BLOCKS: losing | scaling, ADDED_TASKS: scaling}
     for index, claim in enumerate(study.claims):
-        if claim.measure == MISSING_BLOCKS and claim.variant not in losing:
+        if claim.variant not in needs.get(claim.measure, {claim.variant}):
+            settings = "'scaled_compute'"
+            if claim.measure == MISSING_BLOCKS:
+                settings = "'lost_hosts' or 'scaled_compute'"
             raise top.error(
                 f'claims.{index}.measure',
-                f"is '{MISSING_BLOCKS}', and the variant loses no hosts. Add "
-                "'lost_hosts' to the variant",
+                f"is '{claim.measure}', and no host or worker of the variant "
+                f'goes. Add {settings} to the variant',
             )
 
 
@@ -387,7 +403,7 @@ def _parse_claim(values: Fields, variants: Mapping[str, Variant]) -> Claim:
                 )
         parse_rule = (
             verdicts.parse_count_rule
-            if measure in (SHARED_BLOCKS, MISSING_BLOCKS)
+            if measure in _COUNTS
             else verdicts.parse_share_rule
         )
         return Claim(
@@ -435,7 +451,7 @@ def _check_measure(
     reported = [value.measure for value in workload.reported]
     measures = [RATE, MISSING_BLOCKS, *reported]
     if workload.sorter:
-        measures.append(LOCAL_MAPS)
+        measures += [LOCAL_MAPS, ADDED_TASKS]
     if workload is TPCX_HS:
         measures.append(SHARED_BLOCKS)
     if measure not in measures:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plan of a study: its runs, their sizes and their duration."""
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import TypedDict
 
@@ -24,6 +25,7 @@ class PlannedVariant(TypedDict):
     run_seconds: float | None
     setup_seconds: float | None
     loss_seconds: float | None
+    scaling_seconds: float | None
     skipped: str
 
 
@@ -112,10 +114,13 @@ class _Times:
                 for variant in study.variants
             }
         }
-        self._loss_seconds = None
-        if any(variant.setup.lost_hosts for variant in study.variants):
-            self._loss_seconds = run_times.compute_median_loss_seconds(
-                _limit_runs(iter_records(store))
+        self._loss_seconds = self._scaling_seconds = None
+        setups = [variant.setup for variant in study.variants]
+        if any(setup.lost_hosts or setup.scaled_compute for setup in setups):
+            records = list(_limit_runs(iter_records(store)))
+            self._loss_seconds = run_times.compute_median_loss_seconds(records)
+            self._scaling_seconds = run_times.compute_median_scaling_seconds(
+                records
             )
 
     def plan_variant(self, variant: Variant, skipped: str) -> PlannedVariant:
@@ -138,18 +143,24 @@ class _Times:
             'loss_seconds': None
             if losses and self._loss_seconds is None
             else losses * (self._loss_seconds or 0.0),
+            'scaling_seconds': self._scaling_seconds
+            if variant.setup.scaled_compute
+            else 0.0,
             'skipped': skipped,
         }
 
 
 def _limit_runs(records: Iterable[RunRecord]) -> Iterable[RunRecord]:
-    """Yield records until enough of them have losses of hosts."""
-    count = 0
-    for record in records:
-        yield record
-        count += bool(record.observations.host_losses)
-        if count >= run_times.MAX_TIMED_RUNS:
-            return
+    """Yield records with losses of hosts or changes of compute workers."""
+    return itertools.islice(
+        (
+            record
+            for record in records
+            if record.observations.host_losses
+            or record.observations.compute_scaling
+        ),
+        run_times.MAX_TIMED_RUNS,
+    )
 
 
 def _sum_seconds(
@@ -164,6 +175,7 @@ def _sum_seconds(
             item['run_seconds']
             + (item['setup_seconds'] or 0.0)
             + (item['loss_seconds'] or 0.0)
+            + (item['scaling_seconds'] or 0.0)
         )
     return seconds
 
@@ -225,6 +237,7 @@ def _format_duration(plan: StudyPlan) -> str:
         for part, key in (
             ('clusters', 'setup_seconds'),
             ('losses of hosts', 'loss_seconds'),
+            ('changes of compute workers', 'scaling_seconds'),
         )
         if any(item[key] is None for item in measured)  # type: ignore[literal-required]
     ]

@@ -92,6 +92,8 @@ def _explain_impossible(
             or baseline_hosts.default_tuning(profile.name),
         )
         validation.volumes(target, variant.setup.volumes)
+        if variant.setup.deployment is not None:
+            validation.deployment(variant.setup.deployment, target)
     except errors.InputError as exc:
         text = str(exc)
         return f'{text} ({details[text]})' if text in details else text
@@ -168,11 +170,17 @@ def _explain_few_hosts(
         node_groups=setup.node_groups is not False,
     )
     try:
-        node_counts.count_nodes_on_hosts(
+        nodes = node_counts.count_nodes_on_hosts(
             spec, profile, len(hosts_up & providers.keys())
         )
     except errors.InputError as exc:
         return str(exc)
+    removed = setup.scaled_compute or 0
+    if removed and nodes.compute_workers <= removed:
+        return (
+            f'the cluster has {nodes.compute_workers} compute workers, and '
+            f'more than {removed} are needed to remove {removed}'
+        )
     return ''
 
 

@@ -39,9 +39,10 @@ _SETUP_COUNTS = {
     'deployment': 4,
     'lost_hosts': 64,
     'loss_rounds': 1000,
+    'scaled_compute': 10**6,
 }
 #: Settings that belong to sorts, and those that belong to files.
-_SORT_FIELDS = ('maps', 'reduces', 'output_replication')
+_SORT_FIELDS = ('maps', 'reduces', 'output_replication', 'scaled_compute')
 _FILE_FIELDS = ('files',)
 _VARIANT_FIELDS = (
     *('workload', 'configuration', 'size_factor', 'tuning', 'os_profile'),

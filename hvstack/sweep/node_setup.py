@@ -30,6 +30,8 @@ class NodeSetup:
     :param vnic: how hosts connect the network interfaces of guests.
     :param lost_hosts: number of hosts that are lost at once after each run.
     :param loss_rounds: number of such losses.
+    :param scaled_compute: number of compute workers that are removed and added
+        again after each run, while sorts run.
     :param workload: name of the workload; None for TPCx-HS.
     :param hadoop: properties of Hadoop that the jobs set, with their values.
     """
@@ -48,6 +50,7 @@ class NodeSetup:
     vnic: str | None = None
     lost_hosts: int | None = None
     loss_rounds: int | None = None
+    scaled_compute: int | None = None
     workload: str | None = None
     hadoop: tuple[tuple[str, str], ...] = ()
 

@@ -52,15 +52,12 @@ def compute_median_times(
             _Span(
                 *(run_record.started, run_record.ended),
                 *(run_record.configuration, run_record.observations.cluster),
-                math.fsum(
-                    loss.seconds
-                    for loss in run_record.observations.host_losses
-                ),
+                _sum_later_seconds(run_record),
             )
         )
     gaps = [
         record.compute_seconds_between(last.ended, span.started)
-        - last.loss_seconds
+        - last.later_seconds
         for spans in by_execution.values()
         for last, span in itertools.pairwise(sorted(spans))
         if _is_other_cluster(last, span)
@@ -86,6 +83,31 @@ def compute_median_loss_seconds(
     return statistics.median(seconds) if seconds else None
 
 
+def compute_median_scaling_seconds(
+    records: Iterable[RunRecord],
+) -> float | None:
+    """Return the median seconds of a change of the compute workers.
+
+    :param records: records of any sweeps.
+    :returns: None without any.
+    """
+    seconds = [
+        scaling.seconds
+        for run_record in records
+        if (scaling := run_record.observations.compute_scaling) is not None
+    ]
+    return statistics.median(seconds) if seconds else None
+
+
+def _sum_later_seconds(run_record: RunRecord) -> float:
+    """Return the seconds of losses of hosts and of changes of workers."""
+    observed = run_record.observations
+    scaling = observed.compute_scaling
+    return math.fsum(loss.seconds for loss in observed.host_losses) + (
+        scaling.seconds if scaling is not None else 0.0
+    )
+
+
 class _Span(NamedTuple):
     """Time of a run, without its record, which is large."""
 
@@ -93,8 +115,8 @@ class _Span(NamedTuple):
     ended: str
     configuration: str
     cluster: str
-    #: Seconds of losses of hosts, which follow the run.
-    loss_seconds: float = 0.0
+    #: Seconds of what follows the run on its cluster.
+    later_seconds: float = 0.0
 
 
 def _is_other_cluster(last: _Span, span: _Span) -> bool:

@@ -368,7 +368,7 @@ class PhaseRunner:
         )
         phases = self.run_result.phases
         if workload.type is TPCX_HS:
-            report = _read_report(self.cluster.gateway)
+            report = read_report(self.cluster.gateway)
             reason = job_results.check_sorted(phases, report, workload)
             name = 'HSValidate'
         else:
@@ -380,7 +380,7 @@ class PhaseRunner:
             )
 
 
-def _read_report(gateway: Node) -> str:
+def read_report(gateway: Node) -> str:
     """Return the output of HSValidate."""
     try:
         return ''.join(

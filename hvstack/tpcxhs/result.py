@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hvstack.cluster.base import Fact
 from hvstack.hadoop.job_history import JobSummary, TaskSummary
@@ -23,6 +24,10 @@ from hvstack.results.typed_json import JsonObject
 from hvstack.tpcxhs.host_losses import HostLossSpec
 from hvstack.tpcxhs.workload import Workload
 
+if TYPE_CHECKING:
+    # It executes sorts, whose results are in this module.
+    from hvstack.tpcxhs.compute_scaling import ComputeScalingSpec
+
 
 @dataclass(frozen=True)
 class RunSpec:
@@ -40,6 +45,8 @@ class RunSpec:
         compares; empty for those of the sweep.
     :param host_losses: losses of hosts to provoke after the run; None provokes
         none.
+    :param compute_scaling: change of the number of compute workers after the
+        run; None changes nothing.
     """
 
     run_id: RunId
@@ -50,6 +57,7 @@ class RunSpec:
     phase_timeout: float | None = None
     baseline: str = ''
     host_losses: HostLossSpec | None = None
+    compute_scaling: 'ComputeScalingSpec | None' = None
 
 
 @dataclass

@@ -32,7 +32,7 @@ from hvstack.results import (
     workload_types,
 )
 from hvstack.results.workload_types import TESTDFSIO, TPCX_HS
-from hvstack.tpcxhs import host_losses, preparation
+from hvstack.tpcxhs import compute_scaling, host_losses, preparation
 from hvstack.tpcxhs.deadlines import DEFAULT_LIMITS, Limits, load_limits
 from hvstack.tpcxhs.phases import PhaseRunner
 from hvstack.tpcxhs.result import RunResult, RunSpec, format_now
@@ -253,6 +253,8 @@ def measure(
         run_result.observations['compared_with'] = spec.baseline
     if spec.host_losses and run_result.is_valid:
         _lose_hosts(cluster, spec, run_result, progress)
+    if spec.compute_scaling and run_result.is_valid:
+        _scale_compute(cluster, spec, run_result, progress)
     run_record = run_result.to_record(spec.run_id)
     if run_result.telemetry:
         summary = telemetry_files.save_or_add_gap(
@@ -286,6 +288,32 @@ def _lose_hosts(
             )
     except errors.HVStackError as exc:
         run_result.reason = ' '.join(f'loss of hosts: {exc}'.split())[:2000]
+
+
+def _scale_compute(
+    cluster: Cluster,
+    spec: RunSpec,
+    run_result: RunResult,
+    progress: Progress | None,
+) -> None:
+    """Change the number of compute workers while sorts run.
+
+    A run without the result of this is not valid.
+    """
+    assert spec.compute_scaling is not None
+    try:
+        with cpu_caps.in_force(
+            lab_groups.find_hosts(_list_capped_hosts(run_result))
+        ):
+            run_result.observations |= compute_scaling.scale(
+                cluster,
+                spec.compute_scaling,
+                spec.workload,
+                load_limits(spec, spec.store),
+                progress,
+            )
+    except errors.HVStackError as exc:
+        run_result.reason = ' '.join(f'compute workers: {exc}'.split())[:2000]
 
 
 def warm_up(cluster: Cluster, workload: Workload) -> None:

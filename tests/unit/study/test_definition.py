@@ -192,6 +192,38 @@ class DefinitionTest(testtools.TestCase):
             claims=[claim],
         )
 
+    def test_compute_workers_that_go(self) -> None:
+        claim = {
+            'text': 'Added workers get tasks.',
+            'variant': 1.0,
+            'measure': 'tasks on added workers',
+            'rule': 'some',
+        }
+        base = {'configuration': 'i2', 'deployment': 3, 'scaled_compute': 1}
+        missing = {**claim, 'measure': 'missing blocks'}
+        study = self.parse(base=base, claims=[claim, missing])
+        self.assertEqual(1, study.variants[0].setup.scaled_compute)
+        self.assertEqual(
+            "Holds if a run of '1.0' has tasks on added workers.",
+            study.claims[0].condition,
+        )
+        self.check_error(
+            "no host or worker of the variant goes. Add 'scaled_compute'",
+            base={'lost_hosts': 1},
+            claims=[claim],
+        )
+        for changes in ({'deployment': 2}, {'configuration': 'bare-metal'}):
+            self.check_error(
+                "scaled_compute' needs compute workers",
+                base={**base, **changes},
+                claims=[claim],
+            )
+        self.check_error(
+            'does not apply to the workload',
+            base={**base, 'workload': 'testdfsio'},
+            claims=[claim],
+        )
+
     def test_file_of_a_user(self) -> None:
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'own.yaml'
         text = yaml.safe_dump(CONTENT)

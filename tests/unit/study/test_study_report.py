@@ -47,6 +47,7 @@ class StudyTest(testtools.TestCase):
         self.reasons: dict[str, str] = {}
         self.facts: dict[str, Any] = {}
         self.losses: list[dict[str, float]] = []
+        self.scaling: dict[str, float] = {}
         self.executed: list[str] = []
         self.max_runs = 100
         #: Seconds of HSGen that are those of HSValidate instead.
@@ -101,6 +102,8 @@ class StudyTest(testtools.TestCase):
         if self.losses:
             run = factory.edit(run, 'seen/host_losses', self.losses)
             run = factory.edit(run, 'seen/host_loss_method', 'powered off')
+        if self.scaling:
+            run = factory.edit(run, 'seen/compute_scaling', self.scaling)
         record.save(run, sweep_store.RECORDS_DIR)
 
     def run_study(self) -> study_store.StudyRecords:
@@ -238,6 +241,62 @@ class StudyTest(testtools.TestCase):
         first, second = self.report().claims
         self.assertEqual(verdicts.FAILS, first.verdict)
         self.assertEqual(verdicts.HOLDS, second.verdict)
+
+    def test_compute_workers_that_go_and_come(self) -> None:
+        claim = {
+            'text': 'Added workers get tasks.',
+            'variant': 1.0,
+            'measure': 'tasks on added workers',
+            'rule': 'some',
+        }
+        missing = {**claim, 'measure': 'missing blocks', 'rule': 'none'}
+        self.started = self.create(
+            base={
+                'configuration': 'i2',
+                'deployment': 3,
+                'scaled_compute': 1,
+            },
+            claims=[claim, missing],
+        )
+        self.scaling = {'removed': 1, 'added': 1, 'sorts': 3}
+        self.scaling |= {'tasks_during': 2, 'tasks_after': 4}
+        self.run_study()
+        first, second = self.report().claims
+        self.assertEqual([verdicts.HOLDS] * 2, [first.verdict, second.verdict])
+        self.assertEqual(
+            '8 tasks of sorts that ran meanwhile and 16 of the sorts '
+            'afterwards were on the 1 added compute workers (12 correct '
+            'sorts, 4 clusters)',
+            first.measured,
+        )
+        self.assertEqual(
+            '0 blocks were missing after the removal of 1 compute workers and '
+            'the addition of 1 (4 clusters)',
+            second.measured,
+        )
+
+    def test_added_workers_without_tasks(self) -> None:
+        claim = {
+            'text': 'Added workers get tasks.',
+            'variant': 1.0,
+            'measure': 'tasks on added workers',
+            'rule': 'none',
+        }
+        missing = {**claim, 'measure': 'missing blocks'}
+        self.started = self.create(
+            base={
+                'configuration': 'i2',
+                'deployment': 3,
+                'scaled_compute': 1,
+            },
+            claims=[claim, {**claim, 'rule': 'some'}, missing],
+        )
+        self.scaling = {'removed': 1, 'added': 1, 'missing': 1}
+        self.run_study()
+        self.assertEqual(
+            [verdicts.HOLDS, verdicts.UNDECIDED, verdicts.FAILS],
+            [result.verdict for result in self.report().claims],
+        )
 
     def test_local_maps(self) -> None:
         opposite = {**MAPS_CLAIM, 'rule': {'at_most': 5}}

@@ -110,6 +110,20 @@ class ImpossibleTest(testtools.TestCase):
             self.assertEqual(expected, list(reasons))
         self.assertIn('h2 has no cinder-volume', reasons['a'])
 
+    def test_compute_workers(self) -> None:
+        settings = {'configuration': 'i2', 'deployment': 3}
+        # Two hosts besides that of the controller have one each.
+        variants = (
+            {**settings, 'scaled_compute': 1},
+            {**settings, 'scaled_compute': 2},
+        )
+        reasons = self.explain(3, *variants)
+        self.assertEqual(['b'], list(reasons))
+        self.assertIn('has 2 compute workers', reasons['b'])
+        reasons = self.explain(4, settings, {**settings, 'deployment': 4})
+        self.assertEqual(['b'], list(reasons))
+        self.assertIn('needs at least 4 slots', reasons['b'])
+
     def test_lost_hosts(self) -> None:
         reasons = self.explain(3, {'lost_hosts': 1}, {'lost_hosts': 2})
         self.assertEqual(['b'], list(reasons))

@@ -100,6 +100,23 @@ class MedianTimesTest(testtools.TestCase):
             (100, 50), run_times.compute_median_times(records, 10**9)
         )
 
+    def test_changes_of_compute_workers(self) -> None:
+        self.assertIsNone(run_times.compute_median_scaling_seconds([]))
+        records = [
+            factory.edit(
+                self.run_record(minute, f'CID-{minute}'),
+                'seen/compute_scaling',
+                {'seconds': 120.0},
+            )
+            for minute in (0, 5)
+        ]
+        self.assertEqual(
+            120, run_times.compute_median_scaling_seconds(records)
+        )
+        self.assertEqual(
+            (100, 80), run_times.compute_median_times(records, 10**9)
+        )
+
     def test_same_cluster(self) -> None:
         self.assertEqual((100, None), self.times('CID-a', 'CID-a'))
 

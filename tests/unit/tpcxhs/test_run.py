@@ -26,6 +26,7 @@ from hvstack.results.benchmark import PHASES
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.run_id import RunId
 from hvstack.tpcxhs import run
+from hvstack.tpcxhs.compute_scaling import ComputeScalingSpec
 from hvstack.tpcxhs.deadlines import Limits
 from hvstack.tpcxhs.result import RunResult, RunSpec
 from hvstack.tpcxhs.run_samplers import SamplingSpec
@@ -870,6 +871,25 @@ class RunTest(testtools.TestCase):
             run_record = self.run_once().to_record(RunId('s', BareMetal(), 0))
             self.assertTrue(run_record.valid)
             self.assertIsNone(selfcheck.first_contradiction(run_record))
+
+    def test_compute_workers_that_cannot_go(self) -> None:
+        """A run without what its study asks for is not valid."""
+        store = FileRunStore(Path(self.useFixture(fixtures.TempDir()).path))
+        run_record = run.measure(
+            self.cluster,
+            RunSpec(
+                *(RunId('s', BareMetal(), 0), self.workload, store),
+                compute_scaling=ComputeScalingSpec(
+                    1, lambda *_: self.cluster, lambda _: None
+                ),
+            ),
+        )
+        self.assertFalse(run_record.valid)
+        self.assertIn(
+            'compute workers: Cannot remove 1 compute workers: the cluster '
+            'has 0',
+            run_record.reason,
+        )
 
     def test_hosts_without_curl(self) -> None:
         missing_curl = processutils.Result(127, '', 'curl: not found')
