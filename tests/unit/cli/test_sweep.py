@@ -33,6 +33,8 @@ class SweepCase(testtools.TestCase):
         for name, value in (
             ('sweep.sweep_store.SWEEPS_DIR', directory / 'sweeps'),
             ('sweep.sweep_store.RECORDS_DIR', directory / 'records'),
+            ('sweep.trials.TRIALS_DIR', directory / 'trials'),
+            ('results.timeline.TIMELINES_DIR', directory / 'timelines'),
             ('cluster.acquired_hosts.ACQUIRED_HOSTS_DIR', directory / 'taken'),
             # Rally's own, and what it runs.
             ('sweep.rallyenv.ensure_environment', self.ensured),

@@ -7,7 +7,7 @@ import fixtures
 
 
 class SweepDirectories(fixtures.Fixture):
-    """Empty directories of sweeps, trials, studies and run records."""
+    """Empty directories of sweeps, trials, studies, timelines and records."""
 
     def _setUp(self) -> None:
         self.path = Path(self.useFixture(fixtures.TempDir()).path)
@@ -15,6 +15,7 @@ class SweepDirectories(fixtures.Fixture):
             'sweep.sweep_store.SWEEPS_DIR',
             'sweep.sweep_store.RECORDS_DIR',
             'sweep.trials.TRIALS_DIR',
+            'results.timeline.TIMELINES_DIR',
             'study.study_store.STUDIES_DIR',
         ):
             directory = self.path / name.rpartition('.')[2].lower()
