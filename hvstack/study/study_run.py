@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Execution of studies by Rally, and checks before a study starts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from openstack.connection import Connection
@@ -43,6 +43,8 @@ def find_impossible(
     :param host: name of the host profile of the workers.
     :param backend: compute backend of the workers.
     :param options: options of :mod:`hvstack.conf`.
+    :returns: reasons by the names of the variants, also of those whose claims
+        need such a variant.
     :raises hvstack.errors.InputError: the host profile does not exist.
     :raises hvstack.errors.CloudError: a service does not respond.
     """
@@ -54,7 +56,35 @@ def find_impossible(
         reason = _explain_impossible(conn, variant, profile, backend, options)
         if reason:
             reasons[variant.name] = reason
-    return reasons
+    return reasons | _find_useless(study, reasons)
+
+
+def _find_useless(study: Study, skipped: Mapping[str, str]) -> dict[str, str]:
+    """Return the variants whose runs would decide nothing, with the reasons.
+
+    The first variant is the reference of the others in a report.
+
+    :param study: the study. With a table of a paper, each variant is compared.
+    :param skipped: reasons by the names of variants that are not possible.
+    """
+    if study.table is not None:
+        return {}
+    missing: dict[str, set[str]] = {}
+    needed = {study.variants[0].name}
+    for claim in study.claims:
+        names = {claim.variant, claim.against} - {''}
+        lacking = names & skipped.keys()
+        if not lacking:
+            needed |= names
+        for name in names:
+            missing.setdefault(name, set()).update(lacking)
+    return {
+        name: 'its claims need '
+        + ' and '.join(f"'{other}'" for other in sorted(others))
+        + ', and the cloud cannot have that'
+        for name, others in missing.items()
+        if name not in needed and name not in skipped
+    }
 
 
 def _explain_impossible(

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Variants of the studies of the package differ in what they compare."""
 
+from pathlib import Path
 from typing import Any
 
+import fixtures
 import testtools
 
-from hvstack import errors
+from hvstack import conf, errors
 from hvstack.hadoop import sizing, tuning_profiles
 from hvstack.study import claim_results, definition, study_run
 from hvstack.study.definition import Study
@@ -15,6 +17,21 @@ from hvstack.tpcxhs.workload import MIB, Workload
 
 #: CPUs and MiB of small and of large workers.
 WORKERS = ((1, 4096), (4, 8192), (40, 246_784))
+
+#: Host of a lab, see hvstack.lab.hosts.sizes.
+PROFILE = """\
+name: small
+sockets: 1
+cores_per_socket: 2
+threads_per_core: 1
+memory_mib: 5376
+cells: [{cpus: '0,1', memory_mib: 5376}]
+root_gb: 12
+reserved_memory_mib: 768
+cpu_cap: 0.55
+memory_cap_mib: 5376
+large_pages: false
+"""
 
 
 def build_workload(study: Study, variant: Variant, tasks: int) -> Workload:
@@ -80,8 +97,8 @@ class StudiesTest(testtools.TestCase):
             counts[variant.name] = build_workload(
                 study, variant, 24
             ).count_splits(profile.max_block_mib * MIB)
-        self.assertEqual(8, counts['compression (3.1.3)'])
-        self.assertEqual(4, counts['block size (3.1.5)'])
+        self.assertEqual(4, counts['compression (3.1.3)'])
+        self.assertEqual(2, counts['block size (3.1.5)'])
 
     def test_block_sizes(self) -> None:
         study = definition.load('amd-block-size')
@@ -110,6 +127,53 @@ class StudiesTest(testtools.TestCase):
         """With madvise, only JVMs that ask for large pages have them."""
         for variant in definition.load('vsphere6-os').variants:
             self.assertEqual('vsphere6', variant.setup.tuning)
+
+
+class LabTest(testtools.TestCase):
+    """Studies on two worker hosts of a lab with 0.55 CPUs each."""
+
+    #: Seconds between runs, of a run without data, and of a megabyte, as
+    #: measured with runs of 400 MB.
+    CHANGE_SECONDS, START_SECONDS, DATA_SECONDS = 170, 50, 0.43
+    #: Studies with more workers on a host than such a host can have.
+    LARGE = frozenset({'vsphere6-cpu-over-commit', 'vsphere6-single-replica'})
+
+    def setUp(self) -> None:
+        super().setUp()
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'small.yaml'
+        path.write_text(PROFILE, encoding='utf-8')
+        self.profile = str(path)
+
+    def find_impossible(self, study: Study, backend: str) -> dict[str, str]:
+        return study_run.find_impossible(
+            *(None, study, self.profile, backend, conf.load())
+        )
+
+    def test_each_study_decides_something(self) -> None:
+        for study in definition.list_studies():
+            testable = [
+                claim
+                for backend in ('lxc', 'qemu')
+                for skipped in [self.find_impossible(study, backend)]
+                for claim in study.claims
+                if not {claim.variant, claim.against} & skipped.keys()
+            ]
+            self.assertEqual(
+                study.name not in self.LARGE, bool(testable), study.name
+            )
+
+    def test_duration(self) -> None:
+        """At most 150 minutes, without what follows the runs."""
+        for study in definition.list_studies():
+            skipped = self.find_impossible(study, 'lxc')
+            seconds = study.passes * sum(
+                self.CHANGE_SECONDS
+                + self.START_SECONDS
+                + self.DATA_SECONDS * study.get_size(variant) / 1e6
+                for variant in study.variants
+                if variant.name not in skipped
+            )
+            self.assertLess(seconds / 60, 150, study.name)
 
 
 class FileSizeTest(testtools.TestCase):

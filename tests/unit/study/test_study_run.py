@@ -41,9 +41,15 @@ class ImpossibleTest(testtools.TestCase):
                 'OS_SWEEP__BASELINE_HOSTS', str(self.directory / 'hosts.yaml')
             )
         )
-        return study_run.find_impossible(
+        reasons = study_run.find_impossible(
             self.cloud.connect(), study, 'vsphere6', 'kvm', conf.load()
         )
+        # The claim needs both variants.
+        return {
+            name: reason
+            for name, reason in reasons.items()
+            if not reason.startswith('its claims need')
+        }
 
     def test_more_replicas_than_hosts(self) -> None:
         for setting in ('replication', 'output_replication'):
@@ -128,3 +134,47 @@ class ImpossibleTest(testtools.TestCase):
         reasons = self.explain(3, {'lost_hosts': 1}, {'lost_hosts': 2})
         self.assertEqual(['b'], list(reasons))
         self.assertIn('4 are needed to lose 2', reasons['b'])
+
+
+class UselessTest(testtools.TestCase):
+    """A variant whose claims cannot be tested is not measured."""
+
+    def find(self, **changes: Any) -> dict[str, str]:
+        study = definition.parse_study(
+            'mine',
+            {
+                'question': 'Which one is faster?',
+                'variants': {
+                    'first': {'configuration': 'bare-metal'},
+                    'a': {},
+                    'ceph': {'configuration': 'i1-ceph'},
+                    'b': {'replication': 1},
+                    'c': {'replication': 1, 'maps': 2},
+                },
+                'claims': [
+                    {**CLAIM, 'variant': 'ceph', 'against': 'b'},
+                    {**CLAIM, 'variant': 'ceph', 'against': 'a'},
+                    {**CLAIM, 'variant': 'ceph', 'against': 'first'},
+                    {**CLAIM, 'variant': 'a', 'against': 'c'},
+                ],
+                **changes,
+            },
+            'mine.yaml',
+        )
+        return study_run.find_impossible(
+            *(None, study, 'vsphere6', 'lxc', conf.load())
+        )
+
+    def test_claims_with_a_variant_that_is_not_possible(self) -> None:
+        """The first variant is the reference of all others."""
+        reasons = self.find()
+        self.assertEqual(['ceph', 'b'], list(reasons))
+        self.assertEqual(
+            "its claims need 'ceph', and the cloud cannot have that",
+            reasons['b'],
+        )
+
+    def test_a_table_compares_all(self) -> None:
+        table = {'source': 'Table 2', 'columns': ['TeraSort']}
+        reasons = self.find(paper='vsphere6', table=table)
+        self.assertEqual(['ceph'], list(reasons))
