@@ -17,8 +17,9 @@ from hvstack.results.observations import ComputeScaling
 from hvstack.results.record_data import RunRecord
 from hvstack.results.stats import Percent
 from hvstack.study import os_differences, paper_numbers, verdicts
-from hvstack.study.definition import (
+from hvstack.study.claims import (
     ADDED_TASKS,
+    BYTES,
     LOCAL_MAPS,
     MISSING_BLOCKS,
     SHARED_BLOCKS,
@@ -127,6 +128,11 @@ def judge_claim(
         return _judge_losses(claim, pair[0].valid, published)
     if not reason and claim.measure == ADDED_TASKS:
         return _judge_added_tasks(claim, pair[0].valid, published)
+    if not reason and claim.measure in BYTES:
+        return _judge_bytes(
+            *(claim, pair[0].valid, published),
+            quantiles.compute_joint_level(len(started.study.claims)),
+        )
     if not reason and claim.measure == LOCAL_MAPS:
         return _judge_maps(
             *(claim, pair[0], published),
@@ -268,6 +274,48 @@ def _judge_maps(
         published=published,
         measured=f"{mean:.1f} % of {sorter}'s maps are local ({low:.1f} to "
         f'{high:.1f}, {len(counts)} clusters)',
+    )
+
+
+def _judge_bytes(
+    claim: Claim, runs: Sequence[RunRecord], published: str, level: float
+) -> ClaimResult:
+    """Return the verdict on the bytes of a phase in percent of the data.
+
+    :param runs: valid runs of the variant, each with its own cluster.
+    :param published: number of the paper as text.
+    :param level: confidence level of the interval, from 0 to 1.
+    """
+    series = {'received bytes': 'rx', 'written bytes': 'write'}[claim.measure]
+    amounts = []
+    for run in runs:
+        telemetry = run.observations.telemetry
+        phases = telemetry.phases if telemetry is not None else {}
+        amount = phases.get(claim.phase, {}).get(series)
+        if amount is not None:
+            amounts.append(100 * amount / run.size_bytes)
+    reason = ''
+    if len(amounts) < len(runs):
+        reason = (
+            f'{len(runs) - len(amounts)} of {len(runs)} runs have no '
+            f'telemetry of the {claim.measure} in {claim.phase}'
+        )
+    elif len(amounts) < 2:
+        reason = stats.TOO_FEW_RUNS
+    if reason:
+        return ClaimResult(
+            *(claim, verdicts.UNDECIDED, None, reason), published
+        )
+    mean = math.fsum(amounts) / len(amounts)
+    error = statistics.stdev(amounts) / math.sqrt(len(amounts))
+    half = error * quantiles.compute_t_quantile(len(amounts) - 1, level)
+    low, high = max(0.0, mean - half), mean + half
+    return ClaimResult(
+        claim,
+        claim.rule.judge_interval(low, high),
+        published=published,
+        measured=f'the {claim.measure} in {claim.phase} are {mean:.1f} % of '
+        f'the data ({low:.1f} to {high:.1f}, {len(amounts)} clusters)',
     )
 
 

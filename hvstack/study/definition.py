@@ -6,7 +6,7 @@ number of passes, and the rule of each claim. The package contains the studies
 of the papers, and a user can write others.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -17,87 +17,31 @@ from hvstack.model.strict_mapping import Fields, SourceLocation
 from hvstack.model.target import BareMetal
 from hvstack.results import run_id
 from hvstack.results.benchmark import RECORD_BYTES
-from hvstack.results.workload_types import TPCX_HS, TYPES, WorkloadType
-from hvstack.study import paper_numbers, verdicts
-from hvstack.study.paper_numbers import PaperNumber, PublishedTableReference
-from hvstack.study.variants import Variant, format_value, parse_variants
-from hvstack.study.verdicts import Rule
+from hvstack.results.workload_types import TYPES, WorkloadType
+from hvstack.study import paper_numbers
+from hvstack.study.claims import (
+    ADDED_TASKS,
+    MISSING_BLOCKS,
+    Claim,
+    parse_claims,
+)
+from hvstack.study.paper_numbers import PublishedTableReference
+from hvstack.study.variants import Variant, parse_variants
 from hvstack.tpcxhs.workload import parse_size
 
 #: Phases that a claim or a table can name.
 _PHASES = tuple(
     dict.fromkeys(name for item in TYPES.values() for name in item.jobs)
 )
-#: Measures of claims: rate in percent of another variant; number of blocks
-#: with two replicas on a host; number of blocks without a replica after the
-#: loss of hosts, or the removal of compute workers; tasks on compute workers
-#: that were added while sorts ran; share of a sort's maps whose data is on
-#: their node or host.
-RATE, SHARED_BLOCKS, MISSING_BLOCKS, ADDED_TASKS, LOCAL_MAPS = (
-    'rate',
-    'blocks on one host',
-    'missing blocks',
-    'tasks on added workers',
-    'local maps',
-)
-_COUNTS = (SHARED_BLOCKS, MISSING_BLOCKS, ADDED_TASKS)
-#: Values that programs report, each in percent of another variant.
-_REPORTED = tuple(
-    value.measure for item in TYPES.values() for value in item.reported
-)
-MEASURES = (RATE, *_COUNTS, LOCAL_MAPS, *_REPORTED)
 #: Fields of a study.
 _STUDY_FIELDS = (
     *('question', 'paper', 'covers', 'passes', 'size', 'table', 'note'),
     *('base', 'varied', 'variants', 'claims'),
 )
-_CLAIM_FIELDS = (
-    *('text', 'variant', 'against', 'phase', 'measure', 'rule'),
-    'published',
-)
 #: Maximum number of passes.
 MAX_PASSES = 1000
 _DEFAULT_PASSES = 4
 _DEFAULT_SIZE = '100MB'
-
-
-@dataclass(frozen=True)
-class Claim:
-    """Claim about a measure of a variant.
-
-    :param text: claim as a sentence.
-    :param variant: name of the variant.
-    :param against: name of the variant whose rate is 100 %; empty for
-        measures of a single variant.
-    :param phase: phase whose rate is compared; empty for the whole run.
-    :param measure: one of :data:`MEASURES`.
-    :param rule: condition under which the claim holds.
-    :param published: number of the paper; None without any.
-    """
-
-    text: str
-    variant: str
-    against: str
-    rule: Rule
-    phase: str = ''
-    measure: str = RATE
-    published: PaperNumber | None = None
-
-    @property
-    def condition(self) -> str:
-        """Condition under which the claim holds, as a sentence."""
-        name, limit = f"'{self.variant}'", self.rule.describe()
-        if self.measure in _COUNTS:
-            runs = 'no run' if self.rule.name == 'none' else 'a run'
-            return f'Holds if {runs} of {name} has {self.measure}.'
-        if self.measure == LOCAL_MAPS:
-            return f'Holds if {limit} of the maps of {name} are local.'
-        part = f'{self.phase} rate' if self.phase else 'rate'
-        if self.measure != RATE:
-            part = self.measure
-        return (
-            f"Holds if {name} has {limit} of the {part} of '{self.against}'."
-        )
 
 
 @dataclass(frozen=True)
@@ -216,7 +160,7 @@ def parse_study(name: str, data: Json, source: str | SourceLocation) -> Study:
         name=name,
         question=question,
         variants=variants,
-        claims=_parse_claims(top, variants),
+        claims=parse_claims(top, variants),
         passes=top.integer('passes', 1, MAX_PASSES, _DEFAULT_PASSES),
         size_bytes=_parse_size(top),
         paper=top.optional_text('paper'),
@@ -358,118 +302,3 @@ def _parse_table(top: Fields) -> PublishedTableReference | None:
         table.optional_text('description'),
         table.optional_choice('phase', _PHASES) or '',
     )
-
-
-def _parse_claims(
-    top: Fields, variants: Sequence[Variant]
-) -> tuple[Claim, ...]:
-    items = top.raw('claims')
-    if not isinstance(items, list) or not items:
-        raise top.error('claims', 'is not a list of claims. Add a claim')
-    by_name = {variant.name: variant for variant in variants}
-    return tuple(
-        _parse_claim(Fields(item, top.source, _CLAIM_FIELDS, name), by_name)
-        for name, item in (
-            (f'claims.{index}', item) for index, item in enumerate(items)
-        )
-    )
-
-
-def _parse_claim(values: Fields, variants: Mapping[str, Variant]) -> Claim:
-    """Return a claim.
-
-    :param variants: variants by name.
-    """
-    published = None
-    if 'published' in values:
-        reference = Fields(
-            values.raw('published'),
-            values.source,
-            ('source', 'description'),
-            values.name('published'),
-        )
-        published = PaperNumber(
-            reference.text('source'), reference.text('description')
-        )
-    measure = values.choice('measure', MEASURES, RATE)
-    variant = _parse_variant_name(values, 'variant', variants)
-    workload = variants[variant].workload
-    _check_measure(values, measure, workload)
-    if measure not in (RATE, *_REPORTED):
-        for name in ('against', 'phase'):
-            if name in values:
-                raise values.error(
-                    name, f"does not apply to '{measure}'. Delete it"
-                )
-        parse_rule = (
-            verdicts.parse_count_rule
-            if measure in _COUNTS
-            else verdicts.parse_share_rule
-        )
-        return Claim(
-            text=values.text('text'),
-            variant=variant,
-            against='',
-            rule=parse_rule(values, 'rule'),
-            measure=measure,
-            published=published,
-        )
-    if measure != RATE and 'phase' in values:
-        raise values.error(
-            'phase', f"does not apply to '{measure}'. Delete it"
-        )
-    against = _parse_variant_name(values, 'against', variants)
-    other = variants[against].workload
-    if other is not workload:
-        raise values.error(
-            'against',
-            f"is a variant with the workload '{other.name}', and '{variant}' "
-            f"has '{workload.name}'. Name a variant with the same workload",
-        )
-    if variant == against:
-        raise values.error(
-            'against', 'is the same variant. Name another variant'
-        )
-    return Claim(
-        text=values.text('text'),
-        variant=variant,
-        against=against,
-        phase=values.optional_choice('phase', workload.jobs) or '',
-        rule=verdicts.parse_rule(values, 'rule'),
-        measure=measure,
-        published=published,
-    )
-
-
-def _check_measure(
-    values: Fields, measure: str, workload: WorkloadType
-) -> None:
-    """Check that the workload of a variant has a measure.
-
-    :raises hvstack.errors.InputError: the workload does not have it.
-    """
-    reported = [value.measure for value in workload.reported]
-    measures = [RATE, MISSING_BLOCKS, *reported]
-    if workload.sorter:
-        measures += [LOCAL_MAPS, ADDED_TASKS]
-    if workload is TPCX_HS:
-        measures.append(SHARED_BLOCKS)
-    if measure not in measures:
-        raise values.error(
-            'measure',
-            f"is '{measure}', which the workload '{workload.name}' does not "
-            f'have. Use one of {", ".join(measures)}',
-        )
-
-
-def _parse_variant_name(
-    values: Fields, key: str, names: Collection[str]
-) -> str:
-    name = format_value(values.raw(key))
-    if name not in names:
-        raise values.error(
-            key,
-            f"is '{textfile.printable(name[:60])}'. Use one of "
-            f'{", ".join(names)}',
-        )
-    return name

@@ -8,7 +8,8 @@ from hvstack.report import paper_figures
 from hvstack.report.chart_base import Chart, build_rows_layout
 from hvstack.report.phase_charts import LOCALITY_NAMES, build_locality_traces
 from hvstack.report.text import align_columns
-from hvstack.study.definition import LOCAL_MAPS, Claim, Study
+from hvstack.study.claims import LOCAL_MAPS, Claim
+from hvstack.study.definition import Study
 from hvstack.study.study_rows import VariantRow
 
 

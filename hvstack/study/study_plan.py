@@ -9,7 +9,8 @@ from hvstack.model.host import HostProfile
 from hvstack.report.formats import format_size
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore, iter_records
-from hvstack.study.definition import Claim, Study
+from hvstack.study.claims import Claim
+from hvstack.study.definition import Study
 from hvstack.study.study_store import StartedStudy
 from hvstack.study.variants import Variant
 from hvstack.sweep import run_times

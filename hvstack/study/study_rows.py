@@ -15,7 +15,7 @@ from hvstack.results.estimator import ClusterRate, SweepFit
 from hvstack.results.passes import require_location
 from hvstack.results.record_data import RunRecord
 from hvstack.results.workload_types import WorkloadType
-from hvstack.study.definition import Claim
+from hvstack.study.claims import Claim
 from hvstack.study.study_store import StartedStudy, StudyRecords
 from hvstack.study.variants import Variant
 

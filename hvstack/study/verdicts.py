@@ -133,6 +133,38 @@ def parse_share_rule(parent: Fields, name: str) -> Rule:
     return Rule(form, None, share + _SHARE_MARGIN, is_inclusive=True)
 
 
+def parse_bytes_rule(parent: Fields, name: str) -> Rule:
+    """Return the rule of a claim about bytes in percent of the data.
+
+    The forms are ``at_least: 90``, ``at_most: 70`` and ``between: [190,
+    230]``.
+
+    :param parent: fields of the claim.
+    :param name: name of the field.
+    :raises hvstack.errors.InputError: the rule is not valid.
+    """
+    forms = ('at_least', 'at_most', 'between')
+    value = parent.raw(name)
+    if not isinstance(value, dict) or len(value) != 1:
+        raise _error(parent, name, '{at_most: 70}, {between: [190, 230]}')
+    fields = Fields(value, parent.source, forms, parent.name(name))
+    (form,) = value
+    if form == 'between':
+        bounds = fields.raw(form)
+        if (
+            not isinstance(bounds, list)
+            or len(bounds) != 2
+            or not all(isinstance(bound, int | float) for bound in bounds)
+            or not 0 <= bounds[0] < bounds[1] <= _MAX_PERCENT
+        ):
+            raise fields.error(form, 'is not a range. Use [190, 230]')
+        return Rule(form, float(bounds[0]), float(bounds[1]))
+    limit = fields.number(form, 0, _MAX_PERCENT)
+    if form == 'at_least':
+        return Rule(form, limit, None, is_inclusive=True)
+    return Rule(form, None, limit, is_inclusive=True)
+
+
 def parse_rule(parent: Fields, name: str) -> Rule:
     """Return the rule of a claim.
 

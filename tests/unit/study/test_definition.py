@@ -224,6 +224,34 @@ class DefinitionTest(testtools.TestCase):
             claims=[claim],
         )
 
+    def test_bytes_of_a_phase(self) -> None:
+        claim = {
+            'text': 'The data is received once.',
+            'variant': 1.0,
+            'measure': 'received bytes',
+            'phase': 'map-shuffle',
+            'rule': {'between': [90, 110]},
+        }
+        study = self.parse(claims=[claim])
+        self.assertEqual(
+            "Holds if the workers of '1.0' receive 90 to 110 % of the data in "
+            'map-shuffle.',
+            study.claims[0].condition,
+        )
+        for changes, expected in (
+            ({'phase': 'HSDataCheck'}, "'claims.0.phase' is 'HSDataCheck'"),
+            ({'against': 0.05}, "does not apply to 'received bytes'"),
+            ({'rule': {'between': [110, 90]}}, 'is not a range'),
+            ({'rule': {'between': ['a', 90]}}, 'is not a range'),
+            ({'rule': 'faster'}, 'is not a rule. Use one of {at_most: 70}'),
+        ):
+            self.check_error(expected, claims=[{**claim, **changes}])
+        self.check_error(
+            "'claims.0.phase'",
+            base={'workload': 'testdfsio'},
+            claims=[claim],
+        )
+
     def test_file_of_a_user(self) -> None:
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'own.yaml'
         text = yaml.safe_dump(CONTENT)

@@ -14,6 +14,7 @@ from hvstack.progress import Progress
 from hvstack.results import record
 from hvstack.results.stats import Percent
 from hvstack.study import (
+    claim_results,
     definition,
     paper_comparison,
     study_page,
@@ -48,6 +49,8 @@ class StudyTest(testtools.TestCase):
         self.facts: dict[str, Any] = {}
         self.losses: list[dict[str, float]] = []
         self.scaling: dict[str, float] = {}
+        #: Received bytes of HSGen by run, in percent of the data.
+        self.received: list[float | None] = []
         self.executed: list[str] = []
         self.max_runs = 100
         #: Seconds of HSGen that are those of HSValidate instead.
@@ -102,6 +105,11 @@ class StudyTest(testtools.TestCase):
         if self.losses:
             run = factory.edit(run, 'seen/host_losses', self.losses)
             run = factory.edit(run, 'seen/host_loss_method', 'powered off')
+        if self.received:
+            share = self.received[number % len(self.received)]
+            amount = {} if share is None else {'rx': share * 1e6}
+            telemetry = {'phases': {'HSGen': amount}}
+            run = factory.edit(run, 'seen/telemetry', telemetry)
         if self.scaling:
             run = factory.edit(run, 'seen/compute_scaling', self.scaling)
         record.save(run, sweep_store.RECORDS_DIR)
@@ -296,6 +304,48 @@ class StudyTest(testtools.TestCase):
         self.assertEqual(
             [verdicts.HOLDS, verdicts.UNDECIDED, verdicts.FAILS],
             [result.verdict for result in self.report().claims],
+        )
+
+    def judge_bytes(self, *rules: Any) -> list[claim_results.ClaimResult]:
+        """Return the results of claims about the received bytes of HSGen."""
+        claim = {
+            'text': 'The data is received once.',
+            'variant': 1.0,
+            'measure': 'received bytes',
+            'phase': 'HSGen',
+        }
+        self.started = self.create(
+            claims=[{**claim, 'rule': rule} for rule in rules]
+        )
+        self.run_study()
+        return list(self.report().claims)
+
+    def test_received_bytes(self) -> None:
+        # The data has 100 MB.
+        self.received = [100.0, 101.0, 102.0, 101.0]
+        results = self.judge_bytes(
+            *({'between': [90, 110]}, {'at_most': 98}, {'at_least': 101}),
+        )
+        self.assertEqual(
+            [verdicts.HOLDS, verdicts.FAILS, verdicts.UNDECIDED],
+            [result.verdict for result in results],
+        )
+        self.assertIn(
+            'the received bytes in HSGen are 101.0 % of the data (9',
+            results[0].measured,
+        )
+        text = study_page.format_text(self.report())
+        self.assertIn('1.0, received bytes in HSGen; the received', text)
+        data: Any = study_report.to_mapping(self.report())
+        self.assertEqual('HSGen', data['claims'][0]['phase'])
+
+    def test_bytes_that_were_not_measured(self) -> None:
+        self.received = [100.0, None]
+        (result,) = self.judge_bytes({'between': [90, 110]})
+        self.assertEqual(verdicts.UNDECIDED, result.verdict)
+        self.assertEqual(
+            '2 of 4 runs have no telemetry of the received bytes in HSGen',
+            result.reason,
         )
 
     def test_local_maps(self) -> None:
