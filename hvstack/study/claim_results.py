@@ -16,13 +16,18 @@ from hvstack.results.estimator import SweepFit
 from hvstack.results.observations import ComputeScaling
 from hvstack.results.record_data import RunRecord
 from hvstack.results.stats import Percent
-from hvstack.study import os_differences, paper_numbers, verdicts
+from hvstack.study import (
+    os_differences,
+    paper_numbers,
+    run_shares,
+    verdicts,
+)
 from hvstack.study.claims import (
     ADDED_TASKS,
-    BYTES,
     LOCAL_MAPS,
     MISSING_BLOCKS,
     SHARED_BLOCKS,
+    SHARES,
     Claim,
 )
 from hvstack.study.study_rows import Quantity, VariantRow, get_quantity
@@ -128,9 +133,9 @@ def judge_claim(
         return _judge_losses(claim, pair[0].valid, published)
     if not reason and claim.measure == ADDED_TASKS:
         return _judge_added_tasks(claim, pair[0].valid, published)
-    if not reason and claim.measure in BYTES:
-        return _judge_bytes(
-            *(claim, pair[0].valid, published),
+    if not reason and claim.measure in SHARES:
+        return _judge_share(
+            *(claim, pair[0], published),
             quantiles.compute_joint_level(len(started.study.claims)),
         )
     if not reason and claim.measure == LOCAL_MAPS:
@@ -277,45 +282,43 @@ def _judge_maps(
     )
 
 
-def _judge_bytes(
-    claim: Claim, runs: Sequence[RunRecord], published: str, level: float
+def _judge_share(
+    claim: Claim, row: VariantRow, published: str, level: float
 ) -> ClaimResult:
-    """Return the verdict on the bytes of a phase in percent of the data.
+    """Return the verdict on a share that each run has.
 
-    :param runs: valid runs of the variant, each with its own cluster.
+    :param row: row of the variant, each of whose runs has its own cluster.
     :param published: number of the paper as text.
     :param level: confidence level of the interval, from 0 to 1.
     """
-    series = {'received bytes': 'rx', 'written bytes': 'write'}[claim.measure]
-    amounts = []
-    for run in runs:
-        telemetry = run.observations.telemetry
-        phases = telemetry.phases if telemetry is not None else {}
-        amount = phases.get(claim.phase, {}).get(series)
-        if amount is not None:
-            amounts.append(100 * amount / run.size_bytes)
-    reason = ''
-    if len(amounts) < len(runs):
+    all_shares = [
+        run_shares.compute_share(claim, row.variant.workload, run)
+        for run in row.valid
+    ]
+    shares = [share for share in all_shares if share is not None]
+    reason, missing = '', len(row.valid) - len(shares)
+    if missing:
         reason = (
-            f'{len(runs) - len(amounts)} of {len(runs)} runs have no '
-            f'telemetry of the {claim.measure} in {claim.phase}'
+            f"'{claim.measure}' was not measured in {missing} of "
+            f'{len(row.valid)} runs'
         )
-    elif len(amounts) < 2:
+    elif len(shares) < 2:
         reason = stats.TOO_FEW_RUNS
     if reason:
         return ClaimResult(
             *(claim, verdicts.UNDECIDED, None, reason), published
         )
-    mean = math.fsum(amounts) / len(amounts)
-    error = statistics.stdev(amounts) / math.sqrt(len(amounts))
-    half = error * quantiles.compute_t_quantile(len(amounts) - 1, level)
+    mean = math.fsum(shares) / len(shares)
+    error = statistics.stdev(shares) / math.sqrt(len(shares))
+    half = error * quantiles.compute_t_quantile(len(shares) - 1, level)
     low, high = max(0.0, mean - half), mean + half
     return ClaimResult(
         claim,
         claim.rule.judge_interval(low, high),
         published=published,
-        measured=f'the {claim.measure} in {claim.phase} are {mean:.1f} % of '
-        f'the data ({low:.1f} to {high:.1f}, {len(amounts)} clusters)',
+        measured=f'{run_shares.describe(claim)} {mean:.1f} % of '
+        f'{run_shares.describe_total(claim)} ({low:.1f} to {high:.1f}, '
+        f'{len(shares)} clusters)',
     )
 
 

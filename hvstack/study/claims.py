@@ -29,9 +29,19 @@ _COUNTS = (SHARED_BLOCKS, MISSING_BLOCKS, ADDED_TASKS)
 _REPORTED = tuple(
     value.measure for item in TYPES.values() for value in item.reported
 )
-#: Bytes of a phase in percent of the data, and the verb of each.
-BYTES = {'received bytes': 'receive', 'written bytes': 'write'}
-MEASURES = (RATE, *_COUNTS, LOCAL_MAPS, *BYTES, *_REPORTED)
+#: Bytes of a phase in percent of the data; records that the maps of a sort
+#: spill, in percent of those that they emit; tasks of a sort that run in the
+#: JVM of its ApplicationMaster, in percent.
+RECEIVED_BYTES, WRITTEN_BYTES, SPILLED_RECORDS, TASKS_IN_ONE_JVM = (
+    'received bytes',
+    'written bytes',
+    'spilled records',
+    'tasks in one JVM',
+)
+BYTE_MEASURES = (RECEIVED_BYTES, WRITTEN_BYTES)
+_JOB_SHARES = (SPILLED_RECORDS, TASKS_IN_ONE_JVM)
+SHARES = (*BYTE_MEASURES, *_JOB_SHARES)
+MEASURES = (RATE, *_COUNTS, LOCAL_MAPS, *SHARES, *_REPORTED)
 #: Parts of the sort, which telemetry separates.
 _SORT_PARTS = ('map-shuffle', 'reduce-merge')
 _CLAIM_FIELDS = (
@@ -72,12 +82,17 @@ class Claim:
             return f'Holds if {runs} of {name} has {self.measure}.'
         if self.measure == LOCAL_MAPS:
             return f'Holds if {limit} of the maps of {name} are local.'
-        if self.measure in BYTES:
-            verb = BYTES[self.measure]
-            return (
-                f'Holds if the workers of {name} {verb} {limit} of the data '
-                f'in {self.phase}.'
-            )
+        if self.measure in SHARES:
+            return {
+                RECEIVED_BYTES: f'Holds if the workers of {name} receive '
+                f'{limit} of the data in {self.phase}.',
+                WRITTEN_BYTES: f'Holds if the workers of {name} write {limit} '
+                f'of the data in {self.phase}.',
+                SPILLED_RECORDS: f'Holds if the maps of {name} spill {limit} '
+                'of their output records.',
+                TASKS_IN_ONE_JVM: f'Holds if {limit} of the tasks of {name} '
+                'run in the JVM of their ApplicationMaster.',
+            }[self.measure]
         part = f'{self.phase} rate' if self.phase else 'rate'
         if self.measure != RATE:
             part = self.measure
@@ -169,20 +184,22 @@ def _parse_single_claim(
 
     :param workload: workload of the variant.
     """
-    other_names = ('against',) if measure in BYTES else ('against', 'phase')
+    other_names = (
+        ('against',) if measure in BYTE_MEASURES else ('against', 'phase')
+    )
     for name in other_names:
         if name in values:
             raise values.error(
                 name, f"does not apply to '{measure}'. Delete it"
             )
     phase = ''
-    if measure in BYTES:
+    if measure in BYTE_MEASURES:
         parts = _SORT_PARTS if workload.sorter else ()
         phase = values.choice('phase', (*workload.jobs, *parts))
     if measure in _COUNTS:
         rule = verdicts.parse_count_rule(values, 'rule')
-    elif measure in BYTES:
-        rule = verdicts.parse_bytes_rule(values, 'rule')
+    elif measure in SHARES:
+        rule = verdicts.parse_amount_rule(values, 'rule')
     else:
         rule = verdicts.parse_share_rule(values, 'rule')
     return Claim(
@@ -204,9 +221,9 @@ def _check_measure(
     :raises hvstack.errors.InputError: the workload does not have it.
     """
     reported = [value.measure for value in workload.reported]
-    measures = [RATE, MISSING_BLOCKS, *BYTES, *reported]
+    measures = [RATE, MISSING_BLOCKS, *BYTE_MEASURES, *reported]
     if workload.sorter:
-        measures += [LOCAL_MAPS, ADDED_TASKS]
+        measures += [LOCAL_MAPS, ADDED_TASKS, *_JOB_SHARES]
     if workload is TPCX_HS:
         measures.append(SHARED_BLOCKS)
     if measure not in measures:

@@ -19,7 +19,7 @@ from hvstack.results.typed_json import JsonObject
 from hvstack.results.workload_types import TPCX_HS, WorkloadType
 from hvstack.study import map_locality, paper_comparison, verdicts
 from hvstack.study.claim_results import ClaimResult
-from hvstack.study.claims import BYTES, RATE, Claim
+from hvstack.study.claims import BYTE_MEASURES, RATE, SHARES, Claim
 from hvstack.study.paper_comparison import PaperComparison
 from hvstack.study.study_report import StudyReport
 from hvstack.study.study_rows import VariantRow
@@ -79,8 +79,10 @@ def format_evidence(result: ClaimResult) -> str:
 def format_subject(claim: Claim) -> str:
     """Return the variants, and the phase or the measure of a claim."""
     text = claim.variant
-    if claim.measure in BYTES:
+    if claim.measure in BYTE_MEASURES:
         return f'{text}, {claim.measure} in {claim.phase}'
+    if claim.measure in SHARES:
+        return f'{text}, {claim.measure}'
     if not claim.against:
         return text
     part = claim.phase if claim.measure == RATE else claim.measure

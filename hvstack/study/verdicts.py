@@ -133,8 +133,8 @@ def parse_share_rule(parent: Fields, name: str) -> Rule:
     return Rule(form, None, share + _SHARE_MARGIN, is_inclusive=True)
 
 
-def parse_bytes_rule(parent: Fields, name: str) -> Rule:
-    """Return the rule of a claim about bytes in percent of the data.
+def parse_amount_rule(parent: Fields, name: str) -> Rule:
+    """Return the rule of a claim about a part that may exceed its whole.
 
     The forms are ``at_least: 90``, ``at_most: 70`` and ``between: [190,
     230]``.
@@ -161,8 +161,8 @@ def parse_bytes_rule(parent: Fields, name: str) -> Rule:
         return Rule(form, float(bounds[0]), float(bounds[1]))
     limit = fields.number(form, 0, _MAX_PERCENT)
     if form == 'at_least':
-        return Rule(form, limit, None, is_inclusive=True)
-    return Rule(form, None, limit, is_inclusive=True)
+        return Rule(form, limit - _SHARE_MARGIN, None, is_inclusive=True)
+    return Rule(form, None, limit + _SHARE_MARGIN, is_inclusive=True)
 
 
 def parse_rule(parent: Fields, name: str) -> Rule:

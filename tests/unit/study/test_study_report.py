@@ -49,6 +49,7 @@ class StudyTest(testtools.TestCase):
         self.facts: dict[str, Any] = {}
         self.losses: list[dict[str, float]] = []
         self.scaling: dict[str, float] = {}
+        self.counters = None
         #: Received bytes of HSGen by run, in percent of the data.
         self.received: list[float | None] = []
         self.executed: list[str] = []
@@ -110,6 +111,11 @@ class StudyTest(testtools.TestCase):
             amount = {} if share is None else {'rx': share * 1e6}
             telemetry = {'phases': {'HSGen': amount}}
             run = factory.edit(run, 'seen/telemetry', telemetry)
+        if self.counters is not None:
+            for name in ('maps', 'reduces'):
+                run = factory.edit(run, f'phases/2/{name}', factory.TASKS)
+            for name, count in self.counters.items():
+                run = factory.edit(run, f'phases/2/counters/{name}', count)
         if self.scaling:
             run = factory.edit(run, 'seen/compute_scaling', self.scaling)
         record.save(run, sweep_store.RECORDS_DIR)
@@ -339,12 +345,51 @@ class StudyTest(testtools.TestCase):
         data: Any = study_report.to_mapping(self.report())
         self.assertEqual('HSGen', data['claims'][0]['phase'])
 
+    def test_counters_of_the_sort(self) -> None:
+        claim = {'text': 'It is so.', 'variant': 1.0}
+        spilled = {**claim, 'measure': 'spilled records'}
+        uber = {**claim, 'measure': 'tasks in one JVM'}
+        claims = [
+            {**spilled, 'rule': {'at_most': 100}},
+            {**spilled, 'rule': {'at_least': 150}},
+            {**uber, 'rule': {'at_least': 100}},
+            {**uber, 'rule': {'at_most': 0}},
+        ]
+        for counters, expected in (
+            (
+                {
+                    'MAP.SPILLED_RECORDS': 10**6,
+                    'MAP_OUTPUT_RECORDS': 10**6,
+                    'TOTAL_LAUNCHED_UBERTASKS': 2 * factory.TASKS,
+                },
+                [verdicts.HOLDS, verdicts.FAILS] * 2,
+            ),
+            (
+                {
+                    'MAP.SPILLED_RECORDS': 3 * 10**6,
+                    'MAP_OUTPUT_RECORDS': 10**6,
+                },
+                [verdicts.FAILS, verdicts.HOLDS] * 2,
+            ),
+            (
+                {},
+                [verdicts.UNDECIDED] * 2 + [verdicts.FAILS, verdicts.HOLDS],
+            ),
+        ):
+            self.counters: dict[str, int] | None = counters
+            self.started = self.create(claims=claims)
+            self.executed.clear()
+            self.run_study()
+            results = self.report().claims
+            self.assertEqual(expected, [item.verdict for item in results])
+        self.assertIn("'spilled records' was not", results[0].reason)
+
     def test_bytes_that_were_not_measured(self) -> None:
         self.received = [100.0, None]
         (result,) = self.judge_bytes({'between': [90, 110]})
         self.assertEqual(verdicts.UNDECIDED, result.verdict)
         self.assertEqual(
-            '2 of 4 runs have no telemetry of the received bytes in HSGen',
+            "'received bytes' was not measured in 2 of 4 runs",
             result.reason,
         )
 
