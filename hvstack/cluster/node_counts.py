@@ -192,10 +192,14 @@ def plan_disks(
 
     :param configuration: configuration of the workers.
     :param worker: derived flavor of the workers.
-    :param requested: volumes on Ceph.
+    :param requested: volumes on Ceph, or a number of pinned disks.
+    :raises hvstack.errors.InputError: the worker has fewer pinned disks, or
+        they come with its flavor.
     """
     disks, disk_gb = worker.disks, worker.disk_size_gb
-    if requested.count is not None:
+    if requested.count is not None and configuration.disk_pinning:
+        _check_pinned_disks(configuration, worker, requested.count)
+    elif requested.count is not None:
         # As much room, on more or fewer volumes.
         disk_gb = disks * disk_gb // requested.count
         disks = requested.count
@@ -203,12 +207,35 @@ def plan_disks(
     passed = PASSED_THROUGH in worker.extra_specs
     fill_disks = has_local_volumes(configuration, worker.extra_specs)
     return ClusterDisks(
-        get_disk_types(configuration, 0 if passed else disks, requested.type),
+        get_disk_types(
+            *(configuration, 0 if passed else disks, requested.type),
+            used=requested.count,
+        ),
         pinned_disks.compute_volume_gib(disk_gb)
         if fill_disks
         else disk_gb or 1,
         local=fill_disks or requested.host_affinity,
     )
+
+
+def _check_pinned_disks(
+    configuration: Configuration, worker: Flavor, count: int
+) -> None:
+    """Refuse a number of pinned disks that a worker cannot have.
+
+    :raises hvstack.errors.InputError: see :func:`plan_disks`.
+    """
+    if PASSED_THROUGH in worker.extra_specs:
+        raise errors.InputError(
+            f'{configuration.label}: Cannot use {count} disks: all disks of a '
+            'worker come with its flavor, by PCI passthrough. Omit the number '
+            'of disks.'
+        )
+    if count > worker.disks:
+        raise errors.InputError(
+            f'{configuration.label}: Cannot use {count} disks: a worker has '
+            f'{worker.disks} pinned disks. Use {worker.disks} or fewer.'
+        )
 
 
 def has_local_volumes(
@@ -227,7 +254,11 @@ def has_local_volumes(
 
 
 def get_disk_types(
-    configuration: Configuration, disks: int, volume_type: str = 'ceph'
+    configuration: Configuration,
+    disks: int,
+    volume_type: str = 'ceph',
+    *,
+    used: int | None = None,
 ) -> tuple[tuple[str, ...], ...]:
     """Return the volume type of each of a worker's disks, for each slot.
 
@@ -236,11 +267,16 @@ def get_disk_types(
 
     :param disks: number of disks of a worker.
     :param volume_type: type of all disks without disk pinning.
+    :param used: number of these disks that are used with disk pinning; None
+        uses all.
     """
     if not configuration.disk_pinning:
         ceph = configuration.storage == 'ceph'
         return ((volume_type,) * disks if ceph else (),)
     return tuple(
-        tuple(f'disk-slot-{slot * disks + disk + 1}' for disk in range(disks))
+        tuple(
+            f'disk-slot-{slot * disks + disk + 1}'
+            for disk in range(disks if used is None else used)
+        )
         for slot in range(configuration.instances)
     )

@@ -122,7 +122,7 @@ def plan_cluster(
             providers,
             backend,
             _collect_host_facts(conn, profile, backend, worker_hosts)
-            | _describe_disks(profile, configuration),
+            | _describe_disks(profile, configuration, requested_volumes),
             shared_kernel=backend == 'lxc' and profile.policy.shared_kernel,
             profiles={
                 role: {
@@ -281,7 +281,7 @@ def _collect_host_facts(
 
 
 def _describe_disks(
-    profile: HostProfile, configuration: Configuration
+    profile: HostProfile, configuration: Configuration, requested: Volumes
 ) -> dict[str, Fact]:
     """Return which disks of a host its guests use, and how.
 
@@ -289,7 +289,10 @@ def _describe_disks(
     """
     if profile.policy.lab:
         return {}
-    return dict(host_disks.of_guests(profile, configuration).to_facts())
+    use = host_disks.of_guests(profile, configuration)
+    if configuration.disk_pinning and requested.count is not None:
+        use = replace(use, count=requested.count * configuration.instances)
+    return dict(use.to_facts())
 
 
 def check(

@@ -132,6 +132,11 @@ def volumes(configuration: Configuration, requested: Volumes | None) -> None:
     """
     if requested is None:
         return
+    if configuration.disk_pinning and requested == Volumes(
+        count=requested.count
+    ):
+        # As many of the worker's pinned disks.
+        return
     if configuration.storage != 'ceph' or configuration.disk_pinning:
         raise errors.InputError(
             f'{configuration.label}: Cannot choose the type and the number of '

@@ -107,7 +107,8 @@ class TPCxHS(scenario.OpenStackScenario):
             None uses the option of hvstack.conf.
         :param setup: settings of the cluster: ``tuning`` and ``os_profile``,
             and ``hadoop``, properties that the jobs set, also for bare metal;
-            with storage ceph also the ``disks`` of a worker, ``volume_type``,
+            with storage ceph or disk pinning the ``disks`` of a worker;
+            with storage ceph also ``volume_type``,
             and the ``copies`` and ``osd_groups`` that the volume type must
             have, and ``host_affinity``, whether its first copy must be on the
             host of the worker. ``node_groups``, ``deployment`` and

@@ -12,6 +12,7 @@ from hvstack.cluster import baseline_hosts, node_counts, validation
 from hvstack.cluster.plan import ClusterSpec
 from hvstack.conf import ConfOptions
 from hvstack.model.configuration import Configuration
+from hvstack.model.flavor import derive_flavor
 from hvstack.model.host import HostProfile
 from hvstack.model.vnics import MACVTAP
 from hvstack.progress import Progress
@@ -122,6 +123,10 @@ def _explain_impossible(
             or baseline_hosts.default_tuning(profile.name),
         )
         validation.volumes(target, variant.setup.volumes)
+        if target.disk_pinning and variant.setup.volumes:
+            node_counts.plan_disks(
+                target, derive_flavor(profile, target), variant.setup.volumes
+            )
         if variant.setup.deployment is not None:
             validation.deployment(variant.setup.deployment, target)
     except errors.InputError as exc:
@@ -135,7 +140,7 @@ def _explain_impossible(
         reason = servers.explain_missing_macvtap(
             conn, options.cloud.macvtap_network
         )
-    if not reason and setup.volumes:
+    if not reason and setup.volumes and not target.disk_pinning:
         reason = capabilities.explain_missing_ceph(conn, setup.volumes)
     if not reason and setup.host_affinity:
         reason = _explain_missing_backends(conn, profile)

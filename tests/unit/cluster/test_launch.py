@@ -123,6 +123,43 @@ class Parameters(testtools.TestCase):
         self.assertEqual([['fast'] * 8], other['volume_types'])
         self.assertEqual(200, other['disk_gb'])
 
+    def test_record_of_some_pinned_disks(self) -> None:
+        """Two workers on a host use two disks each."""
+        facts = planner._describe_disks(
+            host_profiles.load('vsphere6'),
+            parse('i2-pinned'),
+            Volumes(count=2),
+        )
+        disks: Any = facts['host_disks']
+        self.assertEqual(4, disks['count'])
+
+    def test_some_pinned_disks(self) -> None:
+        """The disks that are used are whole, and those of their slot."""
+        parameters = heat_environment.parameters(
+            vsan_plan(
+                ClusterSpec(parse('i2-pinned'), volumes=Volumes(count=2))
+            )
+        )
+        self.assertEqual(
+            [
+                ['disk-slot-1', 'disk-slot-2'],
+                ['disk-slot-5', 'disk-slot-6'],
+            ],
+            parameters['volume_types'],
+        )
+        whole = heat_environment.parameters(
+            vsan_plan(ClusterSpec(parse('i2-pinned')))
+        )
+        self.assertEqual(4, len(whole['volume_types'][0]))
+        self.assertEqual(whole['disk_gb'], parameters['disk_gb'])
+        self.assertTrue(parameters['local_volumes'])
+        error = self.assertRaises(
+            errors.InputError,
+            vsan_plan,
+            ClusterSpec(parse('i2-pinned'), volumes=Volumes(count=5)),
+        )
+        self.assertIn('a worker has 4 pinned disks', str(error))
+
 
 class PlanTest(testtools.TestCase):
     """Hosts as Nova and Placement list them, of profile vsphere6."""

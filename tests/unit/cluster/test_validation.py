@@ -90,13 +90,19 @@ class RefusalTest(testtools.TestCase):
     def test_volumes_of_a_configuration_without_them(self) -> None:
         validation.volumes(parse('i1'), None)
         validation.volumes(parse('i1-ceph'), Volumes(count=2))
-        for label in ('i1', 'i1-pinned', 'i1-ceph-pinned'):
-            message = self.refused(
-                validation.volumes, parse(label), Volumes(count=2)
-            )
+        for label, requested in (
+            ('i1', Volumes(count=2)),
+            ('i1-pinned', Volumes('fast', 2)),
+            ('i1-ceph-pinned', Volumes(copies=1)),
+        ):
+            message = self.refused(validation.volumes, parse(label), requested)
             self.assertIn(
                 f'{label}: Cannot choose the type and the number', message
             )
+
+    def test_a_number_of_pinned_disks(self) -> None:
+        for label in ('i1-pinned', 'i1-ceph-pinned'):
+            validation.volumes(parse(label), Volumes(count=2))
 
     def test_an_unknown_storage_mode(self) -> None:
         message = self.refused(lambda: Configuration(storage='nfs'))

@@ -135,8 +135,10 @@ class LabTest(testtools.TestCase):
     #: Seconds between runs, of a run without data, and of a megabyte, as
     #: measured with runs of 400 MB.
     CHANGE_SECONDS, START_SECONDS, DATA_SECONDS = 170, 50, 0.43
-    #: Studies with more workers on a host than such a host can have.
-    LARGE = frozenset({'vsphere6-cpu-over-commit', 'vsphere6-single-replica'})
+    #: Studies with more workers or disks than such a host can have.
+    LARGE = frozenset(
+        {'amd-disks', 'vsphere6-cpu-over-commit', 'vsphere6-single-replica'}
+    )
 
     def setUp(self) -> None:
         super().setUp()

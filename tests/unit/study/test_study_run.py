@@ -93,6 +93,29 @@ class ImpossibleTest(testtools.TestCase):
         self.assertEqual(['a'], list(reasons))
         self.assertIn('Cannot choose the type and the number', reasons['a'])
 
+    def test_pinned_disks(self) -> None:
+        """A worker may use some of its disks; vsphere6 has twenty."""
+        pinned = {'configuration': 'i1-pinned'}
+        study = definition.parse_study(
+            'mine',
+            {
+                'question': 'Which one is faster?',
+                'variants': {
+                    'a': {**pinned, 'disks': 20},
+                    'b': {**pinned, 'disks': 21},
+                    'c': {**pinned, 'disks': 2, 'copies': 1},
+                },
+                'claims': [CLAIM],
+            },
+            'mine.yaml',
+        )
+        reasons = study_run.find_impossible(
+            *(None, study, 'vsphere6', 'kvm', conf.load())
+        )
+        self.assertEqual(['b', 'c'], list(reasons))
+        self.assertIn('a worker has 20 pinned disks', reasons['b'])
+        self.assertIn('Cannot choose the type', reasons['c'])
+
     def test_host_affinity(self) -> None:
         """Each host of workers needs a backend of its own."""
         self.cloud.http.get(
