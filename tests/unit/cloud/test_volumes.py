@@ -90,7 +90,9 @@ class VolumesTest(testtools.TestCase):
 
     def test_no_such_type(self) -> None:
         message = self.refused(type='fast')
-        self.assertIn("volume type 'fast': Cinder has ceph, near, two.", message)
+        self.assertIn(
+            "volume type 'fast': Cinder has ceph, near, two.", message
+        )
 
     def test_a_type_that_says_otherwise(self) -> None:
         message = self.refused(type='two', copies=3)
