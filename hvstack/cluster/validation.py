@@ -11,9 +11,12 @@ from hvstack.cluster.plan import ClusterPlan
 from hvstack.model.configuration import Configuration
 from hvstack.model.host import HostProfile
 
-#: Resources of a node in Heat's count: itself in its group, a port, a server,
-#: its disks; of each volume: itself in its group, volume, attachment.
-_NODE_RESOURCES, _VOLUME_RESOURCES = 4, 3
+#: Resources of a node in Heat's count: itself in its group, a port, its
+#: script, a server.
+_NODE_RESOURCES = 4
+#: Disks of a node with volumes: themselves, their group; and of each volume:
+#: itself in the group, volume, attachment.
+_DISKS_RESOURCES, _VOLUME_RESOURCES = 2, 3
 #: Wait condition and handle of a node that sends Heat its host key.
 _HOST_KEY_RESOURCES = 2
 #: Those of the cluster itself, no fewer.
@@ -247,9 +250,9 @@ def resources(volumes: Sequence[int], host_keys: bool) -> int:
     :param host_keys: whether the nodes send Heat their host keys.
     """
     node = _NODE_RESOURCES + _HOST_KEY_RESOURCES * host_keys
-    # Where a node has volumes, they are a group of its disks'.
     return sum(
-        node + _VOLUME_RESOURCES * count + bool(count) for count in volumes
+        node + _VOLUME_RESOURCES * count + _DISKS_RESOURCES * bool(count)
+        for count in volumes
     )
 
 

@@ -18,6 +18,8 @@ class ScalableTest(testtools.TestCase):
         self.assertEqual(4, len(servers))
         for properties in servers:
             self.assertEqual('IGNORE', properties['user_data_update_policy'])
+            # Another format replaces a server, too.
+            self.assertEqual('RAW', properties['user_data_format'])
 
     def test_an_update_can_say_who_goes(self) -> None:
         group = load('hadoop-cluster.yaml')['resources']['workers']

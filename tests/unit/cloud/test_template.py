@@ -71,7 +71,10 @@ class TemplateTest(testtools.TestCase):
             self.assertEqual(
                 set(),
                 set(references)
-                & {'ready_handle', 'files', 'controller_files', 'user_data'}
+                & {
+                    *('ready_handle', 'files', 'controller_files'),
+                    *('worker_script', 'compute_script', 'script'),
+                }
                 | set(references) & files
                 | {
                     key

@@ -30,6 +30,7 @@ from hvstack.hadoop.sizing import size_node
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import Flavor
 from tests.unit.cloud.test_template import load, walk
+from tests.unit.cluster import worker_script
 from tests.unit.cluster.test_shared_hdfs import HDFS
 
 DIRECTORY = share.HEAT_TEMPLATES / 'environments'
@@ -448,12 +449,13 @@ class ScriptTest(testtools.TestCase):
         return (self.root / 'etc' / name).read_text()
 
     def worker(self, signal: str = '', **values: str) -> str:
-        group = TEMPLATE['resources']['workers']['properties']
-        user_data = group['resource_def']['properties']['user_data']
-        text = str(user_data['str_replace']['template'])
-        return (
-            text.replace('%FILES%', self.files(**values))
+        text = (
+            worker_script.get_config()
+            .replace('%FILES%', self.files(**values))
             .replace('%NODE_ENV%', 'ROLES="none"\nJAVA_PROCESSORS=2\n')
+        )
+        return (
+            worker_script.unpack(text)
             .replace('%ROLES%', 'datanode nodemanager ')
             .replace('%READY_SIGNAL%', signal)
         )

@@ -61,7 +61,7 @@ class RefusalTest(testtools.TestCase):
             disks=ClusterDisks((('ceph', 'ceph'),)),
         )
         message = self.refused(validation.stack, with_volumes, 1000)
-        self.assertIn(' has 2641 resources', message)
+        self.assertIn(' has 2841 resources', message)
 
     def test_separate_controllers_on_one_host(self) -> None:
         vsan = host_profiles.load('vsan')
