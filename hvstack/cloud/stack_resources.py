@@ -64,13 +64,19 @@ def require_resources(conn: Connection, stack: Stack) -> list[StackResource]:
 def with_remedy(cause: str) -> str:
     """Return Heat's reason with a remedy, if hvstack knows one.
 
-    A tenant cannot see Heat's limit of resources.
+    A tenant cannot see Heat's limits.
     """
     if 'resources per stack' in cause:
         return (
             f'{cause}. Each worker has at least six resources. Have an '
             'administrator increase max_resources_per_stack in heat.conf, or '
             'set it to -1'
+        )
+    if 'maximum software configs' in cause:
+        return (
+            f'{cause.removesuffix(".")}. Each worker has one. Have an '
+            'administrator increase max_software_configs_per_tenant in '
+            'heat.conf, or set it to -1'
         )
     if _HOST_KEY_TIMEOUT.search(cause):
         return (

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,7 +16,15 @@ import fixtures
 import testtools
 
 from hvstack import host_profiles, processutils, share
-from hvstack.cloud import cluster_flavors, connection, keypairs, stacks, undo
+from hvstack.cloud import (
+    cluster_flavors,
+    connection,
+    keypairs,
+    stack_resources,
+    stack_updates,
+    stacks,
+    undo,
+)
 from hvstack.cluster import heat_environment
 from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
@@ -198,6 +207,7 @@ class TemplatesTest(MemberTest):
                 self.assertTrue(self.preview(names), names)
 
     def test_plain_create(self) -> None:
+        configs = self.list_configs()
         path = self.environment()
         started_at = time.monotonic()
         outputs = self.create(path)
@@ -222,8 +232,89 @@ class TemplatesTest(MemberTest):
             processors=2,
         ) as cluster:
             ready(self, cluster, started_at)
+            self.check_script(cluster)
+        self.check_other_script()
         stacks.delete(self.tenant, NAME)
         self.assertEqual([], list(self.tenant.compute.servers()))
+        self.assertEqual(configs, self.list_configs())
+
+    def list_configs(self) -> list[str]:
+        """Return the IDs of the project's software configs."""
+        answer = self.tenant.orchestration.get(
+            '/software_configs', raise_exc=True
+        ).json()
+        return sorted(config['id'] for config in answer['software_configs'])
+
+    def list_stack(self) -> list[stack_resources.StackResource]:
+        """Return the resources of the stack and of its nested stacks."""
+        (stack,) = self.tenant.orchestration.stacks(name=NAME)
+        return stack_resources.require_resources(self.tenant, stack)
+
+    def check_script(self, cluster: StackCluster) -> None:
+        """Check that the stack has the script once, and workers all of it.
+
+        The template of the group has no copy for each of its members.
+        """
+        resources = self.list_stack()
+        types = Counter(item['resource_type'] for item in resources)
+        self.assertEqual(1, types['OS::Heat::SoftwareConfig'])
+        self.assertEqual(2, types['OS::Heat::MultipartMime'])
+        (group_id,) = (
+            item['physical_resource_id']
+            for item in resources
+            if item['resource_name'] == 'workers'
+        )
+        group = self.tenant.orchestration.get_stack(group_id)
+        template = self.tenant.orchestration.get(
+            f'/stacks/{group.name}/{group.id}/template', raise_exc=True
+        ).text
+        self.assertIn('script_config', template)
+        self.assertNotIn('core-site.xml', template)
+        self.assertLess(len(template), 10_000)
+        texts = [
+            node.run('cat /var/lib/hvstack/user-data').stdout
+            for node in cluster.workers
+        ]
+        signals = set()
+        for text in texts:
+            lines = text.splitlines()
+            self.assertEqual('#!/bin/bash', lines[0])
+            self.assertEqual('exec /usr/lib/hvstack/node start', lines[-1])
+            self.assertNotIn('%SCRIPT%', text)
+            self.assertNotIn('Content-Type: text', text)
+            (signal,) = re.findall("echo '({.*})' [|] cut", text)
+            signals.add(signal)
+            (roles,) = re.findall("^prepare '(.*)' <<", text, re.MULTILINE)
+            self.assertIn('datanode nodemanager', roles)
+        self.assertEqual(2, len(signals))
+
+    def check_other_script(self) -> None:
+        """Check that another script replaces its config and no server."""
+
+        def identify() -> tuple[dict[str, str], str]:
+            servers = {
+                server.name: server.id
+                for server in self.tenant.compute.servers()
+            }
+            (config,) = (
+                str(item['physical_resource_id'])
+                for item in self.list_stack()
+                if item['resource_name'] == 'worker_script'
+            )
+            return servers, config
+
+        (stack,) = self.tenant.orchestration.stacks(name=NAME)
+        servers, config = identify()
+        self.assertEqual(3, len(servers))
+        stack_updates.update(
+            self.tenant,
+            self.tenant.orchestration.get_stack(stack.id),
+            {'hadoop_env': 'export HVSTACK_TEST=1'},
+            timeout=600,
+        )
+        servers_now, config_now = identify()
+        self.assertEqual(servers, servers_now)
+        self.assertNotEqual(config, config_now)
 
     def check_secrets(self, outputs: dict[str, Any]) -> None:
         """Neither outputs nor events have a password or a private key."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hvstack import processutils
-from hvstack.cloud import connection, undo
+from hvstack.cloud import connection, stack_resources, undo
 from hvstack.cluster import launch, planner
 from hvstack.cluster.plan import ClusterSpec
 from hvstack.cluster.stack import StackCluster
@@ -110,6 +110,36 @@ class BigLabTest(LabTest):
         )
         self.assertEqual(0, result.returncode, result.stderr[-2000:])
         return json.loads(result.stdout)
+
+    def server_ids(self) -> dict[str, str]:
+        """Return the IDs of the cluster's servers by name."""
+        return {
+            server.name: server.id
+            for server in self.member.compute.servers()
+            if server.name.startswith(f'{self.NAME}-')
+        }
+
+    def script_ids(self) -> dict[str, str]:
+        """Return the IDs of the groups' scripts by name of the resource."""
+        (stack,) = self.member.orchestration.stacks(name=self.NAME)
+        return {
+            item['resource_name']: str(item['physical_resource_id'])
+            for item in stack_resources.require_resources(self.member, stack)
+            if item['resource_type'] == 'OS::Heat::SoftwareConfig'
+        }
+
+    def check_kept(
+        self, servers: dict[str, str], scripts: dict[str, str]
+    ) -> None:
+        """Check that scaling replaced neither a server nor a script.
+
+        :param servers: of :meth:`server_ids`, before.
+        :param scripts: of :meth:`script_ids`, before.
+        """
+        self.assertEqual(scripts, self.script_ids())
+        servers_now = self.server_ids()
+        for name in servers.keys() & servers_now.keys():
+            self.assertEqual(servers[name], servers_now[name], name)
 
     def violations(self) -> list[dict[str, str]]:
         """Return the blocks with two replicas on one host."""

@@ -100,6 +100,8 @@ class ElasticTest(BigLabTest):
             timeout=600,
         )
         self.assertEqual(2, len(self.count_containers()))
+        servers, scripts = self.server_ids(), self.script_ids()
+        self.assertEqual(['compute_script', 'worker_script'], sorted(scripts))
 
         # The job needs what ran on the compute worker, which remains for it.
         thread = self.start_sort('/out1')
@@ -110,6 +112,7 @@ class ElasticTest(BigLabTest):
             (2, 1), (output['workers'], output['compute_workers'])
         )
         self.assertNotIn(removed, output['workers_now'])
+        self.check_kept(servers, scripts)
         self.assertEqual(3, len(output['workers_now']))
         self.assertEqual(1, len(self.count_containers()))
         # HDFS has copied nothing, and misses nothing.
@@ -132,6 +135,7 @@ class ElasticTest(BigLabTest):
             120,
         )
         self.check_sorted(thread, '/out2')
+        self.check_kept(servers, scripts)
         self.assertEqual([], self.done('topology', '--check'))
 
         self.admin('delete')

@@ -23,6 +23,9 @@ class ScaleTest(BigLabTest):
         gateway = cluster.gateway
         gateway.run(f'{EXAMPLES} teragen -Dmapreduce.job.maps=6 {ROWS} /in')
         self.assertEqual([], self.done('topology', '--check'))
+        servers, scripts = self.server_ids(), self.script_ids()
+        self.assertEqual(7, len(servers))
+        self.assertEqual(['worker_script'], list(scripts))
 
         # In by two under a sort, by the member alone.
         results: list[processutils.Result] = []
@@ -46,6 +49,8 @@ class ScaleTest(BigLabTest):
         self.assertEqual(4, len(output['workers_now']))
         for name in output['removed']:
             self.assertNotIn(name, output['workers_now'])
+        self.check_kept(servers, scripts)
+        self.assertEqual(5, len(self.server_ids()))
         # Of what Heat has taken away it hears no more, a while later.
         self.until(lambda: self.live(cluster) == 4, 'HDFS to notice')
         self.assertIn('Status: HEALTHY', self.fsck(cluster))
@@ -63,6 +68,8 @@ class ScaleTest(BigLabTest):
         self.assertEqual(5, len(output['workers_now']))
         self.assertEqual(5, self.live(cluster))
         self.assertEqual([], self.done('topology', '--check'))
+        self.check_kept(servers, scripts)
+        self.assertEqual(6, len(self.server_ids()))
 
         self.replace()
         self.assertEqual([], self.done('topology', '--check'))

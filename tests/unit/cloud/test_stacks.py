@@ -220,6 +220,32 @@ class StacksTest(testtools.TestCase):
         )
         self.assertIn('max_resources_per_stack in heat.conf', str(error))
 
+    def test_heats_limit_of_configs_is_explained(self) -> None:
+        self.http.get(f'{URL}/s1', json=stack('CREATE_FAILED'))
+        self.http.get(
+            f'{URL}/hv-x/s1/resources',
+            json={
+                'resources': [
+                    resource(
+                        'script',
+                        'OS::Heat::MultipartMime',
+                        'CREATE_FAILED',
+                        'RequestLimitExceeded: resources.script: You have '
+                        'reached the maximum software configs per tenant, '
+                        '4096. Please delete some configs.',
+                    )
+                ]
+            },
+        )
+        error = self.assertRaises(
+            errors.CloudError, stacks.wait, self.conn, 's1', timeout=5
+        )
+        self.assertIn(
+            'delete some configs. Each worker has one. Have an administrator '
+            'increase max_software_configs_per_tenant in heat.conf',
+            str(error),
+        )
+
     def test_a_node_that_sends_no_host_key(self) -> None:
         self.http.get(f'{URL}/s1', json=stack('CREATE_FAILED'))
         self.http.get(
