@@ -11,7 +11,14 @@ from openstack.connection import Connection
 
 from hvstack import errors, paths, processutils
 from hvstack.lab import settings
-from hvstack.lab.hosts import backend, fake, host, nova, sizes
+from hvstack.lab.hosts import (
+    backend,
+    fake,
+    host,
+    loop_devices,
+    nova,
+    sizes,
+)
 from hvstack.lab.hosts.host_status import HostStatus
 from hvstack.lab.hosts.sizes import HostSize
 from hvstack.lab.settings import LabSettings
@@ -229,7 +236,7 @@ def down(lab_settings: LabSettings) -> None:
     fake.down(lab_settings)
     with ThreadPoolExecutor() as pool:
         list(pool.map(host.shut_down, host.list_names()))
-    host.detach_loops(host.HOSTS)
+    loop_devices.detach(host.HOSTS)
 
 
 def destroy(lab_settings: LabSettings) -> None:
@@ -237,7 +244,7 @@ def destroy(lab_settings: LabSettings) -> None:
     fake.destroy(lab_settings)
     for name in host.list_names():
         host.forget(name)
-    host.detach_loops(host.HOSTS)
+    loop_devices.detach(host.HOSTS)
 
 
 def status(lab_settings: LabSettings) -> list[HostStatus]:

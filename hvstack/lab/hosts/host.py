@@ -6,7 +6,6 @@ PID 1 of its own under a cgroup that caps everything in it. As all paths in
 it are private, its configuration differs from another's in names only.
 """
 
-import json
 import os
 import re
 import shutil
@@ -18,7 +17,13 @@ from typing import Any
 
 from hvstack import errors, pid_files, processutils
 from hvstack.lab import bridges, constants, render, settings, venv
-from hvstack.lab.hosts import cgroups, numa, sizes, switch_setup
+from hvstack.lab.hosts import (
+    cgroups,
+    loop_devices,
+    numa,
+    sizes,
+    switch_setup,
+)
 from hvstack.lab.hosts.sizes import HostSize
 from hvstack.model.host import NumaCell
 
@@ -90,8 +95,6 @@ _PYTHON_AGENTS = (
         ),
     ),
 )
-#: A guest's disk that was removed while a host without power still held it.
-_LOST_DISK = re.compile(r'/([0-9a-f-]{36}/disk\S*|bare\.raw) \(deleted\)')
 
 
 def directory(name: str) -> Path:
@@ -351,45 +354,8 @@ def power_off(name: str) -> None:
     digits = re.sub(r'\D', '', name)
     for link, _, _ in _LINKS:
         bridges.delete(f'{link}{digits}')
-    detach_loops(directory(name))
+    loop_devices.detach(directory(name))
     (directory(name) / 'bare.raw').unlink(missing_ok=True)
-
-
-def detach_loops(below: Path) -> None:
-    """Detach the machine's loop devices whose files are below a directory.
-
-    Found by file system and inode: of a mount namespace that is gone, the
-    kernel shows paths without the directory they were in.
-    """
-    columns = 'NAME,BACK-MAJ:MIN,BACK-INO,BACK-FILE'
-    listing = processutils.run(
-        ['losetup', '--json', '-O', columns], check=False
-    ).stdout
-    if not listing.strip() or not below.exists():
-        return
-    files = {
-        _file_identity(path)
-        for pattern in ('**/bare.raw', '**/nova/instances/*/disk*')
-        for path in below.glob(pattern)
-    }
-    file_system, _ = _file_identity(below)
-    for entry in json.loads(listing)['loopdevices']:
-        file = str(entry['back-file'])
-        # losetup pads the number of the device with blanks.
-        device = str(entry['back-maj:min']).strip()
-        identity = device, str(entry['back-ino'])
-        is_lost = device == file_system and _LOST_DISK.fullmatch(file)
-        if identity in files or file.startswith(f'{below}/') or is_lost:
-            processutils.run(
-                ['losetup', '--detach', entry['name']], check=False
-            )
-
-
-def _file_identity(path: Path) -> tuple[str, str]:
-    """Return file system and inode of a file, as losetup prints them."""
-    status = path.stat()
-    device = f'{os.major(status.st_dev)}:{os.minor(status.st_dev)}'
-    return device, str(status.st_ino)
 
 
 def enter(

@@ -14,7 +14,7 @@ import testtools
 from hvstack import errors, host_profiles, pid_files, processutils, yamlfile
 from hvstack.hadoop import sizing
 from hvstack.lab import hosts, settings
-from hvstack.lab.hosts import dedicated, fake, host, sizes
+from hvstack.lab.hosts import dedicated, fake, host, loop_devices, sizes
 from hvstack.lab.settings import LabSettings
 from hvstack.model import catalogue, lint
 from hvstack.model.host import HostPolicy
@@ -464,8 +464,8 @@ class FilesTest(testtools.TestCase):
 class DisksTest(testtools.TestCase):
     def test_lost_disk_is_recognised(self) -> None:
         path = '/1fb2429f-f8ba-4de6-96b2-578f32f641e4/disk (deleted)'
-        self.assertTrue(host._LOST_DISK.fullmatch(path))
-        self.assertIsNone(host._LOST_DISK.fullmatch('/home/me/disk'))
+        self.assertTrue(loop_devices._LOST_DISK.fullmatch(path))
+        self.assertIsNone(loop_devices._LOST_DISK.fullmatch('/home/me/disk'))
 
     def file(self, name: str) -> Path:
         """Return a file of a fresh file system; its inode is always one."""
@@ -498,7 +498,7 @@ class DisksTest(testtools.TestCase):
         managed, other = self.file('hv-host1'), self.file('backup')
         self.assertEqual(managed.stat().st_ino, other.stat().st_ino)
         devices = [self.attach(path) for path in (managed, other)]
-        host.detach_loops(managed.parent.parent)
+        loop_devices.detach(managed.parent.parent)
         backing = [
             Path(f'/sys/block/{Path(device).name}/loop/backing_file').exists()
             for device in devices
