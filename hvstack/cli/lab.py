@@ -96,8 +96,10 @@ def _add_services(parser: argparse.ArgumentParser) -> None:
         dest='extra',
         choices=EXTRAS,
         help='ceph: Ceph with three disks, and Cinder with a volume '
-        'type for each disk and one for all disks. Needs a kvm or '
-        'qemu host (default: without).',
+        'type for each disk and one for all disks. lvm: Cinder with a '
+        'volume group on each host for each of its two disks, which '
+        'needs modules of the kernel. Both need a kvm or qemu host '
+        '(default: without).',
     )
     group.add_argument(
         '--without',

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hvstack import errors, processutils
-from hvstack.lab import constants, settings
+from hvstack.lab import constants, settings, stages
 
 #: Replaces the table in one transaction; an unknown table cannot be deleted.
 _RULES = """
@@ -26,8 +26,16 @@ table inet {table} {{
         ip daddr {mgmt} tcp dport {{ {ports} }} accept
         ip daddr {mgmt} meta l4proto {{ tcp, udp }} drop
     }}
-}}
+{forward}}}
 """
+#: Volumes of hosts are for the initiators of hosts only.
+_FORWARD_RULES = """    chain forward {{
+        type filter hook forward priority filter; policy accept;
+        iifname != "hv-mgmt" oifname "hv-mgmt" tcp dport {port} drop
+    }}
+"""
+#: Says that hosts may have local volumes.
+LVM_MARK = 'lvm'
 _INTERFACES = Path('/sys/class/net')
 _RESOLVER = Path('/etc/resolv.conf')
 
@@ -212,17 +220,22 @@ def _filter(untested: bool) -> None:
     Guests route to the management address by the machine's address on the
     provider bridge. OVN's southbound database does not ask for a password.
     """
+    # Also while LVM is still to be stopped.
+    volumes = settings.has_lvm() or stages.marked(LVM_MARK) is not None
     ports = {constants.PORTS[name] for name in constants.PUBLIC_PORTS}
     table = _table(settings.ensure_lab_id())
     rules = _RULES.format(
         table=table,
         mgmt=constants.MGMT,
         ports=', '.join(str(port) for port in sorted(ports)),
+        forward=_FORWARD_RULES.format(port=constants.VOLUME_PORT)
+        if volumes
+        else '',
     )
     try:
         processutils.run(['nft', '-f', '-'], stdin=rules)
     except errors.CommandError as exc:
-        if untested:
+        if untested and not volumes:
             return
         raise errors.MissingPrerequisiteError(
             'Cannot filter the ports of the lab (nft): '

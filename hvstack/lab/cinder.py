@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cinder in the lab: a backend and a volume type for each pool of Ceph's."""
+"""Cinder in the lab: its volume types, and what its environment lacks.
+
+A backend is a pool of Ceph, or a volume group on a host.
+"""
 
 import json
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from hvstack import errors, processutils
 from hvstack.cloud.volumes import COPIES
 from hvstack.lab import constants, stages, supervisord, venv
+from hvstack.lab.hosts import nvmet
 from hvstack.lab.settings import LabSettings
 
 #: Where Debian keeps Ceph's bindings; they fit its own interpreter only.
@@ -31,6 +37,11 @@ def link_bindings() -> None:
         if not link.exists():
             link.unlink(missing_ok=True)
             link.symlink_to(binding)
+
+
+def install_target() -> None:
+    """Put the library for the kernel's NVMe target into the environment."""
+    shutil.copyfile(nvmet.__file__, venv.site_packages() / 'nvmet.py')
 
 
 def volume_types(copies: int) -> dict[str, str]:
@@ -63,9 +74,20 @@ def fill(admin: Any, lab_settings: LabSettings) -> None:
         interval=1,
         get_reason=lambda: supervisord.log_tail('cinder-volume'),
     )
-    types = volume_types(lab_settings.ceph_copies)
-    copies = dict.fromkeys(types, '1')
-    copies[constants.SHARED_POOL] = str(lab_settings.ceph_copies)
+    copies = {constants.SHARED_POOL: lab_settings.ceph_copies}
+    create_types(admin, volume_types(lab_settings.ceph_copies), copies)
+
+
+def create_types(
+    admin: Any, types: Mapping[str, str], copies_by_type: Mapping[str, int]
+) -> None:
+    """Create volume types, each for the backend of its name.
+
+    :param admin: the administrator's openstacksdk connection.
+    :param types: description of each type.
+    :param copies_by_type: copies of a volume, of types that have several.
+    """
+    copies = {name: str(copies_by_type.get(name, 1)) for name in types}
     mark = json.dumps([types, copies])
     if stages.marked('volume-types') == mark:
         return

@@ -7,11 +7,13 @@ One address, :data:`MGMT`, carries every API: the lab's management bridge.
 import base64
 import struct
 import uuid
+from pathlib import Path
 from typing import Any
 
 from hvstack import paths
 from hvstack.lab import settings as lab_settings
 from hvstack.lab import venv
+from hvstack.model.cinder_conf import CINDER_FILTERS
 
 #: Address of the control plane on the management bridge ``hv-mgmt``.
 MGMT = '10.251.0.1'
@@ -61,13 +63,19 @@ PUBLIC_PORTS = (
     'heat-cfn',
     'cinder',
 )
-#: Those of them that only a lab with Ceph uses.
-CEPH_PORTS = ('cinder', 'ceph-mon', 'ceph-mon-v1')
+#: Those of them that only a lab with Ceph uses, and that of Cinder.
+CEPH_PORTS = ('ceph-mon', 'ceph-mon-v1')
+CINDER_PORT = 'cinder'
 #: Ports on the loopback interface.
 LOOPBACK_PORTS = {'memcached': 11211, 'epmd': 4371, 'rabbitmq-dist': 25671}
 #: Volume types that name disk slots, one for each disk of Ceph's; pools and
 #: Cinder's backends have the same names.
 SLOTS = tuple(f'disk-slot-{n + 1}' for n in range(lab_settings.OSDS))
+#: Those of them that each host has as volume groups of its own, in a lab with
+#: LVM.
+LOCAL_SLOTS = SLOTS[:2]
+#: TCP port on which each host exports its volumes.
+VOLUME_PORT = 4420
 #: Volume type, pool and backend over all disks.
 SHARED_POOL = 'ceph'
 POOLS = (SHARED_POOL, *SLOTS)
@@ -91,16 +99,17 @@ def database_user(database: str) -> str:
     return database.partition('_')[0]
 
 
-def database_url(name: str) -> str:
+def database_url(name: str, sockets: Path = paths.RUN / 'mysql') -> str:
     """Return a database's SQLAlchemy URL; it holds the password.
 
     :param name: the database; its user is the part before a ``_``.
+    :param sockets: directory of MariaDB's socket.
     """
     user = database_user(name)
     password = lab_settings.secret(f'db_{user}')
     return (
         f'mysql+pymysql://{user}:{password}@localhost/{name}'
-        f'?unix_socket={paths.RUN}/mysql/mysql.sock&charset=utf8mb4'
+        f'?unix_socket={sockets}/mysql.sock&charset=utf8mb4'
     )
 
 
@@ -137,6 +146,18 @@ def compute_quotas() -> dict[str, int]:
     }
 
 
+def cinder_filters() -> tuple[str, ...]:
+    """Return the filters of Cinder's scheduler in a lab with LVM.
+
+    The setting ``locality`` of the lab can turn off the filter that selects
+    the host of the server, to test what hvstack then does.
+    """
+    loaded = lab_settings.load() or lab_settings.LabSettings()
+    if loaded.options.get('locality', True):
+        return (*CINDER_FILTERS, 'InstanceLocalityFilter')
+    return CINDER_FILTERS
+
+
 def context() -> dict[str, Any]:
     """Return everything that templates of ``etc/lab`` may name.
 
@@ -161,6 +182,10 @@ def context() -> dict[str, Any]:
         'ceph_key': ceph_key,
         'osds': range(lab_settings.OSDS),
         'pools': POOLS,
+        'lvm': lab_settings.has_lvm(),
+        'slots': LOCAL_SLOTS,
+        'volume_port': VOLUME_PORT,
+        'cinder_filters': cinder_filters(),
         'quotas': compute_quotas(),
         'state': lab_settings.LAB,
         'run': paths.RUN,

@@ -65,7 +65,7 @@ def plan(
 
     def check() -> None:
         requirements.check(lab_settings)
-        port_conflicts.check(ceph=lab_settings.ceph)
+        port_conflicts.check(ceph=lab_settings.ceph, lvm=lab_settings.lvm)
         before()
 
     return [
@@ -89,10 +89,14 @@ def _environment() -> None:
     neutron_drivers.install()
     if settings.has_ceph():
         cinder.link_bindings()
+    if settings.has_lvm():
+        cinder.install_target()
 
 
 def _packages(lab_settings: LabSettings) -> None:
-    packages.install(packages.needed(ceph=lab_settings.ceph))
+    packages.install(
+        packages.needed(ceph=lab_settings.ceph, lvm=lab_settings.lvm)
+    )
 
 
 def configure() -> None:

@@ -225,7 +225,7 @@ SCHEMAS = {
     'glance': Schema(('glance',), _glance),
     'placement': Schema(('placement',), _placement),
 }
-#: The same of a service that only a lab with Ceph has.
+#: The same of a service that only a lab with Ceph or with LVM has.
 CINDER = {'cinder': Schema(('cinder',), _cinder)}
 
 
@@ -244,7 +244,7 @@ def sync(version: str) -> None:
             stages.mark(f'schema:{name}', version)
 
     marking = threading.Lock()
-    schemas = {**SCHEMAS, **(CINDER if settings.has_ceph() else {})}
+    schemas = {**SCHEMAS, **(CINDER if settings.has_cinder() else {})}
     todo = []
     for name, schema in schemas.items():
         finished = stages.marked(f'schema:{name}')

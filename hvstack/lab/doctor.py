@@ -13,6 +13,7 @@ from hvstack.lab import (
     clouds_yaml,
     constants,
     lifecycle,
+    lvm,
     neighbours,
     packages,
     port_conflicts,
@@ -23,7 +24,7 @@ from hvstack.lab import (
     supervisord,
     venv,
 )
-from hvstack.lab.hosts import cgroups, sizes
+from hvstack.lab.hosts import cgroups, host, sizes
 from hvstack.lab.settings import LabSettings
 
 
@@ -157,7 +158,9 @@ def _kernel() -> Iterator[LabDiagnosis]:
 
 
 def _software() -> Iterator[LabDiagnosis]:
-    lacking = packages.missing(packages.needed(ceph=settings.has_ceph()))
+    lacking = packages.missing(
+        packages.needed(ceph=settings.has_ceph(), lvm=settings.has_lvm())
+    )
     yield LabDiagnosis(
         'packages',
         'note' if lacking else 'ok',
@@ -177,7 +180,9 @@ def _ports() -> Iterator[LabDiagnosis]:
     conflicts = port_conflicts.conflicts(
         port_conflicts.listeners(),
         process_cgroup.members(),
-        port_conflicts.needed(ceph=settings.has_ceph()),
+        port_conflicts.needed(
+            ceph=settings.has_ceph(), lvm=settings.has_lvm()
+        ),
     )
     for service, listener in conflicts:
         yield LabDiagnosis(
@@ -269,6 +274,22 @@ def _ceph() -> Iterator[LabDiagnosis]:
     )
 
 
+def _volumes() -> Iterator[LabDiagnosis]:
+    """Check the local disks of the hosts and their cinder-volume."""
+    if not settings.has_lvm() or not supervisord.alive():
+        return
+    for name, reason in lvm.list_hosts().items():
+        yield LabDiagnosis(
+            f'local volumes of {name}',
+            'fault' if reason else 'ok',
+            reason or f'volume groups for {", ".join(constants.LOCAL_SLOTS)}',
+            f'read {host.directory(name)}/log/cinder-volume.log, then '
+            f"'hvstack lab host off {name}' and 'hvstack lab host on {name}'"
+            if reason
+            else '',
+        )
+
+
 def _clouds() -> Iterator[LabDiagnosis]:
     if settings.load() is None or not clouds_yaml.OURS.exists():
         return
@@ -294,5 +315,6 @@ _CHECKS: tuple[Callable[[], Iterator[LabDiagnosis]], ...] = (
     _neighbours,
     _lab,
     _ceph,
+    _volumes,
     _clouds,
 )

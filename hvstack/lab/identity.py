@@ -22,7 +22,7 @@ CATALOGUE = (
     ('heat', 'orchestration', '/v1/%(tenant_id)s'),
     ('heat-cfn', 'cloudformation', '/v1'),
 )
-#: The same of a service that only a lab with Ceph has.
+#: The same of a service that only a lab with Ceph or with LVM has.
 CINDER = ('cinder', 'volumev3', '/v3/%(project_id)s')
 #: Project and user of whoever creates Hadoop clusters.
 TENANT = 'tenant'
@@ -31,7 +31,7 @@ MEMBER = 'member'
 
 def catalogue() -> tuple[tuple[str, str, str], ...]:
     """Return the services of the catalogue."""
-    return (*CATALOGUE, CINDER) if settings.has_ceph() else CATALOGUE
+    return (*CATALOGUE, CINDER) if settings.has_cinder() else CATALOGUE
 
 
 def keys() -> None:
@@ -116,7 +116,7 @@ def fill(cloud: Connection) -> None:
             roles[name] = identity.create_role(name=name)
 
     service = _project(identity, domain.id, 'service', "The services' users")
-    cinder = (CINDER[0],) if settings.has_ceph() else ()
+    cinder = (CINDER[0],) if settings.has_cinder() else ()
     for name in (*constants.SERVICE_USERS, *cinder):
         user = _user(identity, domain.id, name)
         for role in ('admin', 'service'):

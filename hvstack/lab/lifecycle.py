@@ -18,6 +18,7 @@ from hvstack.lab import (
     control_plane,
     hosts,
     lock,
+    lvm,
     packages,
     process_cgroup,
     remains,
@@ -111,9 +112,13 @@ def up(
             *control_plane.plan(
                 lab_settings,
                 before=lambda: _begin(lab_settings, progress),
-                storage=ceph.plan(lab_settings, progress),
+                storage=[
+                    *ceph.plan(lab_settings, progress),
+                    *lvm.plan(lab_settings),
+                ],
             ),
             Stage('hosts', 900, lambda: hosts.up(lab_settings, progress)),
+            *lvm.plan_types(lab_settings),
             Stage('hvstack.conf', 30, _configure_client),
         ]
         try:
@@ -133,6 +138,7 @@ def _begin(lab_settings: LabSettings, progress: Progress) -> None:
     # Refuses what can be known to be impossible now, not minutes later.
     _check_lab_directory()
     hosts.planned(lab_settings, probing=False)
+    lvm.check_change(lab_settings)
     settings.save(lab_settings)
     record = {'state': str(paths.STATE)}
     paths.write_whole(_RUNNING, json.dumps(record) + '\n')
@@ -298,7 +304,7 @@ def _remove_run() -> list[str]:
 
 def stays(*, keep_cache: bool) -> list[str]:
     """Return the packages and users that remain after the lab."""
-    every = (*packages.needed(ceph=True), *builder.PACKAGES)
+    every = (*packages.needed(ceph=True, lvm=True), *builder.PACKAGES)
     installed = sorted(set(every) - set(packages.missing(every)))
     existing_users = {
         line.partition(':')[0]

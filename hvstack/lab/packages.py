@@ -109,18 +109,22 @@ def tested_releases() -> str:
     return ', '.join(entry['title'] for entry in _data()['releases'].values())
 
 
-def needed(*, ceph: bool, on: Release | None = None) -> tuple[str, ...]:
+def needed(
+    *, ceph: bool, lvm: bool = False, on: Release | None = None
+) -> tuple[str, ...]:
     """Return the packages that a lab needs.
 
     :param ceph: with Ceph.
+    :param lvm: with LVM.
     :param on: release to name them for; None is the machine's. A release
         that was never tried has the names of the newest one that was.
     """
     data = _data()
+    optional = {'ceph': ceph, 'lvm': lvm}
     names = [
         name
         for group, members in data['packages'].items()
-        if ceph or group != 'ceph'
+        if optional.get(group, True)
         for name in members
     ]
     on = on or release()

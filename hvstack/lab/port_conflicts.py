@@ -48,16 +48,22 @@ def _name(pid: int | None) -> str:
         return 'unknown'
 
 
-def needed(*, ceph: bool = False) -> dict[tuple[str, int], str]:
+def needed(
+    *, ceph: bool = False, lvm: bool = False
+) -> dict[tuple[str, int], str]:
     """Return (address, port) of every port of the control plane, by name.
 
     :param ceph: with Ceph's and Cinder's.
+    :param lvm: with Cinder's.
     """
+    unused = set(() if ceph else constants.CEPH_PORTS)
+    if not ceph and not lvm:
+        unused.add(constants.CINDER_PORT)
     return {
         **{
             (constants.MGMT, port): name
             for name, port in constants.PORTS.items()
-            if ceph or name not in constants.CEPH_PORTS
+            if name not in unused
         },
         **{
             ('127.0.0.1', port): name
@@ -89,14 +95,15 @@ def conflicts(
     return foreign_listeners
 
 
-def check(*, ceph: bool = False) -> None:
+def check(*, ceph: bool = False, lvm: bool = False) -> None:
     """Refuse to continue if a foreign program has a port that is needed.
 
     :param ceph: with Ceph's and Cinder's.
+    :param lvm: with Cinder's.
     :raises hvstack.errors.BusyError: with its name and pid.
     """
     foreign_listeners = conflicts(
-        listeners(), process_cgroup.members(), needed(ceph=ceph)
+        listeners(), process_cgroup.members(), needed(ceph=ceph, lvm=lvm)
     )
     if foreign_listeners:
         ports = '; '.join(

@@ -9,7 +9,7 @@ from pathlib import Path
 import requests
 
 from hvstack import errors, paths
-from hvstack.lab import constants, packages, settings
+from hvstack.lab import constants, kernel_modules, packages, settings
 from hvstack.lab.hosts import cgroups, sizes, switch_setup
 from hvstack.lab.settings import LabSettings
 
@@ -59,6 +59,8 @@ def check(lab_settings: LabSettings) -> None:
     check_proxy()
     check_path()
     check_disk()
+    if lab_settings.lvm:
+        kernel_modules.check()
 
 
 def check_switch() -> None:

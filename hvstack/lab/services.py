@@ -292,6 +292,10 @@ HEAT = File('control/heat.conf.j2', ETC / 'home' / '.heat' / 'heat.conf')
 CINDER = File(
     'control/cinder.conf.j2', ETC / 'home' / '.cinder' / 'cinder.conf'
 )
+#: Starts cinder-scheduler in a lab with LVM.
+CINDER_SCHEDULER = File(
+    'control/cinder-scheduler.j2', ETC / 'cinder' / 'cinder-scheduler', 0o755
+)
 
 
 def identity() -> Service:
@@ -350,17 +354,31 @@ def openstack() -> tuple[Service, ...]:
             config=neutron_config,
         ),
         _daemon('heat-engine', (HEAT,), config=(HEAT.target,)),
-        *(cinder() if settings.has_ceph() else ()),
+        *(cinder() if settings.has_cinder() else ()),
     )
 
 
 def cinder() -> tuple[Service, ...]:
-    """Return Cinder, which only a lab with Ceph has."""
-    files = (CINDER, CEPH_CONF, *_CEPH_CLIENTS)
+    """Return Cinder, which only a lab with Ceph or with LVM has.
+
+    With LVM, each host has a cinder-volume of its own.
+    """
+    has_lvm = settings.has_lvm()
+    files = (CINDER,) if has_lvm else (CINDER, CEPH_CONF, *_CEPH_CLIENTS)
+    scheduler = (CINDER, CINDER_SCHEDULER) if has_lvm else (CINDER,)
     return (
         _api('cinder', 'cinder.wsgi.api', files),
-        _daemon('cinder-scheduler', (CINDER,), config=(CINDER.target,)),
-        _daemon('cinder-volume', files, config=(CINDER.target,)),
+        _daemon(
+            'cinder-scheduler',
+            scheduler,
+            str(CINDER_SCHEDULER.target) if has_lvm else None,
+            config=(CINDER.target,),
+        ),
+        *(
+            ()
+            if has_lvm
+            else (_daemon('cinder-volume', files, config=(CINDER.target,)),)
+        ),
     )
 
 

@@ -24,7 +24,7 @@ LAB = paths.STATE / 'lab'
 #: Compute backends a host may have; ``auto`` probes.
 BACKENDS = ('auto', 'kvm', 'lxc', 'qemu')
 #: Optional services of a lab: fields of :class:`LabSettings`.
-EXTRAS = ('ceph',)
+EXTRAS = ('ceph', 'lvm')
 #: Ceph's disks, and the most copies that its pools can have.
 OSDS = 3
 
@@ -44,6 +44,7 @@ class LabSettings:
     :param racks: availability zones that the workers' hosts are spread
         over, named ``rack1`` and so on; 0 leaves all of them in ``nova``.
     :param ceph: whether the lab has Ceph and Cinder.
+    :param lvm: whether the lab has Cinder with LVM on its hosts.
     :param ceph_copies: copies of each object that the volumes of type
         ``ceph`` have; 1 is for benchmarks.
     :param untested: continue with what was never tried on such a machine.
@@ -57,6 +58,7 @@ class LabSettings:
     host_compute: dict[str, str] = field(default_factory=dict)
     racks: int = 0
     ceph: bool = False
+    lvm: bool = False
     ceph_copies: int = 3
     untested: bool = False
     options: JsonObject = field(default_factory=dict)
@@ -76,6 +78,12 @@ class LabSettings:
             raise errors.InputError(
                 f'Cannot use --racks {self.racks}: the lab has {self.hosts} '
                 f'hosts. Use a number from 0 to {self.hosts}.'
+            )
+        if self.ceph and self.lvm:
+            raise errors.InputError(
+                'Cannot use Ceph and LVM at the same time: their volume types '
+                "have the same names (disk-slot-1). Run 'hvstack lab up "
+                "--without ceph' or 'hvstack lab up --without lvm' first."
             )
         if not 1 <= self.ceph_copies <= OSDS:
             raise errors.InputError(
@@ -133,6 +141,17 @@ def has_ceph() -> bool:
     """Tell whether the lab on this machine is to have Ceph."""
     loaded = load()
     return loaded is not None and loaded.ceph
+
+
+def has_lvm() -> bool:
+    """Tell whether the hosts of the lab are to have LVM for Cinder."""
+    loaded = load()
+    return loaded is not None and loaded.lvm
+
+
+def has_cinder() -> bool:
+    """Tell whether the lab on this machine is to have Cinder."""
+    return has_ceph() or has_lvm()
 
 
 def save(settings: LabSettings) -> None:

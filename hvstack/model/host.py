@@ -123,6 +123,8 @@ class HostPolicy:
     :param secondary_namenode: default for a SecondaryNameNode.
     :param spare_gateway: whether a gateway node uses only a slot that no
         worker uses.
+    :param local_volumes: whether pinned disks of lab hosts are volumes on
+        the host of the server, and not on Ceph.
     """
 
     lab: bool = False
@@ -130,6 +132,7 @@ class HostPolicy:
     cpu_shares: bool = False
     secondary_namenode: bool = True
     spare_gateway: bool = False
+    local_volumes: bool = False
 
 
 @dataclass(frozen=True)

@@ -25,17 +25,28 @@ def is_volume_local(
 def explain_unsupported(
     profile: HostProfile, configuration: Configuration
 ) -> str | None:
-    """Return the reason why hosts have no pinned local volumes, or None.
+    """Return the reason why hosts lack the volumes of a storage, or None.
 
-    A lab host is a network namespace, and Linux serves iSCSI outside of
-    namespaces only.
+    A lab has either Ceph or volume groups on its hosts. Linux serves iSCSI
+    outside of network namespaces only, such as a lab host is: its volumes need
+    the NVMe target, which not every kernel has.
     """
-    if not profile.policy.lab or not is_volume_local(profile, configuration):
+    policy = profile.policy
+    if not policy.lab:
+        return None
+    if policy.local_volumes and configuration.storage == 'ceph':
+        return (
+            f'{configuration.label}: the lab has local volumes, and therefore '
+            "no Ceph. Use storage local, or run 'hvstack lab up --without "
+            "lvm' and then 'hvstack lab up --with ceph'"
+        )
+    if policy.local_volumes or not is_volume_local(profile, configuration):
         return None
     return (
-        f'{configuration.label}: lab hosts cannot have local volumes, because '
-        'the kernel provides no iSCSI to them. Use storage ceph with disk '
-        "pinning, or hosts of a cloud with Cinder's LVM driver"
+        f'{configuration.label}: this lab has no local volumes, because the '
+        "kernel provides no iSCSI to its hosts. Use 'hvstack lab up --with "
+        "lvm' on a machine whose kernel has an NVMe target, storage ceph with "
+        "disk pinning, or hosts of a cloud with Cinder's LVM driver"
     )
 
 

@@ -18,6 +18,7 @@ from hvstack.lab.hosts import (
     loop_devices,
     nova,
     sizes,
+    volume_groups,
 )
 from hvstack.lab.hosts.host_status import HostStatus
 from hvstack.lab.hosts.sizes import HostSize
@@ -36,7 +37,7 @@ def planned(
 
     :param probing: try what ``auto`` is, if that is not known yet.
     :raises hvstack.errors.MissingPrerequisiteError: a backend cannot be had.
-    :raises hvstack.errors.InputError: dedicated CPUs, or Ceph, where no
+    :raises hvstack.errors.InputError: dedicated CPUs, or volumes, where no
         guest could use them.
     """
     hosts = sizes.plan(
@@ -56,10 +57,12 @@ def planned(
                 f'provides dedicated CPUs. Use --host-compute {name}=qemu, or '
                 f'--dedicated {name}= for no dedicated CPUs.'
             )
-    if lab_settings.ceph and all(size.backend == 'lxc' for size in hosts):
+    extra = 'ceph' if lab_settings.ceph else 'lvm' if lab_settings.lvm else ''
+    if extra and all(size.backend == 'lxc' for size in hosts):
+        kind = 'volumes of Ceph' if lab_settings.ceph else 'volumes'
         raise errors.InputError(
-            'Cannot use --with ceph: all hosts are lxc, and containers cannot '
-            'attach volumes of Ceph. Use --compute qemu, or --host-compute '
+            f'Cannot use --with {extra}: all hosts are lxc, and containers '
+            f'cannot attach {kind}. Use --compute qemu, or --host-compute '
             f'{hosts[-1].name}=qemu.'
         )
     return hosts
@@ -118,7 +121,9 @@ def up(lab_settings: LabSettings, progress: Progress) -> None:
         nova.discover()
     nova.set_traits(cloud, [size for size in hosts if size.name in names])
     nova.set_zones(cloud, hosts)
-    profiles = sizes.profiles(hosts, ceph=lab_settings.ceph).values()
+    profiles = sizes.profiles(
+        hosts, ceph=lab_settings.ceph, lvm=lab_settings.lvm
+    ).values()
     sizes.write_profiles(profiles)
     sizes.write_catalogues(profiles)
     write_baseline(hosts)
@@ -134,9 +139,16 @@ def _drop_others(cloud: Connection, hosts: list[HostSize]) -> None:
             f'Cannot remove hosts from the lab: they have servers ({named}). '
             'Delete these servers first.'
         )
+    volumes = volume_groups.list_volumes(extra) if extra else []
+    if volumes:
+        raise errors.BusyError(
+            'Cannot remove hosts from the lab: Cinder has volumes on them '
+            f'({", ".join(volumes)}). Delete these volumes first.'
+        )
     for name in sorted(extra):
         host.forget(name)
         nova.forget(cloud, name)
+        volume_groups.forget(name)
 
 
 def _ensure(
@@ -229,6 +241,26 @@ def _wait(
             f'Cannot start {name}: its first process ended: '
             f'{host.log_tail(name)}. Check the log.'
         )
+    _wait_for_backends(cloud, names, since)
+
+
+def _wait_for_backends(
+    cloud: Connection, names: list[str], since: Mapping[str, float]
+) -> None:
+    """Wait until Cinder reports the local volumes of hosts as usable."""
+    chosen = [
+        name
+        for name in names
+        if volume_groups.is_used_by(host.directory(name))
+    ]
+    if chosen:
+        processutils.wait_for(
+            lambda: volume_groups.are_backends_up(cloud, chosen, since),
+            f"Cinder's backends on {', '.join(chosen)} to be up",
+            timeout=_READY_SECONDS,
+            interval=1,
+            get_reason=lambda: host.log_tail(chosen[0], 'cinder-volume'),
+        )
 
 
 def down(lab_settings: LabSettings) -> None:
@@ -273,10 +305,21 @@ def status(lab_settings: LabSettings) -> list[HostStatus]:
                 host.memory_mib(size.name),
                 f'{size.backend}, {size.role}, {size.cpus} CPUs reported, cap '
                 f'{size.cpu_cap:g} cores{scale} {size.memory_mib} MiB, '
-                f'{len(guests)} guests' + (f', {size.zone}' * bool(size.zone)),
+                f'{len(guests)} guests'
+                + _describe_disks(size)
+                + (f', {size.zone}' * bool(size.zone)),
             )
         )
     return [*statuses, *fake.status(lab_settings)]
+
+
+def _describe_disks(size: HostSize) -> str:
+    """Return how many of its local disks a host has, if it has any."""
+    volumes = volume_groups.find(size)
+    if volumes is None:
+        return ''
+    attached = volume_groups.list_attached(host.directory(size.name))
+    return f', {len(attached)} of {len(volumes.groups)} local disks'
 
 
 def write_baseline(hosts: list[HostSize]) -> None:

@@ -23,6 +23,7 @@ from hvstack.lab.hosts import (
     numa,
     sizes,
     switch_setup,
+    volume_groups,
 )
 from hvstack.lab.hosts.sizes import HostSize
 from hvstack.model.host import NumaCell
@@ -158,6 +159,12 @@ def programs(host: HostSize) -> list[tuple[str, str, int]]:
     ]
     if host.backend != 'lxc':
         every.append(('virtlogd', 'virtlogd', 25))
+    if volume_groups.find(host):
+        program = f'{host_dir}/bin/cinder-volume'
+        config = f'{host_dir}/cinder.conf'
+        every.append(
+            ('cinder-volume', f'{program} --config-file {config}', 50)
+        )
     return every
 
 
@@ -170,6 +177,7 @@ def configure(host: HostSize, options: dict[str, Any]) -> set[str]:
         must be started again.
     """
     host_dir = directory(host.name)
+    volumes = volume_groups.prepare(host, host_dir)
     for name in _DIRECTORIES:
         (host_dir / name).mkdir(parents=True, exist_ok=True)
     dedicated = options.get('dedicated', {}).get(host.name, '')
@@ -183,6 +191,7 @@ def configure(host: HostSize, options: dict[str, Any]) -> set[str]:
         'cgroups': [str(path) for path in cgroups.entrances(host.name)],
         'dedicated': dedicated,
         'shared': sizes.rest_of(dedicated, host.cpus),
+        'volumes': volumes,
     }
     stale = set()
     if not settings.has_ceph():
@@ -192,7 +201,8 @@ def configure(host: HostSize, options: dict[str, Any]) -> set[str]:
             f'host/{template}', host_dir / target, mode=mode, context=context
         ):
             stale.add(agent)
-    for agent, program, module, contexts in _PYTHON_AGENTS:
+    agents = _PYTHON_AGENTS + (volume_groups.AGENTS if volumes else ())
+    for agent, program, module, contexts in agents:
         names = {**context, 'module': module, 'contexts': contexts}
         path = host_dir / 'bin' / program
         if render.write('host/agent.j2', path, mode=0o755, context=names):
@@ -208,6 +218,8 @@ def configure(host: HostSize, options: dict[str, Any]) -> set[str]:
 
 def _files(host: HostSize) -> Iterable[tuple[str, str, int, str]]:
     yield from _FILES
+    if volume_groups.find(host):
+        yield 'cinder.conf.j2', 'cinder.conf', 0o600, 'cinder-volume'
     if host.backend != 'lxc' and settings.has_ceph():
         # The key that QEMU attaches volumes with, by Cinder's name for it.
         secret = (
@@ -229,6 +241,7 @@ def _cells(host: HostSize) -> tuple[NumaCell, ...]:
 def _texts(host: HostSize) -> dict[str, str]:
     """Return the small files that make a host look like a machine."""
     last = host.cpus - 1
+    volumes = volume_groups.find(host)
     users, groups = (
         Path(name).read_text(encoding='utf-8', errors='surrogateescape')
         for name in ('/etc/passwd', '/etc/group')
@@ -253,6 +266,7 @@ def _texts(host: HostSize) -> dict[str, str]:
         'etc/hosts': f'127.0.0.1 localhost\n{host.mgmt} {host.name}\n',
         'etc/hostname': f'{host.name}\n',
         'etc/machine-id': f'{host.number:032x}\n',
+        **(volumes.texts if volumes else {}),
         'etc/passwd': users,
         'etc/group': groups,
         'etc/libvirt/libvirt.conf': '',
@@ -270,6 +284,8 @@ def start(host: HostSize) -> None:
     power_off(host.name)
     joined = cgroups.create(host.name, host.cpu_cap, host.memory_mib)
     try:
+        if volume_groups.find(host):
+            volume_groups.attach(host.name, directory(host.name))
         _launch(host, joined)
     except BaseException:
         power_off(host.name)
@@ -354,6 +370,7 @@ def power_off(name: str) -> None:
     digits = re.sub(r'\D', '', name)
     for link, _, _ in _LINKS:
         bridges.delete(f'{link}{digits}')
+    volume_groups.release(name, directory(name))
     loop_devices.detach(directory(name))
     (directory(name) / 'bare.raw').unlink(missing_ok=True)
 

@@ -25,10 +25,15 @@ def computes(cloud: Connection) -> dict[str, str]:
     }
 
 
-def _reported(service: Service) -> float:
-    if not service.updated_at:
+def parse_report(updated_at: str | None) -> float:
+    """Return the time of a service's last report in seconds since the epoch.
+
+    :param updated_at: time as Nova and Cinder print it, which is UTC; None is
+        the epoch.
+    """
+    if not updated_at:
         return 0.0
-    moment = datetime.fromisoformat(service.updated_at)
+    moment = datetime.fromisoformat(updated_at)
     return moment.replace(tzinfo=UTC).timestamp()
 
 
@@ -63,7 +68,7 @@ def ready(
     up = {
         service.host: service.state
         for service in cloud.compute.services(binary='nova-compute')
-        if _reported(service) > since.get(service.host, -1.0)
+        if parse_report(service.updated_at) > since.get(service.host, -1.0)
         and not _lost_libvirt(service)
     }
     alive = agents(cloud)

@@ -343,7 +343,11 @@ def export_volumes(
         volume_id = path.name.removeprefix('volume-')
         nqn = f'nqn.{prefix}-{volume_id}'
         if not (TARGET / 'subsystems' / nqn).exists():
-            device = {'path': path, 'uuid': volume_id, 'nguid': volume_id}
+            device: dict[str, Value] = {
+                'path': path,
+                'uuid': volume_id,
+                'nguid': volume_id,
+            }
             namespace = NamespaceData(
                 nsid=NAMESPACE_ID, device=device, enable=1
             )
@@ -379,12 +383,18 @@ def remove_exports(prefix: str, address: str) -> None:
     """
     nqns = list_exports(prefix)
     for name in _list_names(str(TARGET), 'ports'):
-        port = Port(name, 'lookup')
+        try:
+            port = Port(name, 'lookup')
+            is_own = port.get_attr('addr', 'traddr') == address
+        except CFSError:
+            # Another host is turned off at the same time.
+            continue
+        if not is_own:
+            continue
         for nqn in nqns:
             if nqn in port.subsystems:
                 port.remove_subsystem(nqn)
-        is_own = port.get_attr('addr', 'traddr') == address
-        if is_own and not port.subsystems:
+        if not port.subsystems:
             port.delete()
     for nqn in nqns:
         Subsystem(nqn, 'lookup').delete()
@@ -409,7 +419,11 @@ def disconnect(prefix: str, host_nqn: str) -> None:
             continue
         if nqn.startswith(f'nqn.{prefix}-') or is_initiator:
             with _failures(f'disconnect {controller.name} from {nqn}'):
-                _write(controller / 'delete_controller', '1')
+                try:
+                    _write(controller / 'delete_controller', '1')
+                except OSError:
+                    if controller.exists():
+                        raise
 
 
 def main(argv: Sequence[str]) -> int:

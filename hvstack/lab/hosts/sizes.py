@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from hvstack import errors, paths, yamlfile
-from hvstack.lab import settings
+from hvstack.lab import constants, settings
 from hvstack.lab.hosts import numa
 from hvstack.lab.settings import LabSettings
 from hvstack.model import catalogue
@@ -54,6 +54,13 @@ _EMULATED_GUESTS = 2
 #: Whole disks of a worker's host: those of Ceph's that its guests can have
 #: volumes on, which are two at least for I = 2.
 _DISKS = HostDisks(count=2, size_gb=2, rotational=False)
+#: The same where they are volume groups on the host. A volume fills one: it
+#: has 2 GiB, and LVM needs a part of the remainder.
+LOCAL_DISKS = HostDisks(
+    count=len(constants.LOCAL_SLOTS), size_gb=3, rotational=False
+)
+#: Of a host with volume groups, for cinder-volume with a process for each.
+_VOLUMES_MIB = 256
 #: Room for four guests of 1152 MiB, Hadoop's least, and for the agents.
 _LARGEST_MIB = 5376
 _SMALLEST_MIB = 1536
@@ -105,7 +112,7 @@ class HostSize:
     @property
     def mgmt(self) -> str:
         """Address on the management bridge."""
-        return f'10.251.0.{10 + self.number}'
+        return management_address(self.number)
 
     @property
     def data(self) -> str:
@@ -121,6 +128,11 @@ class HostSize:
     def trait(self) -> str:
         """Custom trait of its resource provider."""
         return WORKER_TRAIT if self.role == 'worker' else CONTROLLER_TRAIT
+
+
+def management_address(number: int) -> str:
+    """Return the address of the n-th host on the management bridge."""
+    return f'10.251.0.{10 + number}'
 
 
 def name_of(index: int) -> str:
@@ -232,6 +244,8 @@ def plan(
         sizes.append(size)
     if {size.backend for size in sizes if size.role == 'worker'} == {'qemu'}:
         sizes = [_emulated(size) for size in sizes]
+    if lab_settings.lvm:
+        sizes = [_with_volumes(size) for size in sizes]
     return [_changed(size, lab_settings.options) for size in sizes]
 
 
@@ -246,6 +260,14 @@ def _emulated(size: HostSize) -> HostSize:
         reserved_mib=RESERVED_MIB + guests * _EMULATED_GUEST_MIB,
         tb_cache_mib=_HADOOP_TB_CACHE_MIB,
     )
+
+
+def _with_volumes(size: HostSize) -> HostSize:
+    """Return a host with volume groups, which containers cannot use."""
+    if size.backend == 'lxc':
+        return size
+    reserved = size.reserved_mib + _VOLUMES_MIB
+    return dataclasses.replace(size, reserved_mib=reserved)
 
 
 def rest_of(dedicated: str, cpus: int) -> str:
@@ -291,10 +313,16 @@ def _changed(size: HostSize, options: dict[str, Any]) -> HostSize:
         ) from exc
 
 
-def profile(size: HostSize, disks: HostDisks | None = None) -> HostProfile:
+def profile(
+    size: HostSize,
+    disks: HostDisks | None = None,
+    *,
+    local_volumes: bool = False,
+) -> HostProfile:
     """Return the host profile that flavors are derived from.
 
     :param disks: that its guests can have for themselves.
+    :param local_volumes: whether these disks are on the host.
     """
     cells = numa.choose_cells(size.backend, size.cpus, size.memory_mib)
     return HostProfile(
@@ -316,6 +344,7 @@ def profile(size: HostSize, disks: HostDisks | None = None) -> HostProfile:
             # Memory is short: workers come before other nodes.
             secondary_namenode=False,
             spare_gateway=True,
+            local_volumes=local_volumes,
         ),
         # They would be the machine's, outside every cap.
         large_pages=False,
@@ -324,19 +353,24 @@ def profile(size: HostSize, disks: HostDisks | None = None) -> HostProfile:
 
 
 def profiles(
-    hosts: list[HostSize], *, ceph: bool = False
+    hosts: list[HostSize], *, ceph: bool = False, lvm: bool = False
 ) -> dict[str, HostProfile]:
     """Return the lab's host profiles by name.
 
     :param ceph: there is one, whose disks workers can have volumes on.
+    :param lvm: the hosts have volume groups.
     """
     backends = {size.backend for size in hosts if size.role == 'worker'}
-    disks = _DISKS if ceph and 'lxc' not in backends else None
+    disks = None
+    if 'lxc' not in backends:
+        disks = LOCAL_DISKS if lvm else _DISKS if ceph else None
     return {
         host_profile.name: host_profile
         for size in hosts
         for host_profile in [
-            profile(size, disks if size.role == 'worker' else None)
+            profile(size, disks, local_volumes=disks is LOCAL_DISKS)
+            if size.role == 'worker'
+            else profile(size)
         ]
     }
 

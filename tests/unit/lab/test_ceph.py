@@ -10,7 +10,6 @@ from typing import Any
 
 import fixtures
 import testtools
-from keystoneauth1 import fixture as ksa
 
 from hvstack import errors
 from hvstack.lab import (
@@ -27,9 +26,7 @@ from hvstack.lab import (
     stages,
 )
 from hvstack.lab.settings import LabSettings
-from tests.unit.cloud import fake
-
-CINDER = 'http://cinder.test/v3/p1'
+from tests.unit.lab.cinder_cloud import CinderCloud
 
 
 class LabFilesTest(testtools.TestCase):
@@ -220,68 +217,22 @@ class LayoutTest(LabFilesTest):
 class VolumeTypesTest(LabFilesTest):
     def setUp(self) -> None:
         super().setUp()
-        self.cloud = self.useFixture(fake.FakeCloud())
-        token = ksa.V3Token(project_id='p1', user_id='u1')
-        for service_type, url in (
-            ('compute', fake.NOVA),
-            ('volumev3', CINDER),
-        ):
-            service = token.add_service(service_type)
-            service.add_standard_endpoints(public=url, region='RegionOne')
-        http = self.cloud.http
-        http.post(
-            f'{fake.KEYSTONE}/auth/tokens',
-            json=token,
-            headers={'X-Subject-Token': 'token-of-test'},
-        )
-        root = CINDER.removesuffix('p1')
-        version = {
-            'id': 'v3.0',
-            'status': 'CURRENT',
-            'version': '3.71',
-            'min_version': '3.0',
-            'links': [{'rel': 'self', 'href': root}],
-        }
-        http.get(root, json={'versions': [version]})
-        http.get(
-            f'{CINDER}/scheduler-stats/get_pools',
-            json={
-                'pools': [
-                    {'name': f'hv-control@{pool}#{pool}', 'capabilities': {}}
-                    for pool in constants.POOLS
-                ]
-            },
-        )
-        self.types: list[dict[str, Any]] = []
-        http.get(f'{CINDER}/types', json={'volume_types': self.types})
-        self.type_creations = http.post(f'{CINDER}/types', json=self.make)
-        self.changed = http.put(
-            f'{CINDER}/types/ceph', json={'volume_type': {'id': 'ceph'}}
-        )
-        for slot in constants.SLOTS:
-            http.put(
-                f'{CINDER}/types/{slot}', json={'volume_type': {'id': slot}}
+        self.cinder = self.useFixture(
+            CinderCloud(
+                constants.POOLS, [f'hv-control@{p}' for p in constants.POOLS]
             )
-        self.spec_updates = {
-            name: http.post(
-                f'{CINDER}/types/{name}/extra_specs', json={'extra_specs': {}}
-            )
-            for name in constants.POOLS
-        }
+        )
+        self.types = self.cinder.types
+        self.type_creations = self.cinder.type_creations
 
     def copies(self) -> list[str]:
         return [
             update.last_request.json()['extra_specs']['hvstack:copies']
-            for update in self.spec_updates.values()
+            for update in self.cinder.spec_updates.values()
         ]
 
-    def make(self, request: Any, context: Any) -> dict[str, Any]:
-        volume_type = request.json()['volume_type']
-        self.types.append({**volume_type, 'id': volume_type['name']})
-        return {'volume_type': self.types[-1]}
-
     def test_made_once_and_says_how_many_copies(self) -> None:
-        conn = self.cloud.connect()
+        conn = self.cinder.cloud.connect()
         cinder.fill(conn, LabSettings(ceph=True))
         cinder.fill(conn, LabSettings(ceph=True))
         self.assertEqual(len(constants.POOLS), self.type_creations.call_count)
@@ -292,10 +243,16 @@ class VolumeTypesTest(LabFilesTest):
             )
         self.assertEqual(['1', '1', '1', '3'], sorted(self.copies()))
         self.assertEqual(
-            {1}, {update.call_count for update in self.spec_updates.values()}
+            {1},
+            {
+                update.call_count
+                for update in self.cinder.spec_updates.values()
+            },
         )
         cinder.fill(conn, LabSettings(ceph=True, ceph_copies=1))
         self.assertEqual({'1'}, set(self.copies()))
         self.assertEqual(len(constants.POOLS), self.type_creations.call_count)
-        text = self.changed.last_request.json()['volume_type']['description']
+        text = self.cinder.updates['ceph'].last_request.json()['volume_type'][
+            'description'
+        ]
         self.assertIn('one copy, for benchmarks', text)

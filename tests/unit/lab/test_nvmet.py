@@ -198,7 +198,7 @@ class LibraryTest(testtools.TestCase):
             'nqn': NQN,
         }
         nvmet.Subsystem.setup(subsystem, err_func=self.errors.append)
-        addr = {
+        addr: dict[str, nvmet.Value] = {
             **{'adrfam': 'ipv4', 'traddr': ADDRESS, 'treq': 'not specified'},
             **{'trsvcid': 4420, 'trtype': 'tcp'},
         }

@@ -39,6 +39,18 @@ class PinnedDisksTest(testtools.TestCase):
             self.assertEqual(label == 'i2-pinned', reason is not None)
             self.assertIn('iSCSI', reason or 'iSCSI')
 
+    def test_lab_with_local_volumes(self) -> None:
+        """Volume types of both storages have the same names."""
+        profile = host_profiles.load('vsphere6')
+        lab = replace(profile, policy=HostPolicy(lab=True, local_volumes=True))
+        for label in ('i2', 'i2-pinned', 'i1-dedicated-pinned'):
+            self.assertIsNone(
+                pinned_disks.explain_unsupported(lab, parse(label))
+            )
+        for label in ('i2-ceph', 'i2-ceph-pinned'):
+            reason = pinned_disks.explain_unsupported(lab, parse(label))
+            self.assertIn('--without lvm', str(reason))
+
     def test_size_of_a_volume(self) -> None:
         for disk_gb, gib in ((600, 558), (2000, 1862), (1, 1)):
             self.assertEqual(gib, pinned_disks.compute_volume_gib(disk_gb))
