@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from openstack.connection import Connection
+
 from hvstack import errors, processutils
 from hvstack.cloud.volumes import COPIES
 from hvstack.lab import constants, stages, supervisord, venv
@@ -79,7 +81,9 @@ def fill(admin: Any, lab_settings: LabSettings) -> None:
 
 
 def create_types(
-    admin: Any, types: Mapping[str, str], copies_by_type: Mapping[str, int]
+    admin: Connection,
+    types: Mapping[str, str],
+    copies_by_type: Mapping[str, int],
 ) -> None:
     """Create volume types, each for the backend of its name.
 

@@ -8,7 +8,7 @@ exports the volumes over TCP: Linux serves iSCSI outside of network namespaces
 only.
 """
 
-from typing import Any
+from openstack.connection import Connection
 
 from hvstack import errors, processutils
 from hvstack.lab import (
@@ -121,7 +121,7 @@ def leave() -> None:
     stages.unmark(LVM_MARK)
 
 
-def fill(admin: Any) -> None:
+def fill(admin: Connection) -> None:
     """Wait for the backends of all hosts, and create the volume types.
 
     :param admin: the administrator's openstacksdk connection.
@@ -173,9 +173,9 @@ def list_names() -> list[str]:
 
 
 def list_hosts() -> dict[str, str]:
-    """Return what is wrong with the local volumes of running hosts, by name.
+    """Return the faults of the local volumes of running hosts, by name.
 
-    The text of a host is empty if nothing is wrong.
+    The text of a host without a fault is empty.
     """
     reasons = {}
     for name in list_names():

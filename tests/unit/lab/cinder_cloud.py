@@ -70,7 +70,7 @@ class CinderCloud(fixtures.Fixture):
         }
 
     def list_pools(self) -> list[dict[str, Any]]:
-        """Return what Cinder's scheduler knows of the backends."""
+        """Return the backends as the scheduler of Cinder lists them."""
         return [
             {
                 'name': f'{name}#{name.partition("@")[2]}',

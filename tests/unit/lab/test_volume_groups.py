@@ -183,8 +183,8 @@ class DevicesTest(testtools.TestCase):
         disk.write_text('data')
         calls = self.attach()
         self.assertEqual('data', disk.read_text())
-        for words in ('vgcreate', 'truncate', '--show'):
-            self.assertNotIn(words, ' '.join(calls))
+        for word in ('vgcreate', 'truncate', '--show'):
+            self.assertNotIn(word, ' '.join(calls))
         self.assertIn('vgchange --activate y', ' '.join(calls))
 
     def test_lvm_sees_only_the_disks_of_the_host(self) -> None:
