@@ -103,8 +103,10 @@ def create_types(
         volume_type = types_by_name.get(name) or storage.create_type(
             name=name, extra_specs={'volume_backend_name': name}
         )
-        storage.update_type(volume_type, description=text)
-        storage.update_type_extra_specs(volume_type, **{COPIES: copies[name]})
+        storage.update_type(volume_type.id, description=text)
+        storage.update_type_extra_specs(
+            volume_type.id, **{COPIES: copies[name]}
+        )
     stages.mark('volume-types', mark)
 
 
