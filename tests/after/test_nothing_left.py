@@ -19,6 +19,31 @@ def lines_of_ours(*argv: str) -> list[str]:
     return [line for line in text.splitlines() if OURS.search(line)]
 
 
+def list_volume_traces() -> list[str]:
+    """Return what the kernel still has of the local volumes of lab hosts.
+
+    These are exports and controllers of NVMe, volumes of the device mapper,
+    and nodes in ``/dev``.
+    """
+    names = [
+        path.name
+        for directory in ('/sys/kernel/config/nvmet/subsystems', '/dev')
+        if Path(directory).is_dir()
+        for path in Path(directory).iterdir()
+    ]
+    for file in (
+        *Path('/sys/class/nvme').glob('*/subsysnqn'),
+        *Path('/sys/block').glob('dm-*/dm/name'),
+        *Path('/sys/kernel/config/nvmet/ports').glob('*/addr_traddr'),
+    ):
+        names.append(file.read_text().strip())
+    return sorted(
+        name
+        for name in names
+        if OURS.search(name) or name.startswith('10.251.0.')
+    )
+
+
 class NothingLeftTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
@@ -63,6 +88,9 @@ class NothingLeftTest(testtools.TestCase):
 
     def test_loop_devices(self) -> None:
         self.assertEqual([], lines_of_ours('losetup', '-l', '-n'))
+
+    def test_local_volumes(self) -> None:
+        self.assertEqual([], list_volume_traces())
 
     def test_links(self) -> None:
         links = lines_of_ours('ip', '-o', 'link')

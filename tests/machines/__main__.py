@@ -15,7 +15,14 @@ from pathlib import Path
 from hvstack import errors
 from hvstack.lab import packages
 from hvstack.progress import Progress
-from tests.machines import disk, emulator, qemu, uml
+from tests.machines import (
+    disk,
+    emulator,
+    first_run,
+    qemu,
+    uml,
+    volumes,
+)
 
 WORK_DIR = Path(
     os.environ.get('HVSTACK_MACHINES_DIR') or '/var/cache/hvstack-machines'
@@ -46,8 +53,9 @@ class Machine:
         self.suite = suite
         self.kind = kind
         self.work_dir = WORK_DIR / f'{suite}-{kind}'
-        self.disk = disk.Disk(self.work_dir, suite)
         self.emulator = EMULATORS[kind](self.work_dir)
+        has_lvm = isinstance(self.emulator, qemu.Kvm)
+        self.disk = disk.Disk(self.work_dir, suite, has_lvm)
         self.marks = self.work_dir / 'stages.json'
 
     def stages(self) -> dict[str, Callable[[], None]]:
@@ -70,9 +78,20 @@ class Machine:
                     'lab up --hosts 2 --compute kvm --host-mode dedicated', 8
                 ),
                 'first-run': self.check_first_run,
+                'up-volumes': lambda: self.run('lab up --with lvm', 4),
+                'volumes': lambda: self.check_first_run(volumes.CONFIGURATION),
+                'volumes-host-off': lambda: self.check_volumes('host-off', 4),
+                'volumes-elsewhere': lambda: self.check_volumes(
+                    'elsewhere', 12
+                ),
+                'volumes-in-use': lambda: self.check_volumes('in-use', 4),
+                'no-volumes': lambda: self.run('lab up --without lvm', 4),
+                'no-volumes-left': lambda: self.check_volumes('removed', 1),
+                'up-volumes-again': lambda: self.run('lab up --with lvm', 4),
                 'destroy-records': lambda: self.run(
                     'lab destroy --records', 1
                 ),
+                'nothing': lambda: self.check_remains('nothing'),
                 'off': self.emulator.power_off,
             }
         return {
@@ -134,9 +153,23 @@ class Machine:
         """Compare the NUMA cells of libvirt with those of lab hosts."""
         self.emulator.run(f'{_PYTHON} -m tests.machines.cells', _HOUR)
 
-    def check_first_run(self) -> None:
-        """Run the checklist for hosts with KVM."""
-        self.emulator.run(f'{_PYTHON} -m tests.machines.first_run', 12 * _HOUR)
+    def check_first_run(self, *configurations: str) -> None:
+        """Run the checklist for hosts with KVM.
+
+        :param configurations: another configuration than the default one.
+        """
+        command = ' '.join(('tests.machines.first_run', *configurations))
+        self.emulator.run(f'{_PYTHON} -m {command}', 12 * _HOUR)
+
+    def check_volumes(self, check: str, hours: float) -> None:
+        """Check the local volumes of the hosts.
+
+        :param check: argument of :mod:`tests.machines.volumes`.
+        :param hours: deadline.
+        """
+        self.emulator.run(
+            f'{_PYTHON} -m tests.machines.volumes {check}', hours * _HOUR
+        )
 
     def check_processes(self) -> None:
         """Check that all processes of lab hosts are in leaves below units."""
@@ -147,8 +180,11 @@ class Machine:
 
         :param expected: argument of :mod:`tests.machines.remains`.
         """
+        # The configuration is that of a user: hvstack did not create it.
         self.emulator.run(
-            f'{_PYTHON} -m tests.machines.remains {expected}', _HOUR
+            f'rm -rf {first_run.CONF.parent} && {_PYTHON} -m '
+            f'tests.machines.remains {expected}',
+            _HOUR,
         )
 
     def passed(self) -> dict[str, float]:

@@ -56,8 +56,9 @@ exec chroot . "$@"
 """
 #: Run with the clone's interpreter in the machine's root directory.
 _SOFTWARE = """
+import sys
 from hvstack.lab import packages, venv
-packages.install(packages.needed(ceph=False))
+packages.install(packages.needed(ceph=False, lvm='lvm' in sys.argv))
 venv.ensure()
 """
 
@@ -67,9 +68,13 @@ class Disk:
 
     :param work_dir: directory for all files of the machine.
     :param suite: Debian release by code name.
+    :param has_lvm: whether its lab has local volumes.
     """
 
-    def __init__(self, work_dir: Path, suite: str) -> None:
+    def __init__(
+        self, work_dir: Path, suite: str, has_lvm: bool = False
+    ) -> None:
+        self.has_lvm = has_lvm
         self.work_dir = work_dir
         self.suite = suite
         self.root = work_dir / 'root'
@@ -132,7 +137,11 @@ class Disk:
         shutil.rmtree(clone, ignore_errors=True)
         processutils.run(['git', 'clone', '--quiet', TOP, clone])
         self.chroot(f'{CLONE}/tools/bootstrap')
-        self.chroot(f'{CLONE}/.venv/bin/python', '-c', _SOFTWARE, timeout=3600)
+        extras = ('lvm',) if self.has_lvm else ()
+        self.chroot(
+            *(f'{CLONE}/.venv/bin/python', '-c', _SOFTWARE, *extras),
+            timeout=3600,
+        )
         resolv_conf.write_text(_NAME_SERVER)
 
     def build_images(self, outputs: Sequence[str]) -> None:
