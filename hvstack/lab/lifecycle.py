@@ -252,6 +252,7 @@ def destroy(
     with lock.exclusive():
         if records:
             remains.check_records()
+        kernel_lines = lvm.stays()
         if is_own:
             try:
                 _stop(progress)
@@ -274,7 +275,7 @@ def destroy(
                 lines += _remove(paths.CACHE)
             if is_own:
                 lines += _remove_run()
-    return [*lines, *stays(keep_cache=keep_cache)]
+    return [*lines, *stays(keep_cache=keep_cache), *kernel_lines]
 
 
 def _remove(directory: Path) -> list[str]:

@@ -121,6 +121,14 @@ def leave() -> None:
     stages.unmark(LVM_MARK)
 
 
+def stays() -> list[str]:
+    """Return what stays in the kernel after the lab, as lines of text."""
+    if stages.marked(LVM_MARK) is None:
+        return []
+    names = ' '.join(name for name, _, _ in kernel_modules.PARTS)
+    return [f'modules of the kernel that stay until the next boot: {names}']
+
+
 def fill(admin: Connection) -> None:
     """Wait for the backends of all hosts, and create the volume types.
 

@@ -272,7 +272,10 @@ class ChangeTest(testtools.TestCase):
         self.assertEqual(1, len(lvm.plan_types(QEMU)))
         [stage] = lvm.plan(QEMU)
         self.lab.swap('kernel_modules.load', lambda: None)
+        self.assertEqual([], lvm.stays())
         stage.action()
+        [line] = lvm.stays()
+        self.assertIn('nvmet-tcp', line)
         [stage] = lvm.plan(without)
         self.assertEqual('taking LVM away', stage.title)
         halted: list[str] = []

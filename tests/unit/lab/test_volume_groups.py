@@ -333,6 +333,8 @@ class FilesTest(testtools.TestCase):
         self.assertIn('exec /venv/bin/supervisord', rest)
         self.assertIn(f'10.251.0.12 4420 {volumes.port_id}', rest)
         self.assertIn(GROUP, rest)
+        rules, _, _ = init.partition(nvmet.__file__)
+        self.assertIn('iifname != { "lo", "eth0" } tcp dport 4420 drop', rules)
         before, _, _ = init.partition('mount -t tmpfs -o mode=755 tmpfs /run')
         self.assertIn('mysql $H/mysql', before)
 
