@@ -122,7 +122,7 @@ def leave() -> None:
 
 
 def stays() -> list[str]:
-    """Return what stays in the kernel after the lab, as lines of text."""
+    """Return a line with the modules that stay loaded after the lab."""
     if stages.marked(LVM_MARK) is None:
         return []
     names = ' '.join(name for name, _, _ in kernel_modules.PARTS)

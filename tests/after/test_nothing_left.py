@@ -20,7 +20,7 @@ def lines_of_ours(*argv: str) -> list[str]:
 
 
 def list_volume_traces() -> list[str]:
-    """Return what the kernel still has of the local volumes of lab hosts.
+    """Return the traces of the local volumes of lab hosts in the kernel.
 
     These are exports and controllers of NVMe, volumes of the device mapper,
     and nodes in ``/dev``.
