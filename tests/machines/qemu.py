@@ -34,7 +34,10 @@ class Qemu(emulator.Emulator):
             return subprocess.Popen(
                 [
                     *('nice', '-n', '10', 'qemu-system-x86_64', '-M', 'q35'),
-                    *('-cpu', 'max', '-accel', 'tcg,thread=multi,tb-size=512'),
+                    # With five levels of page tables, QEMU 7.2 and Linux
+                    # 6.1.176 show paths in /proc as 'xxx'.
+                    *('-cpu', 'max,la57=off'),
+                    *('-accel', 'tcg,thread=multi,tb-size=512'),
                     *(*self.CPUS, '-m', str(memory_mib)),
                     *('-kernel', str(self.work_dir / 'vmlinuz')),
                     *('-initrd', str(self.work_dir / 'initrd.img')),

@@ -368,9 +368,12 @@ def power_off(name: str) -> None:
     (directory(name) / 'pid.json').unlink(missing_ok=True)
     bare_record(name).unlink(missing_ok=True)
     digits = re.sub(r'\D', '', name)
-    for link, _, _ in _LINKS:
-        bridges.delete(f'{link}{digits}')
-    volume_groups.release(name, directory(name))
+    try:
+        # By the links, connections to its exports are closed in order.
+        volume_groups.release(name, directory(name))
+    finally:
+        for link, _, _ in _LINKS:
+            bridges.delete(f'{link}{digits}')
     loop_devices.detach(directory(name))
     (directory(name) / 'bare.raw').unlink(missing_ok=True)
 

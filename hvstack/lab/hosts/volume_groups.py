@@ -178,7 +178,8 @@ def attach(name: str, directory: Path) -> None:
 
 def _attach_disk(path: Path) -> str:
     """Return the loop device of a data disk, which is created if missing."""
-    if not path.exists():
+    # An interrupted start leaves an empty file.
+    if not path.exists() or path.stat().st_size == 0:
         path.touch(mode=0o600)
         processutils.run(['truncate', '-s', f'{LOCAL_DISKS.size_gb}GB', path])
     listing = processutils.run(

@@ -187,6 +187,13 @@ class DevicesTest(testtools.TestCase):
             self.assertNotIn(word, ' '.join(calls))
         self.assertIn('vgchange --activate y', ' '.join(calls))
 
+    def test_disk_of_an_interrupted_start(self) -> None:
+        (self.directory / 'disks').mkdir()
+        disk = self.directory / 'disks/disk-slot-1.img'
+        disk.touch()
+        self.attach()
+        self.assertEqual(3_000_000_000, disk.stat().st_size)
+
     def test_lvm_sees_only_the_disks_of_the_host(self) -> None:
         calls = self.attach()
         for call in calls:
