@@ -116,14 +116,19 @@ def judge_claim(
     published = (number and paper_numbers.format_number(paper, number)) or ''
     names = filter(None, (claim.variant, claim.against))
     pair = tuple(rows[name] for name in names)
-    skipped = [
-        f'{row.variant.name}: {reason}'
+    skipped = {
+        row.variant.name: reason.removesuffix('.')
         for row in pair
         if (reason := started.skipped.get(row.variant.name, ''))
-    ]
+    }
     if skipped:
+        reasons = [
+            # A report names the only variant of a claim beside the reason.
+            f'{name}: {reason}' if claim.against else reason
+            for name, reason in skipped.items()
+        ]
         return ClaimResult(
-            *(claim, verdicts.NOT_TESTABLE, None, '; '.join(skipped)),
+            *(claim, verdicts.NOT_TESTABLE, None, '; '.join(reasons)),
             published,
         )
     reason = find_obstacle(*pair)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verdicts follow from intervals, and from nothing else."""
 
+import dataclasses
 import io
 import json
 from pathlib import Path
@@ -567,13 +568,19 @@ class StudyTest(testtools.TestCase):
 
     def test_skipped_variant_cannot_be_tested(self) -> None:
         self.started = study_store.create(
-            self.started.study, 'lab-worker', 'lxc', {'1.0': 'no Ceph'}
+            self.started.study, 'lab-worker', 'lxc', {'1.0': 'no Ceph.'}
         )
         self.run_study()
         self.assertEqual(['0.05'] * 4, self.executed)
-        (result,) = self.report().claims
+        report = self.report()
+        (result,) = report.claims
         self.assertEqual(verdicts.NOT_TESTABLE, result.verdict)
         self.assertEqual('1.0: no Ceph', result.reason)
+        # A report names the only variant of a claim itself.
+        alone = dataclasses.replace(result.claim, variant='1.0', against='')
+        rows = {row.variant.name: row for row in report.rows}
+        result = claim_results.judge_claim(alone, rows, None, self.started)
+        self.assertEqual('no Ceph', result.reason)
         self.assertRaises(
             errors.InputError,
             study_run.require_testable,
