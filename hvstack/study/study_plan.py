@@ -2,11 +2,14 @@
 """Plan of a study: its runs, their sizes and their duration."""
 
 import itertools
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TypedDict
 
 from hvstack.model.host import HostProfile
 from hvstack.report.formats import format_size
+from hvstack.results import quantiles
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore, iter_records
 from hvstack.study.claims import Claim
@@ -44,6 +47,8 @@ class StudyPlan(TypedDict):
     variants: list[PlannedVariant]
     claims: list[str]
     in_memory: list[str]
+    interval_factor: float | None
+    max_deviation_percent: float | None
     note: str
 
 
@@ -57,6 +62,7 @@ def build_plan(
     :param store: store of the run records.
     """
     study = started.study
+    factor = _compute_interval_factor(started)
     times = _Times(study, store)
     variants = [
         times.plan_variant(variant, started.skipped.get(variant.name, ''))
@@ -84,8 +90,63 @@ def build_plan(
             for variant in started.measured_variants
             if study.get_size(variant) <= profile.memory_mib * 2**20
         ],
+        'interval_factor': factor and round(factor, 2),
+        'max_deviation_percent': _find_max_deviation(started, factor),
         'note': study.note,
     }
+
+
+def _list_comparisons(started: StartedStudy) -> list[Claim]:
+    """Return the claims about two measured variants."""
+    return [
+        claim
+        for claim in started.study.claims
+        if claim.against
+        and not {claim.variant, claim.against} & started.skipped.keys()
+    ]
+
+
+def _compute_interval_factor(started: StartedStudy) -> float | None:
+    """Return how wide the intervals of the claims will be.
+
+    :returns: half of the widest interval of a difference, in multiples of the
+        standard deviation between clusters of a variant; None without such a
+        claim, or with too few passes for an interval.
+    """
+    study = started.study
+    workloads = {item.name: item.workload for item in study.variants}
+    compared = {
+        workloads[claim.variant].name for claim in _list_comparisons(started)
+    }
+    counts = Counter(item.workload.name for item in started.measured_variants)
+    degrees = min(
+        ((counts[name] - 1) * (study.passes - 1) for name in compared),
+        default=0,
+    )
+    if degrees < 1:
+        return None
+    quantile = quantiles.compute_t_quantile(
+        degrees, quantiles.compute_joint_level(len(study.claims))
+    )
+    return quantile * math.sqrt(2 / study.passes)
+
+
+def _find_max_deviation(
+    started: StartedStudy, factor: float | None
+) -> float | None:
+    """Return the deviation in percent with which all claims can hold.
+
+    :param factor: result of :func:`_compute_interval_factor`.
+    :returns: None without a claim that has both a lower and an upper limit.
+    """
+    widths = [
+        claim.rule.high - claim.rule.low
+        for claim in _list_comparisons(started)
+        if claim.rule.low is not None and claim.rule.high is not None
+    ]
+    if not widths or factor is None:
+        return None
+    return round(min(widths) / 2 / factor, 2)
 
 
 def _explain_untestable(claim: Claim, skipped: Mapping[str, str]) -> str:
@@ -201,6 +262,7 @@ def format_plan(plan: StudyPlan) -> list[str]:
         f'{plan["runs"]} runs on new clusters in {plan["passes"]} passes: '
         f'{_format_duration(plan)}'
     )
+    lines += _format_intervals(plan)
     if plan['in_memory']:
         count = sum(not variant['skipped'] for variant in plan['variants'])
         names = ', '.join(plan['in_memory'])
@@ -212,6 +274,28 @@ def format_plan(plan: StudyPlan) -> list[str]:
     if plan['note']:
         lines.append(plan['note'])
     return lines
+
+
+def _format_intervals(plan: StudyPlan) -> list[str]:
+    """Return a line about the width of the intervals, if there are any."""
+    factor, deviation = plan['interval_factor'], plan['max_deviation_percent']
+    if plan['passes'] == 1:
+        return [
+            'A single pass gives no intervals: only claims about counts are '
+            'decided.'
+        ]
+    if factor is None:
+        return []
+    line = (
+        f'The intervals of differences will be about ±{factor:.1f} times the '
+        'standard deviation between clusters of a variant'
+    )
+    if deviation is not None:
+        line += (
+            '. The claim with the narrowest range can hold if this deviation '
+            f'is less than {deviation:.1f} %'
+        )
+    return [f'{line}.']
 
 
 def _format_duration(plan: StudyPlan) -> str:

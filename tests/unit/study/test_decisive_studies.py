@@ -7,9 +7,15 @@ from typing import Any
 import fixtures
 import testtools
 
-from hvstack import conf, errors
+from hvstack import conf, errors, host_profiles
 from hvstack.hadoop import sizing, tuning_profiles
-from hvstack.study import claim_results, definition, study_run
+from hvstack.results.file_run_store import FileRunStore
+from hvstack.study import (
+    claim_results,
+    definition,
+    study_plan,
+    study_run,
+)
 from hvstack.study.definition import Study
 from hvstack.study.study_store import StartedStudy
 from hvstack.study.variants import Variant
@@ -163,6 +169,19 @@ class LabTest(testtools.TestCase):
             self.assertEqual(
                 study.name not in self.LARGE, bool(testable), study.name
             )
+
+    def test_intervals_are_narrow(self) -> None:
+        """With a deviation of 6 %, as in a lab, they decide 17 %."""
+        for study in definition.list_studies():
+            started = StartedStudy('', study, '', 'vsphere6', 'kvm')
+            plan = study_plan.build_plan(
+                started,
+                host_profiles.load('vsphere6'),
+                FileRunStore(Path(self.profile).parent),
+            )
+            # A terabyte varies by a percent.
+            limit = 3.3 if study.size_bytes >= 10**12 else 2.8
+            self.assertLess(plan['interval_factor'] or 0, limit, study.name)
 
     def test_duration(self) -> None:
         """At most 150 minutes, without what follows the runs."""

@@ -113,6 +113,27 @@ class PlanTest(testtools.TestCase):
             claim.endswith("Cannot be tested here: 'b' is skipped."), claim
         )
 
+    def test_width_of_the_intervals(self) -> None:
+        """Two passes of two variants have a single degree of freedom."""
+        plan = self.plan()
+        self.assertEqual(12.71, plan['interval_factor'])
+        self.assertIsNone(plan['max_deviation_percent'])
+        plan = self.plan(passes=8, claims=[{**CLAIM, 'rule': {'within': 3}}])
+        # 2.365 for seven degrees of freedom, and half of eight passes.
+        self.assertEqual(1.18, plan['interval_factor'])
+        self.assertEqual(2.54, plan['max_deviation_percent'])
+        text = '\n'.join(study_plan.format_plan(plan))
+        self.assertIn('will be about ±1.2 times the standard dev', text)
+        self.assertIn('can hold if this deviation is less than 2.5 %.', text)
+        for changes in (
+            {'passes': 1},
+            {'skipped': {'b': 'no Ceph'}},
+        ):
+            plan = self.plan(**changes)
+            self.assertIsNone(plan['interval_factor'])
+            text = '\n'.join(study_plan.format_plan(plan))
+            self.assertEqual('passes' in changes, 'no intervals' in text)
+
     def test_unknown_duration(self) -> None:
         self.save_run()
         text = '\n'.join(study_plan.format_plan(self.plan()))
