@@ -114,7 +114,9 @@ class Show(ShowOne):
                 for variant in study.variants
             ),
             'Claims': '\n'.join(
-                f'{claim.text} {claim.condition}' for claim in study.claims
+                f'{claim.text} {claim.condition}'
+                + paper_comparison.format_claim_number(study, claim)
+                for claim in study.claims
             ),
             'Published': paper_comparison.format_published(
                 paper_comparison.list_published(study)

@@ -15,6 +15,7 @@ from hvstack.results.stats import TOO_FEW_RUNS, Percent
 from hvstack.results.typed_json import JsonObject
 from hvstack.study import paper_numbers
 from hvstack.study.claim_results import compare_variants, find_obstacle
+from hvstack.study.claims import Claim
 from hvstack.study.definition import Study
 from hvstack.study.study_rows import Quantity, VariantRow
 
@@ -181,6 +182,17 @@ def format_published(comparison: PaperComparison) -> str:
         if item.published is not None
     )
     return f'{comparison.title}: {rates}'
+
+
+def format_claim_number(study: Study, claim: Claim) -> str:
+    """Return the number of the paper for a claim as a sentence.
+
+    :returns: text with a leading space; empty without a number.
+    """
+    if claim.published is None:
+        return ''
+    number = paper_numbers.format_number(study.paper, claim.published)
+    return f' Paper: {number}.'
 
 
 def to_mapping(comparison: PaperComparison) -> JsonObject:

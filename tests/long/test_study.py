@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three studies: killed, resumed, and judged.
+"""Three studies: killed, resumed, and judged; and one that scales clusters.
 
 The first is killed while its second cluster is created, the second in the
-middle of a sort, the third while a host has no power.
+middle of a sort, the third while a host has no power. The fourth removes and
+adds a compute worker while sorts run.
 """
 
 import contextlib
@@ -71,11 +72,33 @@ claims:
   measure: missing blocks
   rule: none
 """
+ELASTIC = """\
+question: Can a compute worker go and come while sorts run?
+base: {configuration: i2, deployment: 3, workload: terasort, scaled_compute: 1}
+passes: 1
+size: 10MB
+variants:
+  HVE on: {node_groups: true}
+  HVE off: {node_groups: false}
+claims:
+- text: The added compute worker gets tasks.
+  variant: HVE on
+  measure: tasks on added workers
+  rule: some
+- text: No block is lost.
+  variant: HVE on
+  measure: missing blocks
+  rule: none
+- text: Without node groups, the added compute worker gets tasks, too.
+  variant: HVE off
+  measure: tasks on added workers
+  rule: some
+"""
 CLOUD = ('--os-cloud', 'hvstack-lab')
 
 
 class StudyTest(testtools.TestCase):
-    """Takes about 1200 s."""
+    """Takes about 2400 s."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -104,6 +127,29 @@ class StudyTest(testtools.TestCase):
             ['holds', 'holds'], [first['verdict'], second['verdict']]
         )
 
+    def test_compute_workers_go_and_come(self) -> None:
+        self.path.write_text(ELASTIC, encoding='utf-8')
+        processutils.run(
+            [HVSTACK, 'study', 'run', str(self.path), *CLOUD], timeout=4800
+        )
+        started = study_store.list_started()[0][-1]
+        self.assertEqual(2, len(self.list_records(started)))
+        data = self.read_report(started)
+        self.assertEqual(
+            ['holds'] * 3,
+            [claim['verdict'] for claim in data['claims']],
+            data['claims'],
+        )
+        self.check_cloud()
+
+    def read_report(self, started: StartedStudy) -> dict[str, Any]:
+        """Return the report of a study as plain data."""
+        report = processutils.run(
+            [HVSTACK, 'study', 'report', started.id, '-f', 'json']
+        ).stdout
+        data: dict[str, Any] = json.loads(report)
+        return data
+
     def kill_and_resume(
         self, text: str, line: str, run_count: int
     ) -> dict[str, Any]:
@@ -128,10 +174,7 @@ class StudyTest(testtools.TestCase):
         self.assertEqual(2, len(records))
         self.assertLessEqual(set(first), set(records))
         self.check_cloud()
-        report = processutils.run(
-            [HVSTACK, 'study', 'report', started.id, '-f', 'json']
-        ).stdout
-        data: dict[str, Any] = json.loads(report)
+        data = self.read_report(started)
         self.assertEqual([1, 1], [item['runs'] for item in data['variants']])
         return data
 

@@ -491,6 +491,11 @@ class StudyTest(testtools.TestCase):
             json.loads(text)['Published'],
         )
         self.assertIn('4 VMs 109.2', json.loads(text)['Published'])
+        self.assertIn(
+            "of 'Native'. Paper: TeraSort, 4 VMs: less time than native: 12 "
+            '%.',
+            json.loads(text)['Claims'],
+        )
         status, text = self.call('study', 'show', 'datapath', '-f', 'json')
         self.assertEqual('', json.loads(text)['Published'])
 
