@@ -151,7 +151,9 @@ def build_page(report: StudyReport) -> str:
     from hvstack.report.html import render_template
 
     study = report.started.study
-    charts = [_build_claim_chart(report)]
+    charts = []
+    if any(claim.against for claim in study.claims):
+        charts.append(_build_claim_chart(report))
     if report.comparison.variants:
         charts.insert(0, _build_paper_chart(report.comparison))
     if localities := map_locality.list_localities(study, report.rows):

@@ -343,6 +343,10 @@ class StudyTest(testtools.TestCase):
         )
         text = study_page.format_text(self.report())
         self.assertIn('1.0, received bytes in HSGen; the received', text)
+        page = study_page.build_page(self.report())
+        self.assertIn('101.0 % of the data', page)
+        # No claim is about a difference.
+        self.assertNotIn('Intervals of the claims', page)
         data: Any = study_report.to_mapping(self.report())
         self.assertEqual('HSGen', data['claims'][0]['phase'])
 
