@@ -21,7 +21,7 @@ def plan_scaling(
     :param task: state of the Rally process.
     :param args: arguments of the workload.
     """
-    count = args.setup.scaled_compute
+    count = args.setup.later.scaled_compute
     if not count or not isinstance(task.cluster, StackCluster):
         return None
     return ComputeScalingSpec(

@@ -290,7 +290,7 @@ class TaskState:
         :param args: arguments of the workload.
         :raises hvstack.errors.CloudError: Nova does not list the servers.
         """
-        count = args.setup.lost_hosts
+        count = args.setup.later.lost_hosts
         if not count or not isinstance(self.cluster, StackCluster):
             return None
         power = host_power.create(
@@ -303,7 +303,7 @@ class TaskState:
         )
         return HostLossSpec(
             count,
-            args.setup.loss_rounds or 1,
+            args.setup.later.loss_rounds or 1,
             power.losing,
             host_power.METHODS[power.method],
         )

@@ -2,7 +2,7 @@
 """Arguments of a workload, the same for its contexts and its scenario."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from hvstack.model.configuration import STORAGES, Configuration, parse
 from hvstack.model.target import Target, parse_target
 from hvstack.model.vnics import VNICS
 from hvstack.results.workload_types import TPCX_HS, TYPES
-from hvstack.sweep.node_setup import NodeSetup
+from hvstack.sweep.node_setup import LaterChanges, NodeSetup
 from hvstack.sweep.search_space import CAPABILITIES
 
 #: Schema of a workload, the same for its contexts and its scenario.
@@ -252,4 +252,17 @@ def _parse_setup(config: Mapping[str, Any]) -> NodeSetup:
             "starts its own jobs. Omit 'kit' or 'hadoop', or use a tuning "
             'profile.'
         )
-    return NodeSetup(**{**setup, 'hadoop': tuple(sorted(properties.items()))})
+    later_names = {item.name for item in fields(LaterChanges)}
+    own, later = (
+        {
+            key: value
+            for key, value in setup.items()
+            if (key in later_names) == is_later and key != 'hadoop'
+        }
+        for is_later in (False, True)
+    )
+    return NodeSetup(
+        **own,
+        hadoop=tuple(sorted(properties.items())),
+        later=LaterChanges(**later),
+    )

@@ -211,24 +211,28 @@ def _check_losses(top: Fields, study: Study) -> None:
     :raises hvstack.errors.InputError: a variant or a claim is not valid.
     """
     losing, scaling = (
-        {item.name for item in study.variants if getattr(item.setup, name)}
+        {
+            item.name
+            for item in study.variants
+            if getattr(item.setup.later, name)
+        }
         for name in ('lost_hosts', 'scaled_compute')
     )
     for variant in study.variants:
         setup = variant.setup
-        if setup.loss_rounds and not setup.lost_hosts:
+        if setup.later.loss_rounds and not setup.later.lost_hosts:
             raise top.error(
                 f'variants.{variant.name}.loss_rounds',
                 "needs 'lost_hosts'. Add the number of hosts",
             )
-        if setup.lost_hosts and isinstance(variant.target, BareMetal):
+        if setup.later.lost_hosts and isinstance(variant.target, BareMetal):
             raise top.error(
                 f'variants.{variant.name}.lost_hosts',
                 'does not apply to bare metal. Use a configuration',
             )
         is_stack = not isinstance(variant.target, BareMetal)
         has_compute = is_stack and (setup.deployment or 0) > 2
-        if setup.scaled_compute and not has_compute:
+        if setup.later.scaled_compute and not has_compute:
             raise top.error(
                 f'variants.{variant.name}.scaled_compute',
                 'needs compute workers. Add deployment 3 or 4, or delete it',

@@ -177,7 +177,7 @@ class _Times:
             }
         }
         self._loss_seconds = self._scaling_seconds = None
-        setups = [variant.setup for variant in study.variants]
+        setups = [variant.setup.later for variant in study.variants]
         if any(setup.lost_hosts or setup.scaled_compute for setup in setups):
             records = list(_limit_runs(iter_records(store)))
             self._loss_seconds = run_times.compute_median_loss_seconds(records)
@@ -193,8 +193,8 @@ class _Times:
         size = self._study.get_size(variant)
         run, setup = self._times[size, variant.workload.name]
         losses = 0
-        if variant.setup.lost_hosts:
-            losses = variant.setup.loss_rounds or 1
+        if variant.setup.later.lost_hosts:
+            losses = variant.setup.later.loss_rounds or 1
         return {
             'name': variant.name,
             'workload': variant.workload.name,
@@ -206,7 +206,7 @@ class _Times:
             if losses and self._loss_seconds is None
             else losses * (self._loss_seconds or 0.0),
             'scaling_seconds': self._scaling_seconds
-            if variant.setup.scaled_compute
+            if variant.setup.later.scaled_compute
             else 0.0,
             'skipped': skipped,
         }

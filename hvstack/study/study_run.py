@@ -188,7 +188,7 @@ def _explain_few_hosts(
     """Return why the hosts that are up are too few for a variant, if so."""
     setup = variant.setup
     hosts_up = {item.name for item in hypervisors.hypervisors(conn) if item.up}
-    if count := setup.lost_hosts:
+    if count := setup.later.lost_hosts:
         needed = count + _REMAINING_HOSTS
         if len(hosts_up) < needed:
             return (
@@ -210,7 +210,7 @@ def _explain_few_hosts(
         )
     except errors.InputError as exc:
         return str(exc)
-    removed = setup.scaled_compute or 0
+    removed = setup.later.scaled_compute or 0
     if removed and nodes.compute_workers <= removed:
         return (
             f'the cluster has {nodes.compute_workers} compute workers, and '

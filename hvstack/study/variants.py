@@ -17,7 +17,7 @@ from hvstack.model.target import Target, parse_target
 from hvstack.model.vnics import VNICS
 from hvstack.report.formats import format_size
 from hvstack.results.workload_types import TPCX_HS, TYPES, WorkloadType
-from hvstack.sweep.node_setup import NodeSetup
+from hvstack.sweep.node_setup import LaterChanges, NodeSetup
 from hvstack.tpcxhs.workload import parse_size
 
 #: Start of the name of a property of Hadoop.
@@ -37,6 +37,8 @@ _SETUP_COUNTS = {
     'osd_groups': 64,
     'output_replication': 64,
     'deployment': 4,
+}
+_LATER_COUNTS = {
     'lost_hosts': 64,
     'loss_rounds': 1000,
     'scaled_compute': 10**6,
@@ -48,7 +50,7 @@ _VARIANT_FIELDS = (
     *('workload', 'configuration', 'size_factor', 'tuning', 'os_profile'),
     *('volume_type', 'host_affinity', 'node_groups', 'controllers', 'vnic'),
     'file_size',
-    *(*_COUNTS, *_SETUP_COUNTS),
+    *(*_COUNTS, *_SETUP_COUNTS, *_LATER_COUNTS),
 )
 
 
@@ -262,6 +264,7 @@ def _parse_variant(
             vnic=values.optional_choice('vnic', VNICS),
             workload=None if workload == TPCX_HS.name else workload,
             hadoop=hadoop,
+            later=LaterChanges(**_parse_counts(values, _LATER_COUNTS)),
             **_parse_counts(values, _SETUP_COUNTS),
         ),
         **_parse_counts(values, _COUNTS),

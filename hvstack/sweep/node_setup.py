@@ -12,6 +12,21 @@ SettingValue = bool | int | str | dict[str, str]
 
 
 @dataclass(frozen=True)
+class LaterChanges:
+    """Changes of a cluster after each run; None changes nothing.
+
+    :param lost_hosts: number of hosts that are lost at once.
+    :param loss_rounds: number of such losses.
+    :param scaled_compute: number of compute workers that are removed and added
+        again while sorts run.
+    """
+
+    lost_hosts: int | None = None
+    loss_rounds: int | None = None
+    scaled_compute: int | None = None
+
+
+@dataclass(frozen=True)
 class NodeSetup:
     """Settings of the nodes; None uses the default of a setting.
 
@@ -28,12 +43,9 @@ class NodeSetup:
     :param deployment: deployment of the HVE paper.
     :param controllers: ``combined`` or ``separate``.
     :param vnic: how hosts connect the network interfaces of guests.
-    :param lost_hosts: number of hosts that are lost at once after each run.
-    :param loss_rounds: number of such losses.
-    :param scaled_compute: number of compute workers that are removed and added
-        again after each run, while sorts run.
     :param workload: name of the workload; None for TPCx-HS.
     :param hadoop: properties of Hadoop that the jobs set, with their values.
+    :param later: changes of the cluster after each run.
     """
 
     tuning: str | None = None
@@ -48,11 +60,9 @@ class NodeSetup:
     deployment: int | None = None
     controllers: str | None = None
     vnic: str | None = None
-    lost_hosts: int | None = None
-    loss_rounds: int | None = None
-    scaled_compute: int | None = None
     workload: str | None = None
     hadoop: tuple[tuple[str, str], ...] = ()
+    later: LaterChanges = LaterChanges()
 
     @property
     def volumes(self) -> Volumes | None:
@@ -90,9 +100,11 @@ class NodeSetup:
         """Return the settings as the argument ``setup`` of a workload."""
         settings = {
             item.name: value
-            for item in fields(self)
-            if (value := getattr(self, item.name)) not in (None, ())
+            for part in (self, self.later)
+            for item in fields(part)
+            if (value := getattr(part, item.name)) not in (None, ())
         }
+        del settings['later']
         if self.hadoop:
             settings['hadoop'] = dict(self.hadoop)
         return settings

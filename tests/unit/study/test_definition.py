@@ -182,7 +182,7 @@ class DefinitionTest(testtools.TestCase):
         study = self.parse(
             base={'lost_hosts': 2, 'loss_rounds': 10}, claims=[claim]
         )
-        self.assertEqual(2, study.variants[0].setup.lost_hosts)
+        self.assertEqual(2, study.variants[0].setup.later.lost_hosts)
         self.check_error(
             'lost_hosts', base={'loss_rounds': 10}, claims=[claim]
         )
@@ -202,7 +202,7 @@ class DefinitionTest(testtools.TestCase):
         base = {'configuration': 'i2', 'deployment': 3, 'scaled_compute': 1}
         missing = {**claim, 'measure': 'missing blocks'}
         study = self.parse(base=base, claims=[claim, missing])
-        self.assertEqual(1, study.variants[0].setup.scaled_compute)
+        self.assertEqual(1, study.variants[0].setup.later.scaled_compute)
         self.assertEqual(
             "Holds if a run of '1.0' has tasks on added workers.",
             study.claims[0].condition,

@@ -4,6 +4,7 @@
 import testtools
 
 from hvstack.cloud.volumes import Volumes
+from hvstack.rally_plugins.workload_args import parse_args
 from hvstack.sweep.node_setup import NodeSetup
 
 
@@ -31,6 +32,22 @@ class NodeSetupTest(testtools.TestCase):
             NodeSetup(host_affinity=True).volumes,
         )
         self.assertEqual(Volumes(count=2), NodeSetup(disks=2).volumes)
+
+    def test_changes_after_a_run(self) -> None:
+        """The argument of a workload has all settings side by side."""
+        argument = {'disks': 2, 'lost_hosts': 1, 'scaled_compute': 3}
+        setup = parse_args(
+            {
+                'sweep': 's',
+                'configuration': 'i2',
+                'sizes': [10**8],
+                'setup': argument,
+            }
+        ).setup
+        self.assertEqual(
+            (1, 3), (setup.later.lost_hosts, setup.later.scaled_compute)
+        )
+        self.assertEqual(argument, setup.to_mapping())
 
     def test_argument_of_a_workload(self) -> None:
         self.assertEqual({}, NodeSetup().to_mapping())
