@@ -249,6 +249,24 @@ class TokenTest(SweepCase):
             self.assertIn(word, err.getvalue())
         self.assertEqual(1, len(study_store.list_started()[0]))
 
+    def test_a_study_on_a_busy_cloud(self) -> None:
+        """Another measurement has the lease of the cloud."""
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+
+        def refuse(*_: Any) -> None:
+            raise errors.BusyError('none of this')
+
+        for name, value in (
+            ('study.study_store.STUDIES_DIR', directory / 'studies'),
+            ('cloud.lease.held', refuse),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', value))
+        with redirect_stderr(io.StringIO()) as err:
+            command = ('study', 'run', 'vsphere6-replicas')
+            main([*command, '--host', 'vsphere6', '--os-cloud', 'test'])
+        self.assertIn('none of this', err.getvalue())
+        self.assertEqual(([], []), study_store.list_started())
+
     def test_a_study_counts_restored_hosts(self) -> None:
         """Hosts that a dead process took from Nova are back before."""
         requests_before: list[str] = []
