@@ -77,14 +77,8 @@ class _Running(Command):
 
         def say_verdicts(stored: StudyRecords) -> None:
             for result in study_report.build_report(started, stored).claims:
-                if result.percent is not None:
-                    percent = study_page.format_percent(
-                        result.percent, result.verdict
-                    )
-                    progress.say(
-                        f'so far: {result.claim.variant} against '
-                        f'{result.claim.against}: {percent}, {result.verdict}'
-                    )
+                if line := study_page.format_progress(result):
+                    progress.say(line)
 
         try:
             with progress.stage('study'):

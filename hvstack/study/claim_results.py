@@ -123,7 +123,7 @@ def judge_claim(
     }
     if skipped:
         reasons = [
-            # A report names the only variant of a claim beside the reason.
+            # A report names the only variant of a claim anyway.
             f'{name}: {reason}' if claim.against else reason
             for name, reason in skipped.items()
         ]

@@ -76,6 +76,18 @@ def format_evidence(result: ClaimResult) -> str:
     return '; '.join(parts) + '.'
 
 
+def format_progress(result: ClaimResult) -> str:
+    """Return the result of a claim so far as a line; empty without any."""
+    claim = result.claim
+    if result.percent is not None:
+        measured = format_percent(result.percent, result.verdict)
+    elif result.measured:
+        measured = result.measured
+    else:
+        return ''
+    return f'so far: {format_subject(claim)}: {measured}, {result.verdict}'
+
+
 def format_subject(claim: Claim) -> str:
     """Return the variants, and the phase or the measure of a claim."""
     text = claim.variant

@@ -153,6 +153,10 @@ class StudyTest(testtools.TestCase):
         assert result.percent is not None
         self.assertTrue(123 < result.percent.percent < 127)
         self.assertEqual('Of 1 claim, 1 holds.', report.headline)
+        self.assertIn(
+            'so far: 1.0 against 0.05: 124.6 % of the rate',
+            study_page.format_progress(result),
+        )
         text = study_page.format_text(report)
         self.assertIn('HOLDS: A late start is faster.', text)
         self.assertIn('Replication is 2', text)
@@ -278,6 +282,9 @@ class StudyTest(testtools.TestCase):
         self.run_study()
         first, second = self.report().claims
         self.assertEqual([verdicts.HOLDS] * 2, [first.verdict, second.verdict])
+        line = study_page.format_progress(first)
+        self.assertTrue(line.startswith('so far: 1.0: 8 tasks of'), line)
+        self.assertTrue(line.endswith(', holds'), line)
         self.assertEqual(
             '8 tasks of sorts that ran meanwhile and 16 of the sorts '
             'afterwards were on the 1 added compute workers (12 correct '
@@ -551,6 +558,7 @@ class StudyTest(testtools.TestCase):
         (result,) = self.report().claims
         self.assertEqual(verdicts.UNDECIDED, result.verdict)
         self.assertEqual('1.0: HSSort failed', result.reason)
+        self.assertEqual('', study_page.format_progress(result))
 
     def test_other_facts_must_agree(self) -> None:
         self.run_study()
