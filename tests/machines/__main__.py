@@ -73,6 +73,7 @@ class Machine:
                 **builds,
                 'boot': self.boot,
                 'cells': self.check_cells,
+                'exports': self.check_exports,
                 'doctor': lambda: self.run('lab doctor', 1),
                 'up': lambda: self.run(
                     'lab up --hosts 2 --compute kvm --host-mode dedicated', 8
@@ -152,6 +153,10 @@ class Machine:
     def check_cells(self) -> None:
         """Compare the NUMA cells of libvirt with those of lab hosts."""
         self.emulator.run(f'{_PYTHON} -m tests.machines.cells', _HOUR)
+
+    def check_exports(self) -> None:
+        """Check volume groups and exports of a host without OpenStack."""
+        self.emulator.run(f'{_PYTHON} -m tests.machines.exports', _HOUR)
 
     def check_first_run(self, *configurations: str) -> None:
         """Run the checklist for hosts with KVM.

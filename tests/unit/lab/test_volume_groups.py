@@ -366,6 +366,23 @@ class FilesTest(testtools.TestCase):
                 self.assertNotIn(word, text, name)
 
 
+class PowerTest(testtools.TestCase):
+    def test_volumes_are_released_before_the_links(self) -> None:
+        """Linux waits a minute for a connection whose address is gone."""
+        lab = self.useFixture(HostFixture())
+        steps: list[str] = []
+
+        def release(name: str, directory: Path) -> None:
+            steps.append('volumes')
+            raise errors.BusyError('in use')
+
+        lab.swap('hosts.volume_groups.release', release)
+        lab.swap('hosts.cgroups.exists', lambda name: False)
+        lab.swap('bridges.delete', steps.append)
+        self.assertRaises(errors.BusyError, host.power_off, 'hv-host2')
+        self.assertEqual(['volumes', 'hv-mgmt2'], steps[:2])
+
+
 class VolumesTest(testtools.TestCase):
     def test_volumes_of_hosts(self) -> None:
         lab = self.useFixture(HostFixture())
