@@ -336,6 +336,8 @@ class HostsTest(testtools.TestCase):
         self.assertEqual('', hosts._describe_disks(size))
 
     def test_host_with_a_volume_is_not_removed(self) -> None:
+        # Its process, which would be ended, is this one.
+        (self.lab.directory / 'pid.json').unlink()
         stages.mark('schema:cinder')
         self.lab.create(
             'mariadb', "printf 'v1\\thv-host2@disk-slot-1#disk-slot-1\\n'"
