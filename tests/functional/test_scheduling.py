@@ -50,7 +50,9 @@ class FillTest(HostsTest):
             self.cloud, flavor, [str(self.cloud.current_project_id)]
         )
 
-    def boot(self, flavor_id: str, count: int) -> list[Any]:
+    def boot(
+        self, flavor_id: str, count: int, networks: Any = 'none'
+    ) -> list[Any]:
         """Ask for servers on the host, and wait for what becomes of them."""
         self.cloud.compute.post(
             '/servers',
@@ -59,7 +61,7 @@ class FillTest(HostsTest):
                     'name': self.name,
                     'flavorRef': flavor_id,
                     'imageRef': self.image_id,
-                    'networks': 'none',
+                    'networks': networks,
                     'host': HOST,
                     'min_count': count,
                     'max_count': count,
@@ -126,3 +128,18 @@ class FillTest(HostsTest):
 
     def test_20(self) -> None:
         self.fill(20)
+
+    def test_server_with_numa_on_a_tenant_network(self) -> None:
+        # The scheduler asks each NUMA cell for tunneled networks.
+        network = self.cloud.network.create_network(name=self.name)
+        self.addCleanup(self.cloud.network.delete_network, network)
+        self.assertEqual('geneve', network.provider_network_type)
+        self.cloud.network.create_subnet(
+            name=self.name,
+            network_id=network.id,
+            ip_version=4,
+            cidr='192.0.2.0/24',
+        )
+        flavor = self.published('i4-dedicated')
+        (server,) = self.boot(flavor.id, 1, [{'uuid': network.id}])
+        self.assertEqual('ACTIVE', server.status)

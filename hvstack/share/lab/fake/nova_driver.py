@@ -50,7 +50,7 @@ class FakeComputeDriver(fake.FakeDriver):
                     siblings=[set(pair) for pair in cell['siblings']],
                     mempages=self._pages(cell),
                     network_metadata=network_metadata.NetworkMetadata(
-                        physnets=set(), is_tunneled=False
+                        physnets=set(), tunneled=False
                     ),
                     socket=index,
                 )
