@@ -40,8 +40,8 @@ def _owner(name: str) -> str:
     return f'cluster {name}'
 
 
-def add_vnic(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says how hosts connect the nodes.
+def add_connection(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how hosts connect the nodes.
 
     :param parser: parser of a command that describes a cluster.
     """
@@ -52,6 +52,13 @@ def add_vnic(parser: argparse.ArgumentParser) -> None:
         help='How hosts connect the nodes: by their virtual switch, or past '
         "it on the network 'macvtap_network' of hvstack.conf, where no "
         'security groups protect the nodes (default: %(default)s).',
+    )
+    parser.add_argument(
+        '--stateless-security-group',
+        action='store_true',
+        help='Do not track connections of the nodes on the hosts. Nodes get '
+        'replies only from the metadata service, the API of Heat and the name '
+        'servers of the network.',
     )
 
 
@@ -140,7 +147,7 @@ class Create(_OnCloud):
             help='Number of controllers: one node, or two on different '
             'hosts (default: %(default)s).',
         )
-        add_vnic(parser)
+        add_connection(parser)
         parser.add_argument(
             '--deployment',
             type=arguments.count,
@@ -192,6 +199,7 @@ class Create(_OnCloud):
             workers=parsed_args.workers,
             controllers=parsed_args.controllers,
             vnic=parsed_args.vnic,
+            stateless_security_group=parsed_args.stateless_security_group,
             deployment=parsed_args.deployment,
             gateway=parsed_args.gateway,
             readiness=parsed_args.readiness,

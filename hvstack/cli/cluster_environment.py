@@ -13,7 +13,7 @@ from openstack.connection import Connection
 
 from hvstack import conf, errors, paths
 from hvstack.cli import arguments, hadoop_options
-from hvstack.cli.cluster import add_readiness, add_vnic
+from hvstack.cli.cluster import add_connection, add_readiness
 from hvstack.cli.options import add_cloud
 from hvstack.cloud import connection, credentials, servers, stack_times
 from hvstack.cloud.volumes import Volumes
@@ -122,7 +122,7 @@ class Environment(Command):
             help='Deployment of the HVE paper (default: 1 or 2, '
             'according to the configuration).',
         )
-        add_vnic(parser)
+        add_connection(parser)
         _add_hdfs(parser)
         _add_resources(parser, count_kwargs)
         hadoop_options.add(parser)
@@ -160,6 +160,7 @@ class Environment(Command):
             workers=args.workers,
             controllers=args.controllers,
             vnic=args.vnic,
+            stateless_security_group=args.stateless_security_group,
             deployment=args.deployment,
             gateway=args.gateway,
             readiness=args.readiness,

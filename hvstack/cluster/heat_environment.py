@@ -102,6 +102,11 @@ def parameters(plan: ClusterPlan) -> JsonObject:
         values['readiness_timeout'] = signal_seconds
     if stack.vnic_type != NORMAL:
         values['vnic_type'] = stack.vnic_type
+    if spec.stateless_security_group:
+        values |= {
+            'stateless_security_group': True,
+            'reply_cidrs': list(stack.reply_cidrs),
+        }
     if plan.disks.local:
         values['local_volumes'] = True
     if nodes.compute_workers:

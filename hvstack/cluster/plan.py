@@ -50,6 +50,8 @@ class ClusterSpec:
     :param node_groups: whether Hadoop may know which nodes share a host, as
         the HVE paper proposes.
     :param vnic: one of :data:`hvstack.model.vnics.VNICS`.
+    :param stateless_security_group: whether hosts do not track the
+        connections of the nodes.
     """
 
     configuration: Configuration = field(default_factory=Configuration)
@@ -66,6 +68,7 @@ class ClusterSpec:
     secondary_namenode: bool | None = False
     node_groups: bool = True
     vnic: str = NORMAL
+    stateless_security_group: bool = False
 
     @property
     def hve_deployment(self) -> int:
@@ -187,6 +190,8 @@ class StackResources:
     :param network: network of the nodes.
     :param key_name: key pair of the nodes.
     :param vnic_type: VNIC type of the nodes' ports in Neutron.
+    :param reply_cidrs: networks whose replies reach nodes with a stateless
+        security group.
     :param host_keys: whether nodes send their public SSH host keys to Heat,
         and the stack waits for them; otherwise, the keys are on the consoles.
     :param signal_seconds: seconds on an ordinary server for the signals of a
@@ -197,6 +202,7 @@ class StackResources:
     network: str
     key_name: str = ''
     vnic_type: str = NORMAL
+    reply_cidrs: tuple[str, ...] = ()
     host_keys: bool = True
     signal_seconds: float = stack_times.DEFAULT_SIGNAL_SECONDS
 
@@ -305,6 +311,7 @@ class ClusterPlan:
             'worker_hosts': sorted(self.hosts.providers),
             'controllers': self.spec.controllers,
             'vnic': self.spec.vnic,
+            'stateless_security_group': self.spec.stateless_security_group,
             'deployment': self.spec.hve_deployment,
             'workers': self.nodes.workers,
             'workers_per_host': self.nodes.workers_per_host,

@@ -22,6 +22,7 @@ from hvstack.cloud import (
     quotas,
     servers,
     stack_times,
+    stateless_groups,
     user_data,
     volumes,
 )
@@ -72,7 +73,8 @@ def plan_cluster(
     :raises hvstack.errors.InputError: the configuration does not fit the
         hosts, their compute backend or the deployment, there are more
         replicas than hosts or more workers than slots, or a profile, the
-        volume type or the network for macvtap does not exist.
+        volume type or the network for macvtap does not exist, or the cloud
+        has no stateless security groups.
     :raises hvstack.errors.CloudError: the hosts differ from the host profile.
     """
     configuration = spec.configuration
@@ -110,7 +112,7 @@ def plan_cluster(
         nodes=nodes,
         flavors=ClusterFlavors(worker, controller),
         sizing=_size_nodes(worker, controller, spec.tuning),
-        stack=_get_stack_resources(options, vnic=spec.vnic),
+        stack=_get_stack_resources(conn, spec, options),
         disks=replace(
             node_counts.plan_disks(configuration, worker, requested_volumes),
             volume_type=volumes.check(conn, requested_volumes)
@@ -212,20 +214,26 @@ def get_controller_profile(options: CloudOptions) -> str:
 
 
 def _get_stack_resources(
+    conn: Connection,
+    spec: ClusterSpec,
     options: CloudOptions,
     image: str | None = None,
     network: str | None = None,
-    vnic: str = NORMAL,
 ) -> StackResources:
-    if vnic == MACVTAP:
+    if spec.vnic == MACVTAP:
         default_network = options.macvtap_network
         vnic_type = options.macvtap_vnic_type
     else:
         default_network, vnic_type = options.network, NORMAL
+    network = network or default_network
+    validation.security_group(spec)
     return StackResources(
         image=image or options.image,
-        network=network or default_network,
+        network=network,
         vnic_type=vnic_type,
+        reply_cidrs=stateless_groups.list_reply_cidrs(conn, network)
+        if spec.stateless_security_group
+        else (),
         signal_seconds=stack_times.compute_signal_seconds(
             options.stack_timeout
         ),
@@ -388,7 +396,7 @@ def plan_with_flavors(
         ),
         stack=replace(
             _get_stack_resources(
-                options, resources.image, resources.network, spec.vnic
+                conn, spec, options, resources.image, resources.network
             ),
             key_name=resources.key_name,
         ),
@@ -457,7 +465,7 @@ def plan_machines(
             ids={role: item.id for role, item in flavors_in_nova.items()},
         ),
         sizing=_size_nodes(worker, controller, spec.tuning, native=True),
-        stack=_get_stack_resources(options, image),
+        stack=_get_stack_resources(conn, spec, options, image),
         node_setup=os_profiles.fragment(spec.os_profile),
     )
     # Machines are in no server group.

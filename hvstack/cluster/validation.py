@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from hvstack import errors
 from hvstack.cloud.quotas import Need
 from hvstack.cloud.volumes import Volumes
-from hvstack.cluster.plan import ClusterPlan
+from hvstack.cluster.plan import ClusterPlan, ClusterSpec
 from hvstack.model.configuration import Configuration
 from hvstack.model.host import HostProfile
+from hvstack.model.vnics import NORMAL
 
 #: Resources of a node in Heat's count: itself in its group, a port, its
 #: script, a server.
@@ -24,6 +25,19 @@ _CLUSTER_RESOURCES = 40
 #: What a worker's wish for dedicated CPUs looks like in its flavor (Nova,
 #: "CPU topologies").
 _DEDICATED = ('hw:cpu_policy', 'dedicated')
+
+
+def security_group(spec: ClusterSpec) -> None:
+    """Refuse a security group for ports on which none is in force.
+
+    :raises hvstack.errors.InputError: the hosts would not use it.
+    """
+    if spec.stateless_security_group and spec.vnic != NORMAL:
+        raise errors.InputError(
+            'Cannot use a stateless security group with the VNIC '
+            f"'{spec.vnic}': no security group is in force on its ports. Use "
+            f"the VNIC '{NORMAL}', or no stateless security group."
+        )
 
 
 def workers(

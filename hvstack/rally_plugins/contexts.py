@@ -330,6 +330,7 @@ def _plan_or_skip(
             controllers=args.setup.controllers or ClusterSpec.controllers,
             node_groups=args.setup.node_groups is not False,
             vnic=args.setup.vnic or ClusterSpec.vnic,
+            stateless_security_group=bool(args.setup.stateless_security_group),
         )
         plan = planner.plan_cluster(task.admin, spec, task.options.cloud)
         return replace(

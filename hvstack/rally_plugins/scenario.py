@@ -114,7 +114,8 @@ class TPCxHS(scenario.OpenStackScenario):
             host of the worker. ``node_groups``, ``deployment`` and
             ``controllers`` are those of the HVE paper, and ``vnic`` is
             ``macvtap`` for nodes that are connected past the virtual switches;
-            bare metal ignores them.
+            ``stateless_security_group`` is whether hosts do not track their
+            connections. Bare metal ignores them.
             ``output_replication`` is that of HSSort's output. ``lost_hosts``
             hosts are lost at once after each run, ``loss_rounds`` times, and
             ``scaled_compute`` compute workers are removed and added again.

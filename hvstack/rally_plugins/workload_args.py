@@ -78,6 +78,7 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
                 'deployment': {'type': 'integer', 'enum': [1, 2, 3, 4]},
                 'controllers': {'enum': list(CONTROLLERS)},
                 'vnic': {'enum': list(VNICS)},
+                'stateless_security_group': {'type': 'boolean'},
                 'lost_hosts': {'type': 'integer', 'minimum': 1},
                 'loss_rounds': {'type': 'integer', 'minimum': 1},
                 'scaled_compute': {'type': 'integer', 'minimum': 1},

@@ -56,6 +56,7 @@ WITHIN_KIND = frozenset(
         'deployment',
         'controllers',
         'vnic',
+        'stateless_security_group',
     }
 )
 

@@ -24,6 +24,7 @@ from hvstack.study import (
 )
 from hvstack.study.claims import (
     ADDED_TASKS,
+    AGENTS_RATE,
     LOCAL_MAPS,
     MISSING_BLOCKS,
     SHARED_BLOCKS,
@@ -52,6 +53,7 @@ _FACTS_BY_SETTING = {
     'deployment': ('deployment',),
     'controllers': ('controllers',),
     'vnic': ('vnic', 'mtu'),
+    'stateless_security_group': ('stateless_security_group',),
     'hadoop': ('job_settings',),
 }
 
@@ -148,6 +150,9 @@ def judge_claim(
             *(claim, pair[0], published),
             quantiles.compute_joint_level(len(started.study.claims)),
         )
+    quantity = get_quantity(claim, pair[0].variant)
+    if not reason and claim.measure == AGENTS_RATE:
+        reason = _explain_unmeasured(claim, pair, quantity)
     if reason or fit is None:
         return ClaimResult(
             *(claim, verdicts.UNDECIDED, None, reason or 'no valid run'),
@@ -155,7 +160,7 @@ def judge_claim(
         )
     percent = compare_variants(
         *(fit, claim.variant, claim.against, rows),
-        get_quantity(claim, pair[0].variant),
+        quantity,
         len(started.study.claims),
     )
     verdict = claim.rule.judge(percent)
@@ -167,6 +172,22 @@ def judge_claim(
         reason=stats.TOO_FEW_RUNS if is_unreported else '',
         published=published,
     )
+
+
+def _explain_unmeasured(
+    claim: Claim, pair: Sequence[VariantRow], quantity: Quantity
+) -> str:
+    """Return which runs lack the rate of a claim; empty if none does."""
+    runs = [run for row in pair for run in row.valid]
+    missing = sum(quantity.compute(run) == 0 for run in runs)
+    return _describe_missing(claim, missing, len(runs))
+
+
+def _describe_missing(claim: Claim, missing: int, runs: int) -> str:
+    """Return in how many runs a measure is missing; empty if in none."""
+    if not missing:
+        return ''
+    return f"'{claim.measure}' was not measured in {missing} of {runs} runs"
 
 
 def _judge_blocks(
@@ -301,13 +322,9 @@ def _judge_share(
         for run in row.valid
     ]
     shares = [share for share in all_shares if share is not None]
-    reason, missing = '', len(row.valid) - len(shares)
-    if missing:
-        reason = (
-            f"'{claim.measure}' was not measured in {missing} of "
-            f'{len(row.valid)} runs'
-        )
-    elif len(shares) < 2:
+    missing = len(row.valid) - len(shares)
+    reason = _describe_missing(claim, missing, len(row.valid))
+    if not reason and len(shares) < 2:
         reason = stats.TOO_FEW_RUNS
     if reason:
         return ClaimResult(

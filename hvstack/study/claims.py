@@ -29,6 +29,9 @@ _COUNTS = (SHARED_BLOCKS, MISSING_BLOCKS, ADDED_TASKS)
 _REPORTED = tuple(
     value.measure for item in TYPES.values() for value in item.reported
 )
+#: Data of a run by the CPU time of the agents and switches of the compute
+#: hosts, in percent of another variant.
+AGENTS_RATE = 'data per CPU second of agents'
 #: Bytes of a phase in percent of the data; records that the maps of a sort
 #: spill, in percent of those that they emit; tasks of a sort that run in the
 #: JVM of its ApplicationMaster, in percent.
@@ -41,7 +44,8 @@ RECEIVED_BYTES, WRITTEN_BYTES, SPILLED_RECORDS, TASKS_IN_ONE_JVM = (
 BYTE_MEASURES = (RECEIVED_BYTES, WRITTEN_BYTES)
 _JOB_SHARES = (SPILLED_RECORDS, TASKS_IN_ONE_JVM)
 SHARES = (*BYTE_MEASURES, *_JOB_SHARES)
-MEASURES = (RATE, *_COUNTS, LOCAL_MAPS, *SHARES, *_REPORTED)
+_RATES = (RATE, AGENTS_RATE, *_REPORTED)
+MEASURES = (*_RATES, *_COUNTS, LOCAL_MAPS, *SHARES)
 #: Parts of the sort, which telemetry separates.
 _SORT_PARTS = ('map-shuffle', 'reduce-merge')
 _CLAIM_FIELDS = (
@@ -142,7 +146,7 @@ def _parse_claim(values: Fields, variants: Mapping[str, Variant]) -> Claim:
     variant = _parse_variant_name(values, 'variant', variants)
     workload = variants[variant].workload
     _check_measure(values, measure, workload)
-    if measure not in (RATE, *_REPORTED):
+    if measure not in _RATES:
         return _parse_single_claim(
             values, measure, variant, workload, published
         )
@@ -221,7 +225,7 @@ def _check_measure(
     :raises hvstack.errors.InputError: the workload does not have it.
     """
     reported = [value.measure for value in workload.reported]
-    measures = [RATE, MISSING_BLOCKS, *BYTE_MEASURES, *reported]
+    measures = [RATE, AGENTS_RATE, MISSING_BLOCKS, *BYTE_MEASURES, *reported]
     if workload.sorter:
         measures += [LOCAL_MAPS, ADDED_TASKS, *_JOB_SHARES]
     if workload is TPCX_HS:

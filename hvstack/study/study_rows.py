@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from hvstack.results import comparability, estimator
+from hvstack.results import comparability, compute_hosts, estimator
 from hvstack.results.estimator import ClusterRate, SweepFit
 from hvstack.results.passes import require_location
 from hvstack.results.record_data import RunRecord
 from hvstack.results.workload_types import WorkloadType
-from hvstack.study.claims import Claim
+from hvstack.study.claims import AGENTS_RATE, Claim
 from hvstack.study.study_store import StartedStudy, StudyRecords
 from hvstack.study.variants import Variant
 
@@ -79,17 +79,24 @@ class Quantity:
     :param phase: name of the phase; empty for the whole run.
     :param is_reported: whether it is the value that the program of the phase
         reports, and not data by time.
+    :param is_of_agents: whether the time is the CPU time of the agents and
+        switches of the compute hosts.
     """
 
     workload: WorkloadType
     phase: str = ''
     is_reported: bool = False
+    is_of_agents: bool = False
 
     def compute(self, run: RunRecord) -> float:
         """Return the rate of a run; 0 if it has none."""
         if self.is_reported:
             return _find_reported(run, self.phase)
-        seconds = _sum_seconds(run, self.phase)
+        seconds = (
+            _sum_agents(run)
+            if self.is_of_agents
+            else _sum_seconds(run, self.phase)
+        )
         return run.size_bytes / seconds if seconds > 0 else 0.0
 
 
@@ -100,7 +107,11 @@ def get_quantity(claim: Claim, variant: Variant) -> Quantity:
     """
     value = variant.workload.find_reported(claim.measure)
     if value is None:
-        return Quantity(variant.workload, claim.phase)
+        return Quantity(
+            variant.workload,
+            claim.phase,
+            is_of_agents=claim.measure == AGENTS_RATE,
+        )
     return Quantity(variant.workload, value.phase, is_reported=True)
 
 
@@ -111,6 +122,15 @@ def _sum_seconds(run: RunRecord, name: str) -> float:
     return math.fsum(
         phase.seconds for phase in run.phases if phase.name == name
     )
+
+
+def _sum_agents(run: RunRecord) -> float:
+    """Return the CPU seconds of the agents; 0 if they were not measured."""
+    observed = run.observations.compute_hosts
+    if observed is None or not observed.hosts:
+        return 0.0
+    uses = [host.run for host in observed.hosts.values()]
+    return compute_hosts.sum_uses(uses).agents or 0.0
 
 
 def _find_reported(run: RunRecord, name: str) -> float:

@@ -7,7 +7,13 @@ from pathlib import Path
 from openstack.connection import Connection
 
 from hvstack import errors, host_profiles
-from hvstack.cloud import hypervisors, placement, servers, volume_locality
+from hvstack.cloud import (
+    hypervisors,
+    placement,
+    servers,
+    stateless_groups,
+    volume_locality,
+)
 from hvstack.cluster import baseline_hosts, node_counts, validation
 from hvstack.cluster.plan import ClusterSpec
 from hvstack.conf import ConfOptions
@@ -140,6 +146,8 @@ def _explain_impossible(
         reason = servers.explain_missing_macvtap(
             conn, options.cloud.macvtap_network
         )
+    if not reason and setup.stateless_security_group:
+        reason = stateless_groups.explain_missing(conn)
     if not reason and setup.volumes and not target.disk_pinning:
         reason = capabilities.explain_missing_ceph(conn, setup.volumes)
     if not reason and setup.host_affinity:

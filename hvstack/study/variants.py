@@ -49,7 +49,7 @@ _FILE_FIELDS = ('files',)
 _VARIANT_FIELDS = (
     *('workload', 'configuration', 'size_factor', 'tuning', 'os_profile'),
     *('volume_type', 'host_affinity', 'node_groups', 'controllers', 'vnic'),
-    'file_size',
+    *('stateless_security_group', 'file_size'),
     *(*_COUNTS, *_SETUP_COUNTS, *_LATER_COUNTS),
 )
 
@@ -262,6 +262,10 @@ def _parse_variant(
             else None,
             controllers=values.optional_choice('controllers', CONTROLLERS),
             vnic=values.optional_choice('vnic', VNICS),
+            stateless_security_group=values.flag(
+                'stateless_security_group', False
+            )
+            or None,
             workload=None if workload == TPCX_HS.name else workload,
             hadoop=hadoop,
             later=LaterChanges(**_parse_counts(values, _LATER_COUNTS)),

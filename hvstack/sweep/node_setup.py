@@ -43,6 +43,8 @@ class NodeSetup:
     :param deployment: deployment of the HVE paper.
     :param controllers: ``combined`` or ``separate``.
     :param vnic: how hosts connect the network interfaces of guests.
+    :param stateless_security_group: whether hosts do not track the
+        connections of the nodes.
     :param workload: name of the workload; None for TPCx-HS.
     :param hadoop: properties of Hadoop that the jobs set, with their values.
     :param later: changes of the cluster after each run.
@@ -60,6 +62,7 @@ class NodeSetup:
     deployment: int | None = None
     controllers: str | None = None
     vnic: str | None = None
+    stateless_security_group: bool | None = None
     workload: str | None = None
     hadoop: tuple[tuple[str, str], ...] = ()
     later: LaterChanges = LaterChanges()
@@ -94,6 +97,8 @@ class NodeSetup:
             facts['controllers'] = self.controllers
         if self.vnic == MACVTAP:
             facts['vnic'] = self.vnic
+        if self.stateless_security_group:
+            facts['stateless_security_group'] = True
         return facts
 
     def to_mapping(self) -> dict[str, SettingValue]:

@@ -522,6 +522,25 @@ class NetworkTest(OnHostsTest):
         self.assertEqual((2, ''), (status, out), err)
         self.assertIn("the network 'direct' does not exist", err)
 
+    def test_stateless_security_group(self) -> None:
+        extensions = f'{fake.NEUTRON}/extensions'
+        self.cloud.http.get(extensions, json={'extensions': []})
+        self.cloud.http.get(
+            f'{extensions}/stateful-security-group', status_code=404
+        )
+        args = ('create', 'mine', '--dry-run', '--stateless-security-group')
+        status, out, err = self.run_main(*args)
+        self.assertEqual((2, ''), (status, out), err)
+        self.assertIn('Neutron has no extension', err)
+        networks = f'{fake.NEUTRON}/networks'
+        self.cloud.http.get(
+            networks, json={'networks': [{'id': 'n2', 'name': 'direct'}]}
+        )
+        self.cloud.http.get(f'{networks}/direct', status_code=404)
+        status, out, err = self.run_main(*args, '--vnic', 'macvtap')
+        self.assertEqual((2, ''), (status, out), err)
+        self.assertIn('no security group is in force', err)
+
 
 class EnvironmentTest(ClusterTest):
     services: Mapping[str, str] = MappingProxyType({'network': fake.NEUTRON})
@@ -576,6 +595,27 @@ class EnvironmentTest(ClusterTest):
             values = yaml.safe_load(out)['parameters']
             self.assertEqual(network, values['network'])
             self.assertEqual(vnic_type, values.get('vnic_type'))
+
+    def test_stateless_security_group(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.cloud.stateless_groups.list_reply_cidrs',
+                lambda _conn, network: (f'cidr of {network}',),
+            )
+        )
+        args = ('--worker-flavor', 'shared', '--hosts', '2')
+        for options, expected in (
+            ((), (None, None)),
+            (
+                ('--stateless-security-group',),
+                (True, ['cidr of provider']),
+            ),
+        ):
+            status, out, err = self.call(*args, *options)
+            self.assertEqual((0, ''), (status, err))
+            values = yaml.safe_load(out)['parameters']
+            names = ('stateless_security_group', 'reply_cidrs')
+            self.assertEqual(expected, tuple(map(values.get, names)))
 
     def have_hdfs(self) -> None:
         """Let the cloud have a stack with an HDFS, and a compute cluster."""

@@ -53,6 +53,8 @@ class StudyTest(testtools.TestCase):
         self.counters = None
         #: Received bytes of HSGen by run, in percent of the data.
         self.received: list[float | None] = []
+        #: CPU seconds of the agents of each host, by the property's value.
+        self.agents: dict[str, tuple[float | None, ...]] = {}
         self.executed: list[str] = []
         self.max_runs = 100
         #: Seconds of HSGen that are those of HSValidate instead.
@@ -104,6 +106,13 @@ class StudyTest(testtools.TestCase):
             for index, sign in ((0, -1), (4, 1)):
                 seconds = run.phases[index].seconds + sign * moved
                 run = factory.edit(run, f'phases/{index}/seconds', seconds)
+        if self.agents:
+            hosts = {
+                f'h{index}': {'run': {'seconds': 1, 'agents': seconds}}
+                for index, seconds in enumerate(self.agents[value])
+            }
+            observed = {'method': 'proc', 'hosts': hosts}
+            run = factory.edit(run, 'seen/compute_hosts', observed)
         if self.losses:
             run = factory.edit(run, 'seen/host_losses', self.losses)
             run = factory.edit(run, 'seen/host_loss_method', 'powered off')
@@ -179,6 +188,32 @@ class StudyTest(testtools.TestCase):
         self.assertAlmostEqual(
             100 * (133 / 4) / (107 / 4 - 10), percent.performance_ratio
         )
+
+    def test_cpu_time_of_agents(self) -> None:
+        claim = {
+            **CONTENT['claims'][0],
+            'measure': 'data per CPU second of agents',
+        }
+        self.started = self.create(claims=[claim])
+        self.agents = {'0.05': (6.0, 4.0), '1.0': (3.0, 2.0)}
+        self.run_study()
+        (result,) = self.report().claims
+        assert result.percent is not None
+        self.assertAlmostEqual(200, result.percent.percent)
+        self.assertEqual(verdicts.HOLDS, result.verdict)
+        self.assertIn('data per CPU second of agents', result.claim.condition)
+
+    def test_cpu_time_of_agents_that_was_not_measured(self) -> None:
+        claim = {
+            **CONTENT['claims'][0],
+            'measure': 'data per CPU second of agents',
+        }
+        self.started = self.create(claims=[claim])
+        self.agents = {'0.05': (6.0, None), '1.0': (3.0, 2.0)}
+        self.run_study()
+        (result,) = self.report().claims
+        self.assertEqual(verdicts.UNDECIDED, result.verdict)
+        self.assertIn('not measured in 4 of 8 runs', result.reason)
 
     def test_data_in_memory(self) -> None:
         self.run_study()

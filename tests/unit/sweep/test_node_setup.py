@@ -21,6 +21,11 @@ class NodeSetupTest(testtools.TestCase):
             (NodeSetup(controllers='separate'), {'controllers': 'separate'}),
             (NodeSetup(vnic='normal'), {}),
             (NodeSetup(vnic='macvtap'), {'vnic': 'macvtap'}),
+            (NodeSetup(stateless_security_group=False), {}),
+            (
+                NodeSetup(stateless_security_group=True),
+                {'stateless_security_group': True},
+            ),
             (NodeSetup(host_affinity=True), {'host_affinity': True}),
         ):
             self.assertEqual(facts, setup.facts)
