@@ -23,6 +23,13 @@ _HEAP = 0.8
 #: Number of tasks that the ApplicationMaster and client of any tuning profile
 #: have memory for.
 SMALL_JOB = 8000
+#: ApplicationMaster with container and heap of a task: otherwise Hadoop runs
+#: no task in its JVM (MRAppMaster, "makeUberDecision"). Hadoop replaces the
+#: names of properties by their values.
+TASK_SIZE_OPTIONS = (
+    '-Dyarn.app.mapreduce.am.resource.mb=${mapreduce.reduce.memory.mb}',
+    '-Dyarn.app.mapreduce.am.command-opts=${mapreduce.reduce.java.opts}',
+)
 
 
 def client_mib(splits: int, keys: int) -> int:

@@ -203,6 +203,8 @@ class PhaseRunner:
         if workload.is_uber:
             # Tasks in the JVM of the ApplicationMaster belong to a worker.
             options.append(f'-D{master_node.EXPRESSION}=')
+            if tuning.sizing.master_share is not None and not master:
+                options += job_memory.TASK_SIZE_OPTIONS
         return client, [
             *options,
             f'-Ddfs.blocksize={block}',

@@ -484,6 +484,11 @@ class RunTest(testtools.TestCase):
             self.assertIn(' -Dmapreduce.job.ubertask.enable=true ', job)
             # No task runs on the controller.
             self.assertIn(' -Dmapreduce.job.am.node-label-expression= ', job)
+            # The ApplicationMaster has a smaller container than a task
+            # otherwise, and Hadoop then runs no task in its JVM.
+            self.assertIn(
+                ".am.resource.mb=${mapreduce.reduce.memory.mb}' ", job
+            )
         self.assertNotIn('label', ' '.join(jobs[:3]))
 
     def test_a_study_with_tasks_in_one_jvm(self) -> None:
