@@ -191,7 +191,8 @@ def _change_trait(
 def _create_jump_flavor(admin: Any, state: State) -> None:
     """Create a flavor for a server with nothing but sshd.
 
-    It uses no VCPU inventory: the workers and the controller use all of it.
+    It uses no inventory: the workers and the controller use all VCPUs and all
+    memory. Its memory is a part of what the host reserves for its agents.
     """
     flavor = admin.compute.create_flavor(
         name=names.JUMP, vcpus=1, ram=192, disk=3, is_public=False
@@ -202,6 +203,7 @@ def _create_jump_flavor(admin: Any, state: State) -> None:
         {
             f'trait:{names.CONTROLLER_TRAIT}': 'required',
             'resources:VCPU': '0',
+            'resources:MEMORY_MB': '0',
         },
     )
     admin.compute.flavor_add_tenant_access(flavor, state.get('project'))
