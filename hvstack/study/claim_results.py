@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hvstack.model import compute_backends
+from hvstack.report.formats import format_noun
 from hvstack.results import comparability, quantiles, stats
 from hvstack.results.estimator import SweepFit
 from hvstack.results.observations import ComputeScaling
@@ -207,7 +208,7 @@ def _judge_blocks(
         verdicts.judge_count(claim.rule, count),
         published=published,
         measured=f'{count} of {blocks} blocks have two replicas on one host '
-        f'({len(runs)} clusters)',
+        f'({format_noun(len(runs), "cluster")})',
     )
 
 
@@ -218,13 +219,14 @@ def _judge_losses(
     scalings = _list_scalings(runs)
     if scalings:
         missing = sum(scaling.missing for scaling in scalings)
+        removed = format_noun(scalings[0].removed, 'compute worker')
         return ClaimResult(
             claim,
             verdicts.judge_count(claim.rule, missing),
             published=published,
-            measured=f'{missing} blocks were missing after the removal of '
-            f'{scalings[0].removed} compute workers and the addition of '
-            f'{scalings[0].added} ({len(runs)} clusters)',
+            measured=f'after the removal of {removed} and the addition of '
+            f'{scalings[0].added}, {missing} blocks were missing '
+            f'({format_noun(len(runs), "cluster")})',
         )
     losses = [loss for run in runs for loss in run.observations.host_losses]
     missing = sum(loss.missing for loss in losses)
@@ -240,8 +242,9 @@ def _judge_losses(
         measured=f'{missing} of {sum(loss.blocks for loss in losses)} blocks '
         f'were missing, {low} under-replicated and {misplaced} '
         'mis-replicated after the loss of '
-        f'{losses[0].hosts if losses else 0} hosts ({len(losses)} losses, '
-        f'{len(runs)} clusters, {", ".join(sorted(methods))})',
+        f'{format_noun(losses[0].hosts if losses else 0, "host")} '
+        f'({len(losses)} losses, '
+        f'{format_noun(len(runs), "cluster")}, {", ".join(sorted(methods))})',
     )
 
 
@@ -261,6 +264,8 @@ def _judge_added_tasks(
     scalings = _list_scalings(runs)
     during = sum(scaling.tasks_during for scaling in scalings)
     after = sum(scaling.tasks_after for scaling in scalings)
+    added = scalings[0].added if scalings else 0
+    sorts = sum(scaling.sorts for scaling in scalings)
     return ClaimResult(
         claim,
         verdicts.judge_count(claim.rule, during + after)
@@ -268,10 +273,10 @@ def _judge_added_tasks(
         else verdicts.UNDECIDED,
         published=published,
         measured=f'{during} tasks of sorts that ran meanwhile and {after} of '
-        'the sorts afterwards were on the '
-        f'{scalings[0].added if scalings else 0} added compute workers '
-        f'({sum(scaling.sorts for scaling in scalings)} correct sorts, '
-        f'{len(runs)} clusters)',
+        'the sorts afterwards were on '
+        f'{format_noun(added, "added compute worker")} '
+        f'({format_noun(sorts, "correct sort")}, '
+        f'{format_noun(len(runs), "cluster")})',
     )
 
 
@@ -304,7 +309,7 @@ def _judge_maps(
         claim.rule.judge_interval(low, high),
         published=published,
         measured=f"{mean:.1f} % of {sorter}'s maps are local ({low:.1f} to "
-        f'{high:.1f}, {len(counts)} clusters)',
+        f'{high:.1f}, {format_noun(len(counts), "cluster")})',
     )
 
 
@@ -340,7 +345,7 @@ def _judge_share(
         published=published,
         measured=f'{run_shares.describe(claim)} {mean:.1f} % of '
         f'{run_shares.describe_total(claim)} ({low:.1f} to {high:.1f}, '
-        f'{len(shares)} clusters)',
+        f'{format_noun(len(shares), "cluster")})',
     )
 
 

@@ -58,6 +58,12 @@ class PaperComparison:
     phase: str = ''
 
     @property
+    def has_rates(self) -> bool:
+        """Whether the paper has rates, or some were compared."""
+        percents = [item.percent for item in self.variants]
+        return bool(self.source) or any(percents)
+
+    @property
     def title(self) -> str:
         """Title of the comparison."""
         part = f' of {self.phase}' if self.phase else ''
@@ -155,7 +161,7 @@ def list_cells(
 
 def format_comparison(comparison: PaperComparison) -> list[str]:
     """Return the lines of a comparison for a terminal."""
-    if not comparison.variants:
+    if not comparison.has_rates:
         return []
     return [
         f'{comparison.title}:',

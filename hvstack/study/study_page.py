@@ -12,7 +12,7 @@ from hvstack.report.chart_base import (
     build_rows_layout,
     escape_text,
 )
-from hvstack.report.formats import format_interval, format_size
+from hvstack.report.formats import format_interval, format_noun, format_size
 from hvstack.report.text import align_columns, format_number
 from hvstack.results.stats import TOO_FEW_RUNS, Percent
 from hvstack.results.typed_json import JsonObject
@@ -119,7 +119,7 @@ def format_percent(percent: Percent, verdict: str) -> str:
         interval = f'{percent.low:.1f} to {percent.high:.1f}'
     return (
         f'{percent.percent:.1f} % of the rate ({interval}, {percent.runs} '
-        f'against {percent.baseline_runs} clusters)'
+        f'against {format_noun(percent.baseline_runs, "cluster")})'
     )
 
 
@@ -166,7 +166,7 @@ def build_page(report: StudyReport) -> str:
     charts = []
     if any(claim.against for claim in study.claims):
         charts.append(_build_claim_chart(report))
-    if report.comparison.variants:
+    if report.comparison.has_rates:
         charts.insert(0, _build_paper_chart(report.comparison))
     if localities := map_locality.list_localities(study, report.rows):
         charts.append(map_locality.build_locality_chart(localities))
@@ -255,7 +255,10 @@ def _build_paper_chart(comparison: PaperComparison) -> Chart:
             paper_comparison.list_cells(comparison, item) for item in variants
         ],
         missing=[
-            f'{item.name}: {item.reason}' for item in variants if item.reason
+            # A reason may begin with the name.
+            f'{item.name}: {item.reason.removeprefix(f"{item.name}: ")}'
+            for item in variants
+            if item.reason
         ],
     )
 

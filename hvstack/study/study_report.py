@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 
 from hvstack.model.plain_data import JsonObject
 from hvstack.report import page_cache
+from hvstack.report.formats import format_noun
 from hvstack.report.provenance import list_provenance_notes
 from hvstack.results import quantiles
 from hvstack.results.estimator import SweepFit
@@ -59,16 +60,15 @@ class StudyReport:
             for verdict, verbs in verdicts.VERDICTS.items()
             if (count := [r.verdict for r in self.claims].count(verdict))
         ]
-        state = (
-            f' {self.pending} runs remain, so the verdicts are preliminary.'
-            if self.pending
-            else ''
-        )
-        number = len(self.claims)
-        return (
-            f'Of {number} claim{"s" if number > 1 else ""}, '
-            f'{", ".join(counts)}.{state}'
-        )
+        state = ''
+        if self.pending:
+            remain = 'remains' if self.pending == 1 else 'remain'
+            state = (
+                f' {format_noun(self.pending, "run")} {remain}, so the '
+                'verdicts are preliminary.'
+            )
+        claims = format_noun(len(self.claims), 'claim')
+        return f'Of {claims}, {", ".join(counts)}.{state}'
 
 
 def build_report(started: StartedStudy, stored: StudyRecords) -> StudyReport:

@@ -176,6 +176,25 @@ class StudyTest(testtools.TestCase):
         data = study_report.to_mapping(report)
         self.assertEqual('holds', data['claims'][0]['verdict'])
 
+    def test_a_variant_without_another_one(self) -> None:
+        claim = {
+            'text': 'No block is lost with a host.',
+            'variant': 1.0,
+            'measure': 'blocks on one host',
+            'rule': 'none',
+        }
+        self.started = self.create(claims=[claim])
+        self.reasons = {'0.05': 'HSSort failed.'}
+        self.run_study()
+        report = self.report()
+        remaining = dataclasses.replace(report, pending=1)
+        self.assertIn(' 1 run remains, so the', remaining.headline)
+        # Without a second variant nothing is compared.
+        text = study_page.format_text(report)
+        page = study_page.build_page(report)
+        for output in (text, page):
+            self.assertNotIn('Rates in percent of', output)
+
     def test_performance_runs_of_a_phase(self) -> None:
         """They are those of the phase of the claim, not of the run."""
         claim = {**CONTENT['claims'][0], 'phase': 'HSGen'}
@@ -322,13 +341,13 @@ class StudyTest(testtools.TestCase):
         self.assertTrue(line.endswith(', holds'), line)
         self.assertEqual(
             '8 tasks of sorts that ran meanwhile and 16 of the sorts '
-            'afterwards were on the 1 added compute workers (12 correct '
-            'sorts, 4 clusters)',
+            'afterwards were on 1 added compute worker (12 correct sorts, '
+            '4 clusters)',
             first.measured,
         )
         self.assertEqual(
-            '0 blocks were missing after the removal of 1 compute workers and '
-            'the addition of 1 (4 clusters)',
+            'after the removal of 1 compute worker and the addition of 1, 0 '
+            'blocks were missing (4 clusters)',
             second.measured,
         )
 
