@@ -72,15 +72,15 @@ def list_reply_cidrs(conn: Connection, network: str) -> tuple[str, ...]:
         region_name=conn.config.get_region_name(),
     ):
         cidrs |= _resolve(str(urlsplit(str(url)).hostname))
-    found = servers.find_network(conn, network)
-    if found is not None:
-        cidrs |= _list_nameservers(conn, found)
+    known_network = servers.find_network(conn, network)
+    if known_network is not None:
+        cidrs |= _list_nameservers(conn, known_network)
     return tuple(sorted(cidrs))
 
 
 def _resolve(host: str) -> set[str]:
     try:
-        found = socket.getaddrinfo(host, None, socket.AF_INET)
+        addresses = socket.getaddrinfo(host, None, socket.AF_INET)
     except OSError as exc:
         raise errors.InputError(
             'Cannot let replies of the CloudFormation API of Heat in: the '
@@ -88,7 +88,7 @@ def _resolve(host: str) -> set[str]:
             'Use a stateful security group, or run the command where the name '
             'is known.'
         ) from exc
-    return {f'{address[0]}/32' for *_, address in found}
+    return {f'{address[0]}/32' for *_, address in addresses}
 
 
 def _list_nameservers(conn: Connection, network: Network) -> set[str]:

@@ -100,13 +100,7 @@ def parameters(plan: ClusterPlan) -> JsonObject:
     signal_seconds = stack_times.scale_signal_seconds(stack.signal_seconds)
     if signal_seconds > stack_times.DEFAULT_SIGNAL_SECONDS:
         values['readiness_timeout'] = signal_seconds
-    if stack.vnic_type != NORMAL:
-        values['vnic_type'] = stack.vnic_type
-    if spec.stateless_security_group:
-        values |= {
-            'stateless_security_group': True,
-            'reply_cidrs': list(stack.reply_cidrs),
-        }
+    values |= _list_connection_parameters(plan)
     if plan.disks.local:
         values['local_volumes'] = True
     if nodes.compute_workers:
@@ -130,6 +124,17 @@ def parameters(plan: ClusterPlan) -> JsonObject:
         or user_data.compute_size(values) > user_data.MAX_SIZE
     ):
         values['controllers_first'] = True
+    return values
+
+
+def _list_connection_parameters(plan: ClusterPlan) -> JsonObject:
+    """Return how hosts connect the nodes, if not as by default."""
+    values: JsonObject = {}
+    if plan.stack.vnic_type != NORMAL:
+        values['vnic_type'] = plan.stack.vnic_type
+    if plan.spec.stateless_security_group:
+        values['stateless_security_group'] = True
+        values['reply_cidrs'] = list(plan.stack.reply_cidrs)
     return values
 
 

@@ -53,12 +53,12 @@ class StatelessGroupsTest(testtools.TestCase):
             stateless_groups.list_reply_cidrs(self.connect(), 'provider'),
         )
 
-    def check_error(self, words: str) -> None:
+    def check_error(self, text: str) -> None:
         exc = self.assertRaises(
             errors.InputError,
             *(stateless_groups.list_reply_cidrs, self.connect(), 'provider'),
         )
-        self.assertIn(words, str(exc))
+        self.assertIn(text, str(exc))
 
     def test_neutron_without_the_extension(self) -> None:
         self.extensions = []

@@ -255,7 +255,7 @@ class TemplateTest(testtools.TestCase):
             self.assertEqual(
                 [
                     {'get_param': 'hdfs_security_group'},
-                    {'get_resource': 'security_group'},
+                    {'get_attr': ['security_group_id', 'value']},
                 ],
                 [properties['security_group'], properties['remote_group']],
             )

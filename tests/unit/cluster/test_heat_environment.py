@@ -183,6 +183,7 @@ class EnvironmentTest(testtools.TestCase):
                 'hadoop-disks-volumes.yaml',
                 'hadoop-network-existing.yaml',
                 'hadoop-node.yaml',
+                'hadoop-stateless-group.yaml',
             },
             {Path(url).name for url in {**sent, **main}},
         )
