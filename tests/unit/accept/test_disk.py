@@ -88,6 +88,26 @@ class PowerCycleTest(testtools.TestCase):
         self.assertIn('boot after the power cycle', self.cycle('1', 7))
 
 
+class ReachTest(testtools.TestCase):
+    def test_ssh_configuration(self) -> None:
+        """A guest on a tenant network is behind a jump host."""
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        path = directory / 'ssh_config'
+        path.write_text('Host 10.*\n    ProxyJump jump\n')
+        for configured, expected in (
+            ({}, '/dev/null'),
+            ({'ssh_config': str(path)}, str(path)),
+        ):
+            configure(self, {'hvstack': configured})
+            test = test_disk.DiskTest('test_power_cycle')
+            test.key = directory / 'key'
+            node = test.reach('g', '10.0.0.9', 'ssh-ed25519 A')
+            self.assertEqual(['-F', expected], node.options()[:2])
+            self.assertEqual(
+                '10.0.0.9 ssh-ed25519 A\n', node.host_key_file.read_text()
+            )
+
+
 class HostKeyTest(testtools.TestCase):
     """Which key the test expects of its guest."""
 

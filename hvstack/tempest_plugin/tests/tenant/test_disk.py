@@ -10,7 +10,7 @@ from tempest.lib import decorators, exceptions
 from hvstack import errors, processutils
 from hvstack.accept import check_result, guest_checks
 from hvstack.cloud import host_keys
-from hvstack.cluster.ssh import SSHNode
+from hvstack.cluster.ssh import SSHAccess, SSHNode
 from hvstack.tempest_plugin.member_base import MemberTest
 
 CONF = config.CONF
@@ -256,18 +256,10 @@ class DiskTest(MemberTest):
         )['server']
         self.addCleanup(self.delete_server, new_server['id'])
         self.active(new_server['id'])
-        address = port['fixed_ips'][0]['ip_address']
-        known_hosts = self.key.parent / 'known_hosts'
-        host_key = self.wait_for_host_key(new_server['id'])
-        known_hosts.write_text(f'{address} {host_key}\n', encoding='utf-8')
-        node = SSHNode(
-            name=name,
-            address=address,
-            role='worker',
-            host='',
-            key=self.key,
-            directory=self.key.parent / 'ssh',
-            known_hosts=known_hosts,
+        node = self.reach(
+            name,
+            port['fixed_ips'][0]['ip_address'],
+            self.wait_for_host_key(new_server['id']),
         )
         processutils.wait_for(
             lambda: node.run(_BOOTED, timeout=60).returncode == 0,
@@ -275,6 +267,23 @@ class DiskTest(MemberTest):
             timeout=CONF.hvstack.server_timeout,
         )
         return node, new_server['id']
+
+    def reach(self, name: str, address: str, host_key: str) -> SSHNode:
+        """Return how a guest is reached, through a jump host if needed."""
+        directory = self.key.parent
+        known_hosts = directory / 'known_hosts'
+        known_hosts.write_text(f'{address} {host_key}\n', encoding='utf-8')
+        access = SSHAccess.of(self.key, CONF.hvstack.ssh_config)
+        return SSHNode(
+            name=name,
+            address=address,
+            role='worker',
+            host='',
+            key=access.key,
+            directory=directory / 'ssh',
+            known_hosts=known_hosts,
+            config=access.config,
+        )
 
     def wait_for_host_key(self, server: str) -> str:
         """Return the public host key that a guest sent to Nova.
