@@ -12,11 +12,10 @@ with the Python of the virtual environment:
 """
 
 import argparse
-import math
-import statistics
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+
+from pairs import describe
 
 from hvstack import errors, processutils, seeded_random
 from hvstack.cloud import connection, keypairs, stacks
@@ -25,7 +24,6 @@ from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemon_http, daemons
 from hvstack.lab import clouds_yaml
-from hvstack.results.quantiles import compute_t_quantile
 
 ARCHIVE = '/opt/hadoop/hadoop.jsa'
 #: What is measured of each start: seconds until HDFS and YARN see all workers,
@@ -92,24 +90,6 @@ def measure(cluster: StackCluster, mode: str) -> tuple[float, ...]:
     )
 
 
-def describe(pairs: Sequence[tuple[float, float]]) -> str:
-    """Return the medians, and the mean ratio with its 95 % t interval."""
-    logs = [math.log(new / old) for new, old in pairs]
-    mean = statistics.mean(logs)
-    half = compute_t_quantile(len(logs) - 1) * statistics.stdev(logs)
-    half /= math.sqrt(len(logs))
-    low, middle, high = (
-        100 * math.exp(value) for value in (mean - half, mean, mean + half)
-    )
-    new, old = (
-        statistics.median(values) for values in zip(*pairs, strict=True)
-    )
-    return (
-        f'{new:.1f} with, {old:.1f} without: {middle:.0f} % '
-        f'({low:.0f} to {high:.0f})'
-    )
-
-
 def main() -> None:
     """Restart the daemons in pairs, and print the ratios."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -137,7 +117,7 @@ def main() -> None:
             (values['with'][index], values['without'][index])
             for values in rounds
         ]
-        print(f'{name}: {describe(pairs)}')
+        print(f'{name}: {describe(pairs, ("with", "without"))}')
 
 
 if __name__ == '__main__':
