@@ -103,21 +103,20 @@ def create_parser(description: str) -> argparse.ArgumentParser:
     return parser
 
 
-def execute(main: Callable[[], None]) -> int:
+def execute(main: Callable[[], int | None]) -> int:
     """Return the exit status of a benchmark, and print its error.
 
-    :param main: the benchmark.
+    :param main: the benchmark, which may return its exit status.
     """
     app.handle_signals()
     try:
-        main()
+        return main() or 0
     except errors.HVStackError as exc:
         print(exc, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print('interrupted: run it again to continue', file=sys.stderr)
         return 130
-    return 0
 
 
 @dataclass(frozen=True)

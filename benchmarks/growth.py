@@ -26,6 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import fresh_clusters
 from growth_boots import NAME, Cloud, boot, remove_servers
 from growth_results import (
     CONTROLLER_SLOTS,
@@ -49,7 +50,6 @@ from hvstack import (
     processutils,
     share,
 )
-from hvstack.cli import app
 from hvstack.cloud import (
     cluster_flavors,
     connection,
@@ -419,7 +419,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     if any(results.list_pending(size) for size in args.workers):
         if os.geteuid() != 0:
             parser.error('the program changes the lab, run it as root')
-        app.handle_signals()
         run(results, args.workers)
     lines, is_missed = format_table(results, args.workers)
     print('\n'.join(lines))
@@ -427,4 +426,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(fresh_clusters.execute(main))
