@@ -65,6 +65,17 @@ class LabTest(testtools.TestCase):
         self.addCleanup(undo.undo_own, [self.conn])
         self.options = conf.load().cloud
 
+    def launch(self, spec: ClusterSpec, name: str) -> StackCluster:
+        """Create a cluster with flavors of its own, until the test ends."""
+        plan = planner.plan_cluster(self.conn, spec, self.options)
+        project = str(self.conn.current_project_id)
+        ids = launch.publish(self.conn, plan, [project])
+        cluster, _ = launch.launch(
+            self.conn, self.conn, plan, ids, name, self.options
+        )
+        self.addCleanup(cluster.close)
+        return cluster
+
     def list_resources(self) -> dict[str, set[str]]:
         """Return the resources on the cloud by kind."""
         return {

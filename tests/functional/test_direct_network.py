@@ -7,7 +7,6 @@ Takes about 150 s.
 from openstack.network.v2.port import Port
 
 from hvstack.cloud import undo
-from hvstack.cluster import launch, planner
 from hvstack.cluster.plan import ClusterSpec
 from hvstack.hadoop.sizing import LAB
 from hvstack.lab import constants
@@ -32,17 +31,10 @@ class DirectNetworkTest(LabTest):
         ]
 
     def test_cluster(self) -> None:
-        plan = planner.plan_cluster(
-            self.conn,
+        cluster = self.launch(
             ClusterSpec(parse('i1'), tuning=LAB, vnic=MACVTAP),
-            self.options,
+            NAME,
         )
-        project = str(self.conn.current_project_id)
-        ids = launch.publish(self.conn, plan, [project])
-        cluster, _ = launch.launch(
-            self.conn, self.conn, plan, ids, NAME, self.options
-        )
-        self.addCleanup(cluster.close)
         ports = self.list_ports()
         self.assertEqual(3, len(ports))
         for port in ports:

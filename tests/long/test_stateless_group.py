@@ -8,7 +8,6 @@ import socket
 from typing import Any
 
 from hvstack.cloud import undo
-from hvstack.cluster import launch, planner
 from hvstack.cluster.base import Node
 from hvstack.cluster.plan import ClusterSpec
 from hvstack.hadoop.sizing import LAB
@@ -47,19 +46,12 @@ class StatelessGroupTest(LabTest):
         self.fail(lines)
 
     def test_cluster(self) -> None:
-        plan = planner.plan_cluster(
-            self.conn,
+        cluster = self.launch(
             ClusterSpec(
                 parse('i1'), tuning=LAB, stateless_security_group=True
             ),
-            self.options,
+            NAME,
         )
-        project = str(self.conn.current_project_id)
-        ids = launch.publish(self.conn, plan, [project])
-        cluster, _ = launch.launch(
-            self.conn, self.conn, plan, ids, NAME, self.options
-        )
-        self.addCleanup(cluster.close)
         [group] = self.list_groups()
         self.assertIs(False, group.stateful)
         worker = cluster.workers[0]
