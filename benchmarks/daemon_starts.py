@@ -15,12 +15,11 @@ import argparse
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from pairs import describe
+from pairs import open_cluster, print_ratios
 
 from hvstack import errors, processutils, seeded_random
-from hvstack.cloud import connection, keypairs, stacks
+from hvstack.cloud import connection
 from hvstack.cluster.base import Node
-from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemon_http, daemons
 from hvstack.lab import clouds_yaml
@@ -99,12 +98,7 @@ def main() -> None:
     conn = connection.connect(clouds_yaml.ADMIN_CLOUD)
     dice = seeded_random.build_generator(1)
     rounds: list[dict[str, tuple[float, ...]]] = []
-    with StackCluster.from_outputs(
-        stacks.outputs(conn, args.name),
-        SSHAccess(keypairs.DIRECTORY / args.name),
-        name=args.name,
-        processors=1,
-    ) as cluster:
+    with open_cluster(conn, args.name) as cluster:
         try:
             for _ in range(args.rounds):
                 modes = dice.sample(list(_MOVE), 2)
@@ -112,12 +106,7 @@ def main() -> None:
                 print(rounds[-1], flush=True)
         finally:
             run_all(cluster, _MOVE['with'])
-    for index, name in enumerate(NAMES):
-        pairs = [
-            (values['with'][index], values['without'][index])
-            for values in rounds
-        ]
-        print(f'{name}: {describe(pairs, ("with", "without"))}')
+    print_ratios(rounds, ('with', 'without'), NAMES)
 
 
 if __name__ == '__main__':

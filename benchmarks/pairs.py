@@ -1,11 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ratio of two kinds of measurements that were made in pairs."""
+"""Two kinds of measurements of a cluster of the lab that are made in pairs."""
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from openstack.connection import Connection
+
+from hvstack.cloud import keypairs, stacks
+from hvstack.cluster.ssh import SSHAccess
+from hvstack.cluster.stack import StackCluster
 from hvstack.results.quantiles import compute_t_quantile
+
+
+def open_cluster(conn: Connection, name: str) -> StackCluster:
+    """Return a cluster that 'hvstack cluster create' created.
+
+    :raises hvstack.errors.HVStackError: the stack does not exist or is not
+        complete.
+    """
+    return StackCluster.from_outputs(
+        stacks.outputs(conn, name),
+        SSHAccess(keypairs.DIRECTORY / name),
+        name=name,
+        processors=1,
+    )
+
+
+def print_ratios(
+    rounds: Sequence[Mapping[str, tuple[float, ...]]],
+    kinds: tuple[str, str],
+    quantities: Sequence[str],
+    digits: int = 1,
+) -> None:
+    """Print the ratio of both kinds for each quantity.
+
+    :param rounds: values of each quantity by kind.
+    :param kinds: names of the kinds; the second one is 100 %.
+    :param quantities: names of the quantities with their units.
+    :param digits: digits of the medians after the point.
+    """
+    for index, quantity in enumerate(quantities):
+        pairs = [
+            (values[kinds[0]][index], values[kinds[1]][index])
+            for values in rounds
+        ]
+        print(f'{quantity}: {describe(pairs, kinds, digits)}')
 
 
 def describe(

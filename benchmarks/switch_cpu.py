@@ -14,17 +14,18 @@ their own again in the end. Run it with the Python of the virtual environment:
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+import fresh_clusters
 from openstack.connection import Connection
 from openstack.network.v2.port import Port
-from pairs import describe
+from pairs import open_cluster, print_ratios
 
 from hvstack import errors, seeded_random
-from hvstack.cloud import connection, keypairs, stacks
-from hvstack.cluster.ssh import SSHAccess
+from hvstack.cloud import connection, stack_outputs, stacks
 from hvstack.cluster.stack import StackCluster
 from hvstack.lab import clouds_yaml
 from hvstack.lab.hosts import host
@@ -75,6 +76,23 @@ def both_groups(
     finally:
         set_group(conn, ports, own_id)
         conn.network.delete_security_group(copy)
+
+
+def list_ports(conn: Connection, name: str) -> dict[str, Port]:
+    """Return the ports of the nodes of a stack by address.
+
+    Other networks may have the same addresses, so that the ports are those of
+    the servers.
+    """
+    outputs = stacks.outputs(conn, name)
+    return {
+        node.address: port
+        for output in ('controller', 'workers')
+        for node in stack_outputs.require_nodes(outputs, output)
+        # An empty ID would select the ports of no server.
+        if node.server_id
+        for port in conn.network.ports(device_id=node.server_id)
+    }
 
 
 def set_group(conn: Connection, ports: Sequence[Port], group: str) -> None:
@@ -129,19 +147,8 @@ def main() -> None:
     conn = connection.connect(clouds_yaml.ADMIN_CLOUD)
     dice = seeded_random.build_generator(1)
     rounds: list[dict[str, tuple[float, float]]] = []
-    with StackCluster.from_outputs(
-        stacks.outputs(conn, args.name),
-        SSHAccess(keypairs.DIRECTORY / args.name),
-        name=args.name,
-        processors=1,
-    ) as cluster:
-        addresses = {node.address for node in cluster.nodes}
-        ports = {
-            fixed['ip_address']: port
-            for port in conn.network.ports()
-            for fixed in port.fixed_ips
-            if fixed['ip_address'] in addresses
-        }
+    with open_cluster(conn, args.name) as cluster:
+        ports = list_ports(conn, args.name)
         with both_groups(conn, list(ports.values())) as groups:
             for _ in range(args.rounds):
                 kinds = dice.sample(list(KINDS), 2)
@@ -152,13 +159,8 @@ def main() -> None:
                     }
                 )
                 print(rounds[-1], flush=True)
-    for index, name in enumerate(('CPU seconds per GB', 'MB/s')):
-        pairs = [
-            (values['stateless'][index], values['stateful'][index])
-            for values in rounds
-        ]
-        print(f'{name}: {describe(pairs, KINDS, 2)}')
+    print_ratios(rounds, KINDS, ('CPU seconds per GB', 'MB/s'), 2)
 
 
 if __name__ == '__main__':
-    main()
+    sys.exit(fresh_clusters.execute(main))
