@@ -7,6 +7,7 @@ hvstack lab up --fake-hosts 8 --fake-profile vsphere6. Run it with the Python
 of the virtual environment: .venv/bin/python benchmarks/clusters.py
 """
 
+import argparse
 import sys
 import tempfile
 import time
@@ -97,6 +98,8 @@ def remove(conn: Any) -> None:
 
 def main() -> int:
     """Measure and print; status 1 if the goal is missed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.parse_args()
     conn = connection.connect(clouds_yaml.ADMIN_CLOUD)
     image = conn.image.create_image(
         name=NAME,

@@ -16,6 +16,7 @@ SWEEPS is the number of sweeps of a cell (4,000), SEEDS the number of seeds
 misses its limits.
 """
 
+import argparse
 import itertools
 import math
 import sys
@@ -318,13 +319,12 @@ def list_misses(cell: Cell, result: SweepResult) -> list[str]:
 
 def main() -> int:
     """Print the table; status 1 if a cell misses its limits."""
-    arguments = sys.argv[1:]
-    if len(arguments) > 3:
-        print(__doc__, file=sys.stderr)
-        return 2
-    sweeps = int(arguments[0]) if arguments else SWEEPS
-    seeds = int(arguments[1]) if len(arguments) > 1 else SEEDS
-    part = arguments[2] if len(arguments) > 2 else ''
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('sweeps', nargs='?', type=int, default=SWEEPS)
+    parser.add_argument('seeds', nargs='?', type=int, default=SEEDS)
+    parser.add_argument('cell', nargs='?', default='')
+    args = parser.parse_args()
+    sweeps, seeds, part = args.sweeps, args.seeds, args.cell
     print(f'{sweeps} sweeps a cell, {seeds} seeds')
     head = ('rows', 'all', 'best', 'differs', 'slower', 'passes', 's')
     print(f'{"cell":44}{"".join(f"{title:>9}" for title in head)}')

@@ -7,6 +7,7 @@ Uses run records as patterns, with all their counters, and makes a sweep of
 disks, made up: .venv/bin/python benchmarks/report.py [DIRECTORY]
 """
 
+import argparse
 import random
 import sys
 import tempfile
@@ -201,9 +202,11 @@ def schedule(directory: Path) -> bool:
 
 def main() -> int:
     """Measure and print; status 1 if a goal is missed."""
-    records_dir = (
-        Path(sys.argv[1]) if sys.argv[1:] else paths.STATE / 'records'
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        'directory', nargs='?', type=Path, default=paths.STATE / 'records'
     )
+    records_dir = parser.parse_args().directory
     every = record.load_all(records_dir, unsigned=True)
     patterns = select_comparable(every)
     if not patterns:

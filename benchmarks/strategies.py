@@ -19,6 +19,7 @@ more cell is resampled from the clusters of these records. Status 1 if
 model-based misses its goals.
 """
 
+import argparse
 import math
 import random
 import statistics
@@ -351,15 +352,15 @@ def format_results(results: Sequence[SweepResult]) -> str:
 
 def main() -> int:
     """Print the table; status 1 if model-based misses its goals."""
-    arguments = sys.argv[1:]
-    if len(arguments) > 3:
-        print(__doc__, file=sys.stderr)
-        return 2
-    surfaces = int(arguments[0]) if arguments else SURFACES
-    part = arguments[1] if len(arguments) > 1 else ''
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('surfaces', nargs='?', type=int, default=SURFACES)
+    parser.add_argument('cell', nargs='?', default='')
+    parser.add_argument('records', nargs='?', type=Path)
+    args = parser.parse_args()
+    surfaces, part = args.surfaces, args.cell
     residuals = []
-    if len(arguments) > 2:
-        residuals = list_residuals(record.load_all(Path(arguments[2])))
+    if args.records:
+        residuals = list_residuals(record.load_all(args.records))
     area = search_space.explore_space(
         search_space.parse_space(VALUES), host_profiles.load('vsphere6'), 'kvm'
     )

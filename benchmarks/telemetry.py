@@ -9,6 +9,7 @@ without telemetry on bare metal.
 is up and has no servers. A second process on the machine spoils it.
 """
 
+import argparse
 import sys
 
 from hvstack import conf, shell_scripts
@@ -49,8 +50,11 @@ def sample_seconds(node: Node) -> float:
 
 def main() -> int:
     """Measure and print; status 1 if the goal is missed."""
-    pairs = int(sys.argv[1]) if sys.argv[1:] else 4
-    bytes_ = parse_size(sys.argv[2] if sys.argv[2:] else '500MB')
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('pairs', nargs='?', type=int, default=4)
+    parser.add_argument('size', nargs='?', type=parse_size, default='500MB')
+    args = parser.parse_args()
+    pairs, bytes_ = args.pairs, args.size
     interval = conf.load().telemetry.interval or 5.0
     rates: dict[float, list[float]] = {0.0: [], interval: []}
     progress = Progress()
