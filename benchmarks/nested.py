@@ -48,7 +48,7 @@ from nested_results import (
     format_components,
 )
 
-from hvstack import errors, paths
+from hvstack import errors, paths, speed
 from hvstack.cloud import journal
 from hvstack.hadoop import daemon_http
 from hvstack.tpcxhs import preparation
@@ -76,9 +76,8 @@ class Design:
         restart = fresh_clusters.RESTART_MINUTES + self.runs * (
             fresh_clusters.estimate_run_minutes(size_bytes)
         )
-        return self.stacks * (
-            fresh_clusters.CLUSTER_MINUTES + self.restarts * restart
-        )
+        each = fresh_clusters.CLUSTER_MINUTES + self.restarts * restart
+        return self.stacks * each * speed.factor()
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ from fresh_clusters import Experiment
 from pool_results import print_bounds, print_different, print_same
 from resampling import RESAMPLED, SEED, SIDES, order_clusters
 
-from hvstack import conf, errors, interrupts, paths
+from hvstack import conf, errors, interrupts, paths, speed
 from hvstack.cli import arguments
 from hvstack.cli.lab_host_cap import capped
 from hvstack.cloud import journal
@@ -61,7 +61,8 @@ from hvstack.tpcxhs import run as tpcxhs
 #: Kind of the entry of the journal while caps may be changed. Other commands
 #: of hvstack leave it alone.
 KIND = 'lab_host_cap'
-#: Assumed minutes to restart the hosts with other caps.
+#: Assumed minutes to restart the hosts with other caps, on a machine whose
+#: speed factor (hvstack/speed.py) is 1.
 CAP_MINUTES = 0.7
 #: Number of clusters of each side of a measured trial.
 TRIAL_RUNS = 3
@@ -284,7 +285,7 @@ def estimate_minutes(
     each = fresh_clusters.CLUSTER_MINUTES + (
         fresh_clusters.estimate_run_minutes(size_bytes)
     )
-    return len(pending) * each + changes * CAP_MINUTES
+    return (len(pending) * each + changes * CAP_MINUTES) * speed.factor()
 
 
 def run_new_clusters(
@@ -328,7 +329,7 @@ def run_pool(
         for position, (side, index) in enumerate(pending):
             started_at = time.monotonic()
             # The caps are restored in the end.
-            needed = longest + CAP_MINUTES
+            needed = longest + CAP_MINUTES * speed.factor()
             if minutes and (started_at - begin) / 60 + needed > minutes:
                 progress.say(
                     f'{len(pending) - position} runs remain: the next run '
