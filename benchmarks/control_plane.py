@@ -49,7 +49,7 @@ def cpu() -> float:
 
 
 def require_unused() -> None:
-    """Check that nobody misses the lab while it is stopped.
+    """Check that the lab can be stopped without harm.
 
     :raises hvstack.errors.BusyError: a process uses it, or it has servers.
     """
@@ -85,7 +85,7 @@ def main() -> int:
     parser.add_argument(
         '--memory',
         action='store_true',
-        help='Print the memory alone. The lab goes on.',
+        help='Print the memory alone, without a stop of the lab.',
     )
     args = parser.parse_args()
     if not args.memory:
