@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The control plane's programs and their configuration files, as data."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,6 +51,11 @@ RABBIT_ENV = {
     'ERL_EPMD_ADDRESS': '127.0.0.1',
     'ERL_EPMD_PORT': str(constants.LOOPBACK_PORTS['epmd']),
 }
+
+
+#: Python runs one thread at a time: with an arena for each of them, glibc only
+#: keeps more memory that is free (mallopt, M_ARENA_MAX).
+_MALLOC_ENV = {'MALLOC_ARENA_MAX': '1'}
 
 
 @dataclass(frozen=True)
@@ -254,7 +259,11 @@ def _api(
     )
     return Service(
         supervisord.Program(
-            name, command, env=env or {}, stop_signal='INT', start_seconds=8
+            name,
+            command,
+            env={**_MALLOC_ENV, **(env or {})},
+            stop_signal='INT',
+            start_seconds=8,
         ),
         files,
         port=name,
@@ -264,18 +273,43 @@ def _api(
 
 def _daemon(
     name: str,
-    files: tuple[File, ...],
-    command: str | None = None,
+    config: tuple[File, ...],
+    argv: Sequence[str],
     *,
-    config: tuple[Path, ...],
+    files: tuple[File, ...] = (),
 ) -> Service:
-    argv = [venv.program(command or name)]
-    for path in config:
-        argv += ['--config-file', str(path)]
+    """Return a daemon.
+
+    :param config: configuration files, which become its last arguments.
+    :param argv: program with its first arguments.
+    :param files: other files that it reads.
+    """
+    options = [
+        word for file in config for word in ('--config-file', str(file.target))
+    ]
     return Service(
-        supervisord.Program(name, argv, start_seconds=2, stop_seconds=20),
-        files,
+        supervisord.Program(
+            name,
+            [*argv, *options],
+            env=_MALLOC_ENV,
+            start_seconds=2,
+            stop_seconds=20,
+        ),
+        (*config, *files),
     )
+
+
+def _one_process(
+    name: str, config: tuple[File, ...], module: str, function: str = 'main'
+) -> Service:
+    """Return a daemon without a master process.
+
+    :param config: configuration files.
+    :param module: module whose function is the daemon.
+    :param function: name of the function.
+    """
+    argv = [str(DAEMON.target), name, module, function]
+    return _daemon(name, config, argv, files=(DAEMON,))
 
 
 KEYSTONE = File('control/keystone.conf.j2', ETC / 'keystone' / 'keystone.conf')
@@ -292,6 +326,8 @@ HEAT = File('control/heat.conf.j2', ETC / 'home' / '.heat' / 'heat.conf')
 CINDER = File(
     'control/cinder.conf.j2', ETC / 'home' / '.cinder' / 'cinder.conf'
 )
+#: Runs a daemon without a master process.
+DAEMON = File('control/daemon.j2', ETC / 'daemon', 0o755)
 #: Starts cinder-scheduler in a lab with LVM.
 CINDER_SCHEDULER = File(
     'control/cinder-scheduler.j2', ETC / 'cinder' / 'cinder-scheduler', 0o755
@@ -319,7 +355,7 @@ def openstack() -> tuple[Service, ...]:
     nova_files = f'{venv.directory()}/etc/nova/api-paste.ini;{NOVA.target}'
     nova = {'OS_NOVA_CONFIG_FILES': nova_files}
     neutron_files = (NEUTRON, ML2)
-    neutron_config = tuple(f.target for f in neutron_files)
+    neutron_config = ';'.join(str(file.target) for file in neutron_files)
     return (
         _api(
             'placement',
@@ -339,21 +375,20 @@ def openstack() -> tuple[Service, ...]:
             'neutron',
             'neutron.wsgi.api',
             neutron_files,
-            {
-                'OS_NEUTRON_CONFIG_FILES': ';'.join(map(str, neutron_config)),
-            },
+            {'OS_NEUTRON_CONFIG_FILES': neutron_config},
         ),
         _api('heat', 'heat.wsgi.api', (HEAT,)),
         _api('heat-cfn', 'heat.wsgi.cfn', (HEAT,)),
-        _daemon('nova-conductor', (NOVA,), config=(NOVA.target,)),
-        _daemon('nova-scheduler', (NOVA,), config=(NOVA.target,)),
-        _daemon(
+        _one_process('nova-conductor', (NOVA,), 'nova.cmd.conductor'),
+        _one_process('nova-scheduler', (NOVA,), 'nova.cmd.scheduler'),
+        _one_process(
             'neutron-ovn-maintenance',
             neutron_files,
-            'neutron-ovn-maintenance-worker',
-            config=neutron_config,
+            'neutron.cmd.server',
+            'main_ovn_maintenance',
         ),
-        _daemon('heat-engine', (HEAT,), config=(HEAT.target,)),
+        # Without a fork, it answers no request.
+        _daemon('heat-engine', (HEAT,), [venv.program('heat-engine')]),
         *(cinder() if settings.has_cinder() else ()),
     )
 
@@ -363,21 +398,28 @@ def cinder() -> tuple[Service, ...]:
 
     With LVM, each host has a cinder-volume of its own.
     """
-    has_lvm = settings.has_lvm()
-    files = (CINDER,) if has_lvm else (CINDER, CEPH_CONF, *_CEPH_CLIENTS)
-    scheduler = (CINDER, CINDER_SCHEDULER) if has_lvm else (CINDER,)
+    config = (CINDER,)
+    if settings.has_lvm():
+        return (
+            _api('cinder', 'cinder.wsgi.api', config),
+            _daemon(
+                'cinder-scheduler',
+                config,
+                [str(CINDER_SCHEDULER.target)],
+                files=(CINDER_SCHEDULER,),
+            ),
+        )
+    clients = (CEPH_CONF, *_CEPH_CLIENTS)
     return (
-        _api('cinder', 'cinder.wsgi.api', files),
+        _api('cinder', 'cinder.wsgi.api', (*config, *clients)),
         _daemon(
-            'cinder-scheduler',
-            scheduler,
-            str(CINDER_SCHEDULER.target) if has_lvm else None,
-            config=(CINDER.target,),
+            'cinder-scheduler', config, [venv.program('cinder-scheduler')]
         ),
-        *(
-            ()
-            if has_lvm
-            else (_daemon('cinder-volume', files, config=(CINDER.target,)),)
+        _daemon(
+            'cinder-volume',
+            config,
+            [venv.program('cinder-volume')],
+            files=clients,
         ),
     )
 

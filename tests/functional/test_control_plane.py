@@ -79,6 +79,20 @@ class RunningLabTest(LabTest):
         self.assertEqual({'RUNNING'}, set(states.values()))
         self.assertIn('nova-scheduler', states)
 
+    def test_daemons_have_no_master_process(self) -> None:
+        children = {
+            name: [child.name() for child in process.children()]
+            for name, state in supervisord.status().items()
+            if name.startswith(('nova-c', 'nova-s', 'neutron-'))
+            for process in (psutil.Process(state.pid),)
+        }
+        daemons = (
+            'neutron-ovn-maintenance',
+            'nova-conductor',
+            'nova-scheduler',
+        )
+        self.assertEqual({name: [] for name in daemons}, children)
+
     def test_doctor_finds_no_fault(self) -> None:
         text = processutils.run(
             [HVSTACK, 'lab', 'doctor', '-f', 'json']

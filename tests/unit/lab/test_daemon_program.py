@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program that runs a daemon of OpenStack without a master process."""
+
+import json
+import sys
+from pathlib import Path
+
+import fixtures
+import testtools
+
+from hvstack import processutils, share
+from hvstack.lab import services
+
+PROGRAM = share.LAB / services.DAEMON.template
+#: The part of oslo.service that daemons call.
+SERVICE = """
+def launch(conf, service, workers=1, no_fork=False):
+    print('launch', workers, no_fork)
+
+class ProcessLauncher:
+    def __init__(self, conf, restart_method='reload', no_fork=False):
+        print('launcher', restart_method, no_fork)
+
+    def launch_service(self, service, workers=1):
+        print('service', workers)
+"""
+DAEMONS = """
+import json, sys, threading
+from oslo_service import service
+
+def scheduler():
+    print(json.dumps(sys.argv))
+    # Nova says it in any case.
+    service.launch(None, None, workers=2, no_fork=False)
+
+def maintenance():
+    launcher = service.ProcessLauncher(None, restart_method='mutate')
+    launcher.launch_service(None, 1)
+    threading.Event.wait = lambda self: print('waits')
+    launcher.wait()
+"""
+
+
+class DaemonTest(testtools.TestCase):
+    def run_daemon(self, *args: str) -> list[str]:
+        """Return the lines of a daemon's output."""
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        package = directory / 'oslo_service'
+        package.mkdir()
+        (package / '__init__.py').touch()
+        (package / 'service.py').write_text(SERVICE)
+        (directory / 'daemons.py').write_text(DAEMONS)
+        result = processutils.run(
+            [sys.executable, PROGRAM, *args],
+            env={'PYTHONPATH': str(directory)},
+        )
+        return result.stdout.splitlines()
+
+    def test_service_is_launched_without_fork(self) -> None:
+        argv, launched = self.run_daemon(
+            *('nova-scheduler', 'daemons', 'scheduler'),
+            *('--config-file', 'nova.conf'),
+        )
+        self.assertEqual(
+            ['nova-scheduler', '--config-file', 'nova.conf'], json.loads(argv)
+        )
+        self.assertEqual('launch 2 True', launched)
+
+    def test_launcher_waits_for_threads(self) -> None:
+        self.assertEqual(
+            ['launcher mutate True', 'service 1', 'waits'],
+            self.run_daemon('neutron-x', 'daemons', 'maintenance'),
+        )
