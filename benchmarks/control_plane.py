@@ -51,13 +51,17 @@ def cpu() -> float:
 def require_unused() -> None:
     """Check that the lab can be stopped without harm.
 
+    A process with a state directory of its own is not noticed until it has a
+    server.
+
     :raises hvstack.errors.BusyError: a process uses it, or it has servers.
     """
-    for pid in sorted(journal.holders() | acquired_hosts.holders()):
+    pids = sorted(journal.holders() | acquired_hosts.holders())
+    if pids:
         raise errors.BusyError(
-            f'Cannot stop the lab: process {pid} uses it '
-            f'({pid_files.command(pid)[:100]}). Wait until the process ends, '
-            'or measure the memory alone with --memory.'
+            f'Cannot stop the lab: process {pids[0]} uses it '
+            f'({pid_files.command(pids[0])[:100]}). Wait until the process '
+            'ends, or measure the memory alone with --memory.'
         )
     planned = hosts.planned(settings.load() or settings.LabSettings())
     servers = nova.servers(nova.connect(), [host.name for host in planned])
