@@ -9,11 +9,9 @@ stop as real sweeps do (hvstack/results/stopping.py). Rates, fit, history,
 intervals and choice are those of the package. Run it with the Python of the
 virtual environment, for an hour or more:
 
-.venv/bin/python benchmarks/coverage.py [SWEEPS [SEEDS [CELL]]]
+    .venv/bin/python benchmarks/coverage.py [SWEEPS [SEEDS [CELL]]]
 
-SWEEPS is the number of sweeps of a cell (4,000), SEEDS the number of seeds
-(3), and CELL a part of the name of the cells to simulate. Status 1 if a cell
-misses its limits.
+The exit status is 1 if a cell misses its limits.
 """
 
 import argparse
@@ -320,9 +318,26 @@ def list_misses(cell: Cell, result: SweepResult) -> list[str]:
 def main() -> int:
     """Print the table; status 1 if a cell misses its limits."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('sweeps', nargs='?', type=int, default=SWEEPS)
-    parser.add_argument('seeds', nargs='?', type=int, default=SEEDS)
-    parser.add_argument('cell', nargs='?', default='')
+    parser.add_argument(
+        'sweeps',
+        nargs='?',
+        type=int,
+        default=SWEEPS,
+        help='Number of sweeps of a cell (default: %(default)s).',
+    )
+    parser.add_argument(
+        'seeds',
+        nargs='?',
+        type=int,
+        default=SEEDS,
+        help='Number of seeds (default: %(default)s).',
+    )
+    parser.add_argument(
+        'cell',
+        nargs='?',
+        default='',
+        help='Part of the name of the cells to simulate (default: all cells).',
+    )
     args = parser.parse_args()
     sweeps, seeds, part = args.sweeps, args.seeds, args.cell
     print(f'{sweeps} sweeps a cell, {seeds} seeds')

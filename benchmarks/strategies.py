@@ -11,12 +11,10 @@ is taken is slower than the best one of the surface, in percent. Runs count
 those on bare metal too; those of a confirmation are counted apart.
 
 Run it with the Python of the virtual environment:
-.venv/bin/python benchmarks/strategies.py [SURFACES [CELL [RECORDS]]]
 
-SURFACES is the number of surfaces (400), CELL a part of the names of the
-cells to simulate, and RECORDS a directory of run records: the scatter of one
-more cell is resampled from the clusters of these records. Status 1 if
-model-based misses its goals.
+    .venv/bin/python benchmarks/strategies.py [SURFACES [CELL [RECORDS]]]
+
+The exit status is 1 if model-based misses its goals.
 """
 
 import argparse
@@ -353,9 +351,27 @@ def format_results(results: Sequence[SweepResult]) -> str:
 def main() -> int:
     """Print the table; status 1 if model-based misses its goals."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('surfaces', nargs='?', type=int, default=SURFACES)
-    parser.add_argument('cell', nargs='?', default='')
-    parser.add_argument('records', nargs='?', type=Path)
+    parser.add_argument(
+        'surfaces',
+        nargs='?',
+        type=int,
+        default=SURFACES,
+        help='Number of surfaces (default: %(default)s).',
+    )
+    parser.add_argument(
+        'cell',
+        nargs='?',
+        default='',
+        help='Part of the names of the cells to simulate (default: all '
+        'cells).',
+    )
+    parser.add_argument(
+        'records',
+        nargs='?',
+        type=Path,
+        help='Directory of run records: the scatter of one more cell is '
+        'resampled from the clusters of these records.',
+    )
     args = parser.parse_args()
     surfaces, part = args.surfaces, args.cell
     residuals = []
