@@ -387,8 +387,7 @@ def openstack() -> tuple[Service, ...]:
             'neutron.cmd.server',
             'main_ovn_maintenance',
         ),
-        # Without a fork, it answers no request.
-        _daemon('heat-engine', (HEAT,), [venv.program('heat-engine')]),
+        _one_process('heat-engine', (HEAT,), 'heat.cmd.engine'),
         *(cinder() if settings.has_cinder() else ()),
     )
 

@@ -16,6 +16,7 @@ PROGRAM = share.LAB / services.DAEMON.template
 SERVICE = """
 def launch(conf, service, workers=1, no_fork=False):
     print('launch', workers, no_fork)
+    return ProcessLauncher(conf, no_fork=no_fork)
 
 class ProcessLauncher:
     def __init__(self, conf, restart_method='reload', no_fork=False):
@@ -30,8 +31,9 @@ from oslo_service import service
 
 def scheduler():
     print(json.dumps(sys.argv))
+    threading.Event.wait = lambda self: print('waits')
     # Nova says it in any case.
-    service.launch(None, None, workers=2, no_fork=False)
+    service.launch(None, None, workers=2, no_fork=False).wait()
 
 def maintenance():
     launcher = service.ProcessLauncher(None, restart_method='mutate')
@@ -57,14 +59,16 @@ class DaemonTest(testtools.TestCase):
         return result.stdout.splitlines()
 
     def test_service_is_launched_without_fork(self) -> None:
-        argv, launched = self.run_daemon(
+        argv, *lines = self.run_daemon(
             *('nova-scheduler', 'daemons', 'scheduler'),
             *('--config-file', 'nova.conf'),
         )
         self.assertEqual(
             ['nova-scheduler', '--config-file', 'nova.conf'], json.loads(argv)
         )
-        self.assertEqual('launch 2 True', launched)
+        self.assertEqual(
+            ['launch 2 True', 'launcher reload True', 'waits'], lines
+        )
 
     def test_launcher_waits_for_threads(self) -> None:
         self.assertEqual(
