@@ -16,6 +16,7 @@ from hvstack.cloud.stack_outputs import StackOutputs
 from hvstack.cluster import shared_hdfs, topology_refresh
 from hvstack.cluster.ssh import SSHAccess, SSHNode
 from hvstack.cluster.stack import StackCluster, reach
+from hvstack.nouns import format_noun
 from hvstack.progress import Progress
 
 _NODES = ('Node', 'Address', 'Role', 'Host', 'Node group', 'Rack')
@@ -216,9 +217,10 @@ class Topology(Lister):
             )
             if missing_count:
                 progress.say(
-                    f'{missing_count} nodes have no topology table yet: a '
-                    "stack created with 'openstack stack create' gives the "
-                    'table only to controllers that come after the workers; '
+                    f'{format_noun(missing_count, "node")} without a '
+                    "topology table yet: a stack created with 'openstack "
+                    "stack create' gives the table only to controllers "
+                    'that come after the workers; '
                     f"'hvstack cluster topology {parsed_args.name} --refresh' "
                     'writes it to all nodes'
                 )

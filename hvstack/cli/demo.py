@@ -18,6 +18,7 @@ from hvstack.lab.hosts import sizes
 from hvstack.lab.settings import LabSettings
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.flavor import derive_flavor
+from hvstack.nouns import format_noun
 from hvstack.progress import Progress
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import StoredSweeps
@@ -153,9 +154,9 @@ def _sweep(sweep: Sweep, again: bool, progress: Progress) -> None:
     progress.say(
         f'sweep {sweep.id}: '
         + (
-            f'continuing, {len(pending_steps)} runs left'
+            f'continuing, {format_noun(len(pending_steps), "run")} left'
             if again
-            else f'{len(pending_steps)} runs'
+            else format_noun(len(pending_steps), 'run')
         )
     )
     try:

@@ -11,6 +11,7 @@ from hvstack.cli import arguments, lint_output
 from hvstack.cli.flavor import add_host
 from hvstack.model import catalogue, lint
 from hvstack.model.configuration import parse
+from hvstack.nouns import format_noun
 from hvstack.progress import Progress
 
 
@@ -83,8 +84,9 @@ class Lint(Command):
             violation.level == lint.ERROR for violation in violations
         )
         if error_count:
+            warning_count = len(violations) - error_count
             raise errors.InputError(
-                f'{path}: The catalogue has {error_count} error(s) and '
-                f'{len(violations) - error_count} warning(s). Correct the '
-                'errors.'
+                f'{path}: The catalogue has '
+                f'{format_noun(error_count, "error")} and '
+                f'{format_noun(warning_count, "warning")}. Correct the errors.'
             )

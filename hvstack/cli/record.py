@@ -9,6 +9,7 @@ from cliff.command import Command
 from hvstack import errors
 from hvstack.cli import arguments
 from hvstack.cli.report import add_unsigned
+from hvstack.nouns import format_noun
 from hvstack.progress import Progress
 from hvstack.results.record_transfer import transfer_records
 from hvstack.results.run_store import RunStore
@@ -52,8 +53,8 @@ class _Transfer(Command):
             Progress().say,
         )
         self.app.stdout.write(
-            f'{result.stored} records copied, {result.existing} copied '
-            'before\n'
+            f'{format_noun(result.stored, "record")} copied, '
+            f'{result.existing} copied before\n'
         )
         if result.invalid:
             raise errors.PartlyFailedError(

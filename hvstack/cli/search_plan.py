@@ -4,6 +4,7 @@
 from collections.abc import Sequence
 from typing import TypedDict
 
+from hvstack.nouns import format_noun
 from hvstack.sweep.search_forecast import LOSSES, SearchForecast
 
 
@@ -62,7 +63,7 @@ def format_forecast(search: SearchPlan) -> list[str]:
         time = '' if hours is None else f', {hours[1]:.1f} hours'
         lines.append(
             f'expected loss of at most {loss["expected_loss_percent"]:g} %: '
-            f'after about {middle} runs ({low} to {high}){time}'
+            f'after about {format_noun(middle, "run")} ({low} to {high}){time}'
         )
     lines.append(
         f'the search ends after about {search["runs"][1]} runs with an '

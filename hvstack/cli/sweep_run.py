@@ -20,6 +20,7 @@ from hvstack.cli.space_options import (
 from hvstack.cli.sweep import add_size, ready
 from hvstack.cli.sweep_summary import way
 from hvstack.cli.tables import Details
+from hvstack.nouns import format_noun
 from hvstack.progress import Progress
 from hvstack.report import sweep_report, sweep_rows
 from hvstack.report.formats import describe_interval
@@ -105,11 +106,13 @@ class _Running(Command):
         failures = []
         if failed:
             failures.append(
-                f'{len(failed)} configurations failed ({", ".join(failed)})'
+                f'{format_noun(len(failed), "configuration")} failed '
+                f'({", ".join(failed)})'
             )
         if status.measured.failed_baselines:
             failures.append(
-                f'{status.measured.failed_baselines} runs on bare metal failed'
+                f'{format_noun(status.measured.failed_baselines, "run")} on '
+                'bare metal failed'
             )
         if failures:
             raise errors.PartlyFailedError(

@@ -18,6 +18,7 @@ from openstack.connection import Connection
 from hvstack import errors, interrupts, processutils
 from hvstack.cloud import journal
 from hvstack.cloud.connection import refused, scope
+from hvstack.nouns import format_noun
 from hvstack.results.typed_json import JsonObject
 
 #: Kind of the journal's entries.
@@ -172,6 +173,6 @@ def _run_all(
                 conn.compute.get_server(server).status == status
                 for server in servers
             ),
-            f'{len(servers)} servers to be {status}',
+            f'{format_noun(len(servers), "server")} to be {status}',
             timeout=_PAUSE_SECONDS,
         )

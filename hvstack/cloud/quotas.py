@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from hvstack import errors
+from hvstack.nouns import format_noun
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
@@ -56,9 +57,9 @@ def check(conn: 'Connection', need: Need) -> None:
     if need.volumes:
         if not conn.has_service('block-storage'):
             raise errors.MissingPrerequisiteError(
-                f'Cannot create {need.volumes} volumes: the cloud has no '
-                'block storage. Use storage local, or have Cinder installed '
-                "(in the lab, 'hvstack lab up --with ceph')."
+                f'Cannot create {format_noun(need.volumes, "volume")}: the '
+                'cloud has no block storage. Use storage local, or have '
+                "Cinder installed (in the lab, 'hvstack lab up --with ceph')."
             )
         limits |= _read_limits(conn.block_storage, 'Cinder', _CINDER)
     shortages = find_shortages(needed, limits)

@@ -46,6 +46,7 @@ from hvstack.hadoop import (
     sizing,
     tuning_profiles,
 )
+from hvstack.nouns import format_noun
 from hvstack.progress import Progress
 from hvstack.results.typed_json import JsonObject
 
@@ -191,7 +192,9 @@ class BareHosts(ClusterNodes):
             raise
         self._write_mark()
         try:
-            self._say(f'bare metal: prepare {len(self.hosts)} hosts')
+            self._say(
+                f'bare metal: prepare {format_noun(len(self.hosts), "host")}'
+            )
             with ThreadPoolExecutor(max_workers=16) as pool:
                 self.hosts = list(pool.map(self._prepare, self.hosts))
             # With the settings to restore, before anything is set.

@@ -22,6 +22,7 @@ from hvstack.cluster import shared_hdfs, topology_refresh
 from hvstack.cluster.stack import StackCluster
 from hvstack.hadoop import daemon_http, daemons, decommission
 from hvstack.hadoop.daemon_http import Runner
+from hvstack.nouns import format_noun
 from hvstack.progress import Progress
 from hvstack.results.typed_json import JsonObject
 
@@ -149,11 +150,11 @@ def plan(
     if removed and apart < replication:
         unit = 'hosts' if node_groups else 'nodes'
         raise errors.InputError(
-            f'Cannot remove {len(removed)} workers: the {after} other workers '
-            f'would be on {apart} {unit}, and HDFS stores the {replication} '
-            f'replicas of a block on different {unit}. Use more workers, or '
-            'decrease dfs.replication and the replication of the files ("hdfs '
-            'dfs -setrep").'
+            f'Cannot remove {format_noun(len(removed), "worker")}: the '
+            f'{after} other workers would be on {apart} {unit}, and HDFS '
+            f'stores the {replication} replicas of a block on different '
+            f'{unit}. Use more workers, or decrease dfs.replication and the '
+            'replication of the files ("hdfs dfs -setrep").'
         )
     if compute_after is None:
         compute_after = len(compute)
@@ -319,7 +320,7 @@ def scale(
     outputs = stacks.outputs(conn, stack.name)
     if change.leaving or change.resized or stack.status == 'UPDATE_FAILED':
         count = change.after + change.compute_after
-        with progress.stage(f'stack update to {count} workers'):
+        with progress.stage(f'stack update to {format_noun(count, "worker")}'):
             outputs = _update(conn, stack, change, timeout, progress)
     with reopen(outputs) as now:
         # Before new workers come: one may have an address of an old one.

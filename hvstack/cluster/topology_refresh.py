@@ -32,6 +32,7 @@ from hvstack.model.topology import (
     find_mismatches,
     parse_table,
 )
+from hvstack.nouns import format_noun
 from hvstack.progress import Progress
 
 #: Output of the nodes with a NodeManager alone.
@@ -310,7 +311,10 @@ def refresh(
     for node in reachable.workers:
         if node.name not in names:
             node.put(table, site_files.TABLE)
-    notify(f'topology: written, waiting for {len(part.workers)} workers')
+    notify(
+        'topology: written, waiting for '
+        f'{format_noun(len(part.workers), "worker")}'
+    )
     daemons.wait_ready(part, timeout)
 
     def stale() -> tuple[set[str], set[str]]:

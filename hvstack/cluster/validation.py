@@ -11,6 +11,7 @@ from hvstack.cluster.plan import ClusterPlan, ClusterSpec
 from hvstack.model.configuration import Configuration
 from hvstack.model.host import HostProfile
 from hvstack.model.vnics import NORMAL
+from hvstack.nouns import format_noun
 
 #: Resources of a node in Heat's count: itself in its group, a port, its
 #: script, a server.
@@ -53,14 +54,16 @@ def workers(
         return
     if slots < 1:
         raise errors.InputError(
-            f'Cannot place workers: {hosts} hosts with '
-            f'{configuration.instances} slots each leave no slot for workers '
-            'next to the controllers. Use more hosts.'
+            f'Cannot place workers: {format_noun(hosts, "host")} with '
+            f'{format_noun(configuration.instances, "slot")} each leave no '
+            'slot for workers next to the controllers. Use more hosts.'
         )
     raise errors.InputError(
-        f'Cannot place {count} workers: {hosts} hosts with '
-        f'{configuration.instances} slots each leave {slots} slots for '
-        f'workers. Use 1 to {slots} workers, more hosts or more instances.'
+        f'Cannot place {format_noun(count, "worker")}: '
+        f'{format_noun(hosts, "host")} with '
+        f'{format_noun(configuration.instances, "slot")} each leave '
+        f'{format_noun(slots, "slot")} for workers. Use 1 to {slots} workers, '
+        'more hosts or more instances.'
     )
 
 
@@ -281,11 +284,11 @@ def stack_of(count: int, needed: int, max_resources: int) -> None:
     if max_resources < 0 or needed <= max_resources:
         return
     raise errors.InputError(
-        f'Cannot create a stack of {count} workers: it has {needed} '
-        f'resources, and Heat accepts {max_resources}. Have an administrator '
-        'set max_resources_per_stack in heat.conf, and set [cloud] '
-        f'max_resources_per_stack in hvstack.conf, to {needed} or -1, or use '
-        'a smaller cluster.'
+        f'Cannot create a stack of {format_noun(count, "worker")}: it has '
+        f'{needed} resources, and Heat accepts {max_resources}. Have an '
+        'administrator set max_resources_per_stack in heat.conf, and set '
+        f'[cloud] max_resources_per_stack in hvstack.conf, to {needed} '
+        'or -1, or use a smaller cluster.'
     )
 
 

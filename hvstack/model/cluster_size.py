@@ -9,6 +9,7 @@ from hvstack.model.flavor import Remainder, compute_remainder
 from hvstack.model.host import CONTROLLER_RULES, HostProfile
 from hvstack.model.host_share import count_controller_slots
 from hvstack.model.plain_data import JsonObject
+from hvstack.nouns import format_noun
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,11 @@ def compute_cluster_size(
     workers = count * hosts - nodes * slots
     if hosts < nodes or workers < 1:
         raise errors.InputError(
-            f'Cannot compute the size of a cluster: {hosts} hosts with '
-            f'{count} slots each leave no slot for a worker next to {nodes} '
-            f'controller(s) of {slots} slots. Use more hosts.'
+            'Cannot compute the size of a cluster: '
+            f'{format_noun(hosts, "host")} with {format_noun(count, "slot")} '
+            'each leave no slot for a worker next to '
+            f'{format_noun(nodes, "controller")} of '
+            f'{format_noun(slots, "slot")}. Use more hosts.'
         )
     return ClusterSize(
         hosts=hosts,

@@ -30,6 +30,7 @@ from hvstack.cluster.plan import ClusterPlan, ClusterSpec
 from hvstack.cluster.stack import StackCluster
 from hvstack.model import compute_backends
 from hvstack.model.configuration import Configuration
+from hvstack.nouns import format_noun
 from hvstack.rally_plugins import task_state
 from hvstack.rally_plugins.task_state import TaskState
 from hvstack.rally_plugins.workload_args import (
@@ -200,7 +201,7 @@ class ClusterContext(_Context):
         name = f'hv-{label}-{secrets.token_hex(3)}'
         title = (
             f'{plan.spec.configuration.label}: stack {name} '
-            f'({plan.nodes.workers} workers)'
+            f'({format_noun(plan.nodes.workers, "worker")})'
         )
         with (
             task.progress.stage(title),

@@ -10,6 +10,7 @@ from rally.task.scenario import Scenario
 
 from hvstack import errors
 from hvstack.model.target import BARE_METAL
+from hvstack.nouns import format_noun
 from hvstack.progress import Progress
 from hvstack.rally_plugins import slas
 from hvstack.report.formats import format_interval
@@ -179,7 +180,8 @@ def _add_percentages(
             progress.say(
                 f'so far: {row.label} at '
                 f'{percent:.1f} % of bare metal '
-                f'({len(row.valid)} runs of it, {count} of bare metal)'
+                f'({format_noun(len(row.valid), "run")} of it, {count} of '
+                'bare metal)'
             )
 
 

@@ -20,6 +20,7 @@ from hvstack.model.compute_backends import BACKENDS, unsupported_spec
 from hvstack.model.configuration import parse
 from hvstack.model.host import HostCaps, HostProfile
 from hvstack.model.target import BARE_METAL
+from hvstack.nouns import format_noun
 from hvstack.report import sweep_report, sweep_rows
 from hvstack.report.formats import describe_interval
 from hvstack.report.sweep_rows import Row
@@ -224,8 +225,9 @@ def _check_runs(case: _Case) -> str | None:
         if count < MIN_RUNS:
             reasons = '; '.join(case.row.reasons) or 'more were not run'
             return (
-                f'{count} run(s) of {label} ended with a good data check, '
-                f'{MIN_RUNS} are needed ({reasons[:200]}). Run the sweep again'
+                f'{format_noun(count, "run")} of {label} ended with a good '
+                f'data check, {MIN_RUNS} are needed ({reasons[:200]}). Run '
+                'the sweep again'
             )
     return None
 

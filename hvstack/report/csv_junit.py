@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from hvstack.model.target import BARE_METAL
+from hvstack.nouns import format_noun
 from hvstack.report.formats import format_plain
 from hvstack.report.sweep_report import SweepReport
 from hvstack.report.sweep_rows import EMULATED, Row
@@ -164,7 +165,7 @@ def _add_test_case(suite: ElementTree.Element, row: Row) -> None:
         out = ElementTree.SubElement(case, 'system-out')
         out.text = (
             f'{row.percent.percent:.1f} % of bare metal, '
-            f'{row.verdict}, {len(row.valid)} runs'
+            f'{row.verdict}, {format_noun(len(row.valid), "run")}'
         )
 
 

@@ -47,14 +47,6 @@ def format_plain(value: Json) -> str:
     return str(value)
 
 
-def format_noun(count: int, noun: str) -> str:
-    """Return a number with its noun, such as ``1 cluster``.
-
-    :param noun: singular, whose plural ends in ``s``.
-    """
-    return f'{count} {noun}' if count == 1 else f'{count} {noun}s'
-
-
 def format_count(value: Json) -> str:
     """Return a number, or the length of a collection with its items."""
     if isinstance(value, list | dict):

@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 
 from hvstack.model.configuration import parse
+from hvstack.nouns import format_noun
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,11 @@ class SearchDecision:
     def format_answer(self) -> str:
         """Return the answer as sentences."""
         label = parse(self.winner).label
+        clusters = format_noun(self.clusters, 'cluster')
         text = (
-            f'The search selects {label} after {self.clusters} clusters: '
+            f'The search selects {label} after {clusters}: '
             if self.is_finished
-            else f'The search is not finished. After {self.clusters} clusters '
+            else f'The search is not finished. After {clusters} '
             f'its answer is {label}: '
         )
         return (

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hvstack.model import compute_backends
-from hvstack.report.formats import format_noun
+from hvstack.nouns import format_noun
 from hvstack.results import comparability, quantiles, stats
 from hvstack.results.estimator import SweepFit
 from hvstack.results.observations import ComputeScaling

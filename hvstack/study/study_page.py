@@ -4,6 +4,7 @@
 import textwrap
 from collections.abc import Sequence
 
+from hvstack.nouns import format_noun
 from hvstack.report import paper_figures
 from hvstack.report.chart_base import (
     Chart,
@@ -12,7 +13,7 @@ from hvstack.report.chart_base import (
     build_rows_layout,
     escape_text,
 )
-from hvstack.report.formats import format_interval, format_noun, format_size
+from hvstack.report.formats import format_interval, format_size
 from hvstack.report.text import align_columns, format_number
 from hvstack.results.stats import TOO_FEW_RUNS, Percent
 from hvstack.results.typed_json import JsonObject

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
 from hvstack.model.plain_data import JsonObject
+from hvstack.nouns import format_noun
 from hvstack.report import page_cache
-from hvstack.report.formats import format_noun
 from hvstack.report.provenance import list_provenance_notes
 from hvstack.results import quantiles
 from hvstack.results.estimator import SweepFit

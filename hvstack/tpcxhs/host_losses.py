@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from hvstack import errors, processutils, seeded_random
 from hvstack.cluster.base import Cluster
 from hvstack.hadoop import daemon_http, fsck
+from hvstack.nouns import format_noun
 from hvstack.progress import Progress
 from hvstack.results.observations import HostLoss
 from hvstack.results.typed_json import JsonObject
@@ -78,9 +79,9 @@ def provoke(
     candidates = _list_candidates(cluster)
     if len(candidates) <= spec.hosts:
         raise errors.RunFailedError(
-            f'Cannot lose {spec.hosts} hosts: the cluster has '
-            f'{len(candidates)} hosts with DataNodes and without a '
-            "controller. Use more hosts, or a smaller 'lost_hosts'."
+            f'Cannot lose {format_noun(spec.hosts, "host")}: the cluster has '
+            f'{format_noun(len(candidates), "host")} with DataNodes and '
+            "without a controller. Use more hosts, or a smaller 'lost_hosts'."
         )
     preparation.purge(cluster, _DIRECTORY)
     losses = []
@@ -90,8 +91,8 @@ def provoke(
         blocks = _locate_blocks(cluster)
         hosts, exposed = choose_hosts(blocks, candidates, spec.hosts, dice)
         output.say(
-            f'{title}: {len(hosts)} hosts, {exposed} of {len(blocks)} blocks '
-            'have all replicas on them'
+            f'{title}: {format_noun(len(hosts), "host")}, {exposed} of '
+            f'{len(blocks)} blocks have all replicas on them'
         )
         begin = time.monotonic()
         with spec.lose(hosts):

@@ -121,7 +121,7 @@ class StudyTest(testtools.TestCase):
         self.assertEqual('holds', claim['verdict'])
 
     def test_kill_while_a_host_has_no_power(self) -> None:
-        data = self.kill_and_resume(LOSS, 'loss 1 of 1: 1 hosts', 0)
+        data = self.kill_and_resume(LOSS, 'loss 1 of 1: 1 host,', 0)
         first, second = data['claims']
         self.assertEqual(
             ['holds', 'holds'], [first['verdict'], second['verdict']]

@@ -24,7 +24,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
             'yamlfile',
             'interrupts',
         ),
-        *('extras', 'jsonfile', 'shell_scripts', 'textfile'),
+        *('extras', 'jsonfile', 'nouns', 'shell_scripts', 'textfile'),
     ),
     ('model',),
     ('results', 'host_profiles'),
@@ -68,7 +68,7 @@ def is_forbidden(room: str, other: str) -> bool:
     if other == 'lab':
         return room not in MAY_IMPORT_LAB
     if room == 'model':
-        return other != 'errors'
+        return other not in ('errors', 'nouns')
     if LEVEL[room] == 0:
         return LEVEL[other] > 0
     return LEVEL[other] >= LEVEL[room]

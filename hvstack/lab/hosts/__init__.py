@@ -23,6 +23,7 @@ from hvstack.lab.hosts import (
 from hvstack.lab.hosts.host_status import HostStatus
 from hvstack.lab.hosts.sizes import HostSize
 from hvstack.lab.settings import LabSettings
+from hvstack.nouns import format_noun
 from hvstack.progress import Progress
 
 #: Where bare metal's hosts are described for whoever measures them.
@@ -305,7 +306,7 @@ def status(lab_settings: LabSettings) -> list[HostStatus]:
                 host.memory_mib(size.name),
                 f'{size.backend}, {size.role}, {size.cpus} CPUs reported, cap '
                 f'{size.cpu_cap:g} cores{scale} {size.memory_mib} MiB, '
-                f'{len(guests)} guests'
+                f'{format_noun(len(guests), "guest")}'
                 + _describe_disks(size)
                 + (f', {size.zone}' * bool(size.zone)),
             )

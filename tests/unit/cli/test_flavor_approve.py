@@ -122,7 +122,7 @@ class Approve(testtools.TestCase):
         )
         # A single run is no measurement.
         args = ('--sweep', 'quick', '--baseline', baseline_runs[0].id)
-        self.assertIn('1 run(s) of bare metal', self.call(*args)[2])
+        self.assertIn('1 run of bare metal', self.call(*args)[2])
 
     def test_a_winner_that_the_catalogue_lacks(self) -> None:
         for run_record in Sweep('i1', seconds=(50, 51, 52)).measured:

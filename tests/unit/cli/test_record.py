@@ -113,7 +113,7 @@ class RecordTest(testtools.TestCase):
             'record', 'import', '--records', self.url, str(self.records_dir)
         )
         self.assertEqual(6, status)
-        self.assertIn('1 records copied', text)
+        self.assertIn('1 record copied', text)
         self.assertIn('left out', message)
 
     def test_source_that_does_not_exist(self) -> None:

@@ -221,7 +221,7 @@ class Approve(testtools.TestCase):
         self.assertIn(controller, str(exc))
 
     def test_one_good_run_is_not_enough(self) -> None:
-        self.assert_refused(Sweep(seconds=(100,)), '1 run(s) of i2')
+        self.assert_refused(Sweep(seconds=(100,)), '1 run of i2')
         sweep = Sweep(seconds=(100, 101))
         for path, value in (
             ('valid', False),
@@ -229,12 +229,12 @@ class Approve(testtools.TestCase):
             ('reason', 'checksum differs'),
         ):
             sweep.edit(1, path, value)
-        self.assert_refused(sweep, '1 run(s) of i2', 'checksum differs')
+        self.assert_refused(sweep, '1 run of i2', 'checksum differs')
 
     def test_one_good_run_of_the_baseline_is_not_enough(self) -> None:
         sweep = Sweep()
         del sweep.records[4:]
-        self.assert_refused(sweep, '1 run(s) of bare metal')
+        self.assert_refused(sweep, '1 run of bare metal')
 
     def test_comparison_must_be_valid(self) -> None:
         sweep = Sweep()

@@ -158,4 +158,4 @@ class PaperScaleTest(testtools.TestCase):
         failure = self.assertRaises(
             errors.InputError, compute, 'vsphere6', 1, TB, 'instances=2'
         )
-        self.assertIn('1 hosts', str(failure))
+        self.assertIn('1 host', str(failure))
