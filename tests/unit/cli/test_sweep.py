@@ -149,7 +149,7 @@ class SweepTest(SweepCase):
         self.broken = 'i2-'
         status, _, err = self.start('--values', 'instances=1,2')
         self.assertEqual(6, status)
-        self.assertIn('1 configurations failed (i2)', err.splitlines()[-1])
+        self.assertIn('1 configuration failed (i2)', err.splitlines()[-1])
 
     def test_resume_goes_on_and_show_says_where(self) -> None:
         self.start('--values', 'instances=1,2')

@@ -583,7 +583,7 @@ class CourseTest(testtools.TestCase):
         status, out, err = self.resume()
         self.assertEqual(6, status)
         message = err.splitlines()[-1]
-        self.assertIn('1 configurations failed (i4), and the others', message)
+        self.assertIn('1 configuration failed (i4), and the others', message)
         # The others were measured, this one was tried once more.
         self.assertIn('i2', out)
         tries = [
