@@ -217,10 +217,10 @@ class Topology(Lister):
             )
             if missing_count:
                 progress.say(
-                    f'{format_noun(missing_count, "node")} without a '
-                    "topology table yet: a stack created with 'openstack "
-                    "stack create' gives the table only to controllers "
-                    'that come after the workers; '
+                    'no topology table yet on '
+                    f'{format_noun(missing_count, "node")}: a stack created '
+                    "with 'openstack stack create' gives the table only to "
+                    'controllers that come after the workers; '
                     f"'hvstack cluster topology {parsed_args.name} --refresh' "
                     'writes it to all nodes'
                 )

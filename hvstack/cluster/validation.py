@@ -54,9 +54,9 @@ def workers(
         return
     if slots < 1:
         raise errors.InputError(
-            f'Cannot place workers: {format_noun(hosts, "host")} with '
-            f'{format_noun(configuration.instances, "slot")} each leave no '
-            'slot for workers next to the controllers. Use more hosts.'
+            'Cannot place workers: no slot remains for them next to the '
+            f'controllers (hosts: {hosts}, slots of each host: '
+            f'{configuration.instances}). Use more hosts.'
         )
     raise errors.InputError(
         f'Cannot place {format_noun(count, "worker")}: '

@@ -80,11 +80,10 @@ def compute_cluster_size(
     workers = count * hosts - nodes * slots
     if hosts < nodes or workers < 1:
         raise errors.InputError(
-            'Cannot compute the size of a cluster: '
-            f'{format_noun(hosts, "host")} with {format_noun(count, "slot")} '
-            'each leave no slot for a worker next to '
-            f'{format_noun(nodes, "controller")} of '
-            f'{format_noun(slots, "slot")}. Use more hosts.'
+            'Cannot compute the size of a cluster: no slot for a worker '
+            f'remains next to {format_noun(nodes, "controller")} of '
+            f'{format_noun(slots, "slot")} (hosts: {hosts}, slots of each '
+            f'host: {count}). Use more hosts.'
         )
     return ClusterSize(
         hosts=hosts,

@@ -19,7 +19,6 @@ from hvstack.model.guest_shape import (
 )
 from hvstack.model.host import HostProfile
 from hvstack.model.host_share import compute_guest_memory_mib
-from hvstack.nouns import format_noun
 
 #: vsphere6, "Best Practices": a DataNode has preferably five disks or fewer.
 MAX_DISKS = 5
@@ -106,9 +105,8 @@ def check_cells(profile: HostProfile, entry: CatalogueEntry) -> FieldMessages:
     if guest is not None and count_fitting(host, guest, 1) == 0:
         yield (
             'extra_specs.hw:numa_nodes',
-            f"'{profile.name}' with {format_noun(len(host), 'cell')} has no "
-            f'room for its {format_noun(len(guest), "cell")}: take fewer '
-            'vCPUs or more cells',
+            f'the cells of the guest ({len(guest)}) do not fit those of '
+            f"'{profile.name}' ({len(host)}): take fewer vCPUs or more cells",
         )
 
 

@@ -8,6 +8,7 @@ from markupsafe import escape
 
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.target import BARE_METAL
+from hvstack.nouns import format_noun
 from hvstack.results.stats import Percent
 from hvstack.results.typed_json import Json, JsonObject
 
@@ -153,5 +154,4 @@ def vsphere6_row(configuration: str) -> str | None:
         instances=parsed_configuration.instances
     ):
         return None
-    plural = '' if parsed_configuration.instances == 1 else 's'
-    return f'{parsed_configuration.instances} VM{plural}'
+    return format_noun(parsed_configuration.instances, 'VM')

@@ -127,4 +127,4 @@ class PlacingTest(testtools.TestCase):
     def test_shared_cpus_are_other_hosts(self) -> None:
         self.answer(*self.fakes(2), ('kvm1', 'QEMU', self.shared))
         message = self.refused(errors.InputError, 'i1')
-        self.assertIn('1 host with 1 slot each', message)
+        self.assertIn('hosts: 1, slots of each host: 1', message)

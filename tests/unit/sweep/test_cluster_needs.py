@@ -158,4 +158,4 @@ class PaperScaleTest(testtools.TestCase):
         failure = self.assertRaises(
             errors.InputError, compute, 'vsphere6', 1, TB, 'instances=2'
         )
-        self.assertIn('1 host', str(failure))
+        self.assertIn('hosts: 1, slots', str(failure))
