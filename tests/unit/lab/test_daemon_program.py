@@ -35,11 +35,36 @@ def scheduler():
     # Nova says it in any case.
     service.launch(None, None, workers=2, no_fork=False).wait()
 
+def engine():
+    from heat.engine import service as heat
+    threading.Event.wait = lambda self: None
+    service.launch(None, None).wait()
+    group = heat.ThreadGroup()
+    first, second = group.add_thread(print, 1), group.add_thread(print, 2)
+    first.end()
+    first.end()
+    print(group.threads == [second])
+
 def maintenance():
     launcher = service.ProcessLauncher(None, restart_method='mutate')
     launcher.launch_service(None, 1)
     threading.Event.wait = lambda self: print('waits')
     launcher.wait()
+"""
+
+#: The part of heat.engine.service that keeps threads.
+HEAT = """
+class Thread:
+    def link(self, callback):
+        self.end = lambda: callback(self)
+
+class ThreadGroup:
+    def __init__(self):
+        self.threads = []
+
+    def add_thread(self, function, *args):
+        self.threads.append(Thread())
+        return self.threads[-1]
 """
 
 
@@ -51,6 +76,9 @@ class DaemonTest(testtools.TestCase):
         package.mkdir()
         (package / '__init__.py').touch()
         (package / 'service.py').write_text(SERVICE)
+        package = directory / 'heat' / 'engine'
+        package.mkdir(parents=True)
+        (package / 'service.py').write_text(HEAT)
         (directory / 'daemons.py').write_text(DAEMONS)
         result = processutils.run(
             [sys.executable, PROGRAM, *args],
@@ -74,4 +102,10 @@ class DaemonTest(testtools.TestCase):
         self.assertEqual(
             ['launcher mutate True', 'service 1', 'waits'],
             self.run_daemon('neutron-x', 'daemons', 'maintenance'),
+        )
+
+    def test_heat_engine_releases_threads_that_ended(self) -> None:
+        self.assertEqual(
+            ['launch 1 True', 'launcher reload True', 'True'],
+            self.run_daemon('heat-engine', 'daemons', 'engine'),
         )
