@@ -38,7 +38,11 @@ from hvstack.results.typed_json import Json, JsonObject
 T = TypeVar('T')
 LOG = logging.getLogger(__name__)
 KIND = 'stack'
+#: Seconds between two looks at a stack, at least.
 _INTERVAL = 2.0
+#: Maximum share of the time of a stack in which its status is read. Heat's
+#: engine loads the stack for it, and does not create resources meanwhile.
+_MAX_LOOK_SHARE = 0.2
 #: An update that failed leaves what was created, and another may follow.
 _CREATED = (*DONE, 'UPDATE_FAILED')
 _DELETING = ('DELETE_IN_PROGRESS', 'DELETE_COMPLETE')
@@ -176,6 +180,7 @@ def wait_until(
 ) -> T:
     """Look at a stack again and again until it is as expected.
 
+    The looks are less frequent if the cloud takes long to answer.
     Failures of ``look`` and ``is_done`` that may pass are ignored for
     :data:`_SILENCE` seconds, multiplied as the timeout.
 
@@ -194,8 +199,13 @@ def wait_until(
     started_at = answered_at = time.monotonic()
     seconds = timeout * speed.factor()
     while True:
+        pause = _INTERVAL
+        looked_at = time.monotonic()
         try:
             state = look()
+            pause = max(
+                pause, (time.monotonic() - looked_at) / _MAX_LOOK_SHARE
+            )
             if is_done(state):
                 return state
         except FAILURES as exc:
@@ -207,7 +217,7 @@ def wait_until(
             answered_at = time.monotonic()
             if time.monotonic() - started_at > seconds:
                 raise errors.DeadlineExceededError(late(state, seconds))
-        time.sleep(_INTERVAL)
+        time.sleep(pause)
 
 
 def _get_reporter(

@@ -2,6 +2,7 @@
 """Stacks: why one failed, and that nothing of it stays."""
 
 import io
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -375,6 +376,27 @@ class StacksTest(testtools.TestCase):
     def test_progress_leaves_the_engine_its_time(self) -> None:
         """A list that takes long is followed by a long pause."""
         self.assertEqual(1, self.list_while_unfinished(1e-9))
+
+    def test_slow_engine_is_asked_less_often(self) -> None:
+        """An answer that takes long is followed by a long pause."""
+        pauses: list[float] = []
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.cloud.stacks.time.sleep', pauses.append
+            )
+        )
+        answers = iter([0.02, 0.0, 0.0])
+
+        def look() -> bool:
+            seconds = next(answers)
+            threading.Event().wait(seconds)
+            return not seconds and len(pauses) > 1
+
+        stacks.wait_until(
+            look, bool, failure='x', timeout=5, late=lambda *_: ''
+        )
+        self.assertGreaterEqual(pauses[0], 0.1)
+        self.assertLess(pauses[1], 0.1)
 
     def test_undo_has_time_for_each_server(self) -> None:
         self.useFixture(
