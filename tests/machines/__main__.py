@@ -69,8 +69,11 @@ class Machine:
             'disk': self.disk.build_disk,
         }
         if isinstance(self.emulator, qemu.Kvm):
+            disk_stage = builds.pop('disk')
             return {
                 **builds,
+                'control-plane': self.disk.build_control_plane,
+                'disk': disk_stage,
                 'boot': self.boot,
                 'cells': self.check_cells,
                 'exports': self.check_exports,

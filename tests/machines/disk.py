@@ -12,7 +12,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from hvstack import processutils
+from hvstack import errors, processutils
+from hvstack.lab import lifecycle
 from hvstack.lab.images import builder, store
 
 TOP = Path(__file__).resolve().parents[2]
@@ -52,6 +53,8 @@ mount -t proc proc proc
 mount -t sysfs sysfs sys
 mount --rbind /dev dev
 mount -t tmpfs tmpfs run
+mount --rbind /sys/fs/cgroup sys/fs/cgroup
+ip link set lo up
 exec chroot . "$@"
 """
 #: Run with the clone's interpreter in the machine's root directory.
@@ -61,6 +64,25 @@ from hvstack.lab import packages, venv
 packages.install(packages.needed(ceph=False, lvm='lvm' in sys.argv))
 venv.ensure()
 """
+#: Creates the databases, the accounts and the networks of a lab with local
+#: volumes. Hosts and volume groups need the kernel of the machine.
+_CONTROL_PLANE = """
+from hvstack.lab import hosts, kernel_modules, lifecycle, lvm
+from hvstack.lab.settings import LabSettings
+from hvstack.progress import Progress
+kernel_modules.check = hosts.up = lambda *args: None
+lvm.plan = lvm.plan_types = lambda *args: []
+progress = Progress()
+settings = LabSettings(hosts=2, compute='kvm', lvm=True)
+try:
+    lifecycle.up(lambda before: settings, progress)
+finally:
+    lifecycle.down(progress)
+"""
+#: Heat asks Nova and Cinder for each unfinished resource every second, which
+#: takes the engine more than a second in an emulated machine: it would do
+#: nothing else.
+_HEAT_SLEEP = 'time.sleep(wait_time)', 'time.sleep(15 * wait_time)'
 
 
 class Disk:
@@ -144,6 +166,28 @@ class Disk:
         )
         resolv_conf.write_text(_NAME_SERVER)
 
+    def build_control_plane(self) -> None:
+        """Start the control plane of a lab once, and stop it.
+
+        :raises hvstack.errors.BusyError: a lab runs on this machine, whose
+            cgroups would be the same.
+        """
+        if lifecycle.owner() is not None:
+            raise errors.BusyError(
+                'Cannot start the control plane of an emulated machine while '
+                "a lab runs on this machine. Run 'hvstack lab down' first."
+            )
+        [scheduler] = self.root.glob(
+            'var/cache/hvstack/venv-*/lib/python3*/site-packages/heat/engine/'
+            'scheduler.py'
+        )
+        text = scheduler.read_text()
+        scheduler.write_text(text.replace(*_HEAT_SLEEP))
+        self.chroot(
+            *(f'{CLONE}/.venv/bin/python', '-c', _CONTROL_PLANE),
+            has_network=False,
+        )
+
     def build_images(self, outputs: Sequence[str]) -> None:
         """Build the guest images on this machine and copy them.
 
@@ -169,15 +213,20 @@ class Disk:
             timeout=1800,
         )
 
-    def chroot(self, *argv: str, timeout: float = 1800) -> None:
+    def chroot(
+        self, *argv: str, timeout: float = 1800, has_network: bool = True
+    ) -> None:
         """Run a program in the root directory.
 
+        :param has_network: whether it has the network of this machine, or
+            a loopback interface only.
         :param timeout: seconds until the program is killed.
         :raises hvstack.errors.CommandError: the program failed.
         """
         processutils.run(
             [
-                *('unshare', '-m', '--propagation', 'private', 'sh', '-c'),
+                *('unshare', '-m', *(() if has_network else ('-n',))),
+                *('--propagation', 'private', 'sh', '-c'),
                 *(_CHROOT, str(self.root), *argv),
             ],
             timeout=timeout,
