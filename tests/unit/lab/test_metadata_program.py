@@ -33,6 +33,8 @@ class Nova(BaseHTTPRequestHandler):
     """The service; refuses the first request for each path."""
 
     refused: ClassVar[set[str]] = set()
+    #: Number of requests that an agent answers before it knows the port.
+    unknown = 0
 
     def do_GET(self) -> None:
         path = self.path.removeprefix('/latest/')
@@ -40,6 +42,9 @@ class Nova(BaseHTTPRequestHandler):
         if path == 'user-data':
             text = '#!/bin/sh'
         status = 200 if text is not None else 404
+        if Nova.unknown and path == 'meta-data/instance-id':
+            Nova.unknown -= 1
+            status = 404
         if path not in self.refused and path != 'meta-data/instance-id':
             self.refused.add(path)
             status = 503
@@ -102,6 +107,17 @@ class MetadataTest(testtools.TestCase):
         self.assertEqual('i-7', (self.fetched / 'instance-id').read_text())
         self.assertEqual('#!/bin/sh', (self.fetched / 'user-data').read_text())
         self.assertIn('AAAA', (self.fetched / 'keys').read_text())
+
+    def test_service_that_knows_the_guest_late(self) -> None:
+        """A new guest asks for longer than five minutes."""
+        self.useFixture(fixtures.MonkeyPatch(f'{__name__}.Nova.unknown', 5))
+        self.assertIn('after 300 s, still asking', self.fetch(60))
+        self.assertEqual('i-7', (self.fetched / 'instance-id').read_text())
+
+    def test_network_without_service(self) -> None:
+        self.useFixture(fixtures.MonkeyPatch(f'{__name__}.Nova.unknown', 99))
+        self.assertIn('within 1800 s', self.fetch(1000))
+        self.assertFalse((self.fetched / 'instance-id').exists())
 
     def test_service_that_does_not_come_back(self) -> None:
         """A later boot must ask for the user-data again."""
