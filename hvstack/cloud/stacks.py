@@ -40,6 +40,8 @@ LOG = logging.getLogger(__name__)
 KIND = 'stack'
 #: Seconds between two looks at a stack, at least.
 _INTERVAL = 2.0
+#: Seconds between two looks, at most, so that the end of a stack is noticed.
+_MAX_INTERVAL = 60.0
 #: Maximum share of the time of a stack in which its status is read. Heat's
 #: engine loads the stack for it, and does not create resources meanwhile.
 _MAX_LOOK_SHARE = 0.2
@@ -180,7 +182,8 @@ def wait_until(
 ) -> T:
     """Look at a stack again and again until it is as expected.
 
-    The looks are less frequent if the cloud takes long to answer.
+    The looks are less frequent if the cloud takes long to answer, with at
+    most :data:`_MAX_INTERVAL` seconds between them.
     Failures of ``look`` and ``is_done`` that may pass are ignored for
     :data:`_SILENCE` seconds, multiplied as the timeout.
 
@@ -203,8 +206,9 @@ def wait_until(
         looked_at = time.monotonic()
         try:
             state = look()
+            look_seconds = time.monotonic() - looked_at
             pause = max(
-                pause, (time.monotonic() - looked_at) / _MAX_LOOK_SHARE
+                pause, min(_MAX_INTERVAL, look_seconds / _MAX_LOOK_SHARE)
             )
             if is_done(state):
                 return state

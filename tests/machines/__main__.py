@@ -85,9 +85,7 @@ class Machine:
                 ),
                 # Pinned disks beside dedicated CPUs and huge pages: only
                 # with them can all items of the checklist hold.
-                'first-run': lambda: self.check_first_run(
-                    volumes.CONFIGURATION
-                ),
+                'first-run': self.check_first_run,
                 'volumes-host-off': lambda: self.check_volumes('host-off', 4),
                 'volumes-elsewhere': lambda: self.check_volumes(
                     'elsewhere', 12
@@ -165,12 +163,9 @@ class Machine:
         """Check volume groups and exports of a host without OpenStack."""
         self.emulator.run(f'{_PYTHON} -m tests.machines.exports', _HOUR)
 
-    def check_first_run(self, *configurations: str) -> None:
-        """Run the checklist for hosts with KVM.
-
-        :param configurations: another configuration than the default one.
-        """
-        command = ' '.join(('tests.machines.first_run', *configurations))
+    def check_first_run(self) -> None:
+        """Run the checklist for hosts with KVM."""
+        command = f'tests.machines.first_run {volumes.CONFIGURATION}'
         self.emulator.run(f'{_PYTHON} -m {command}', 12 * _HOUR)
 
     def check_volumes(self, check: str, hours: float) -> None:

@@ -53,8 +53,11 @@ mount -t proc proc proc
 mount -t sysfs sysfs sys
 mount --rbind /dev dev
 mount -t tmpfs tmpfs run
-mount --rbind /sys/fs/cgroup sys/fs/cgroup
-ip link set lo up
+if [ "$1" = alone ]; then
+    mount --rbind /sys/fs/cgroup sys/fs/cgroup
+    ip link set lo up
+fi
+shift
 exec chroot . "$@"
 """
 #: Run with the clone's interpreter in the machine's root directory.
@@ -171,6 +174,7 @@ class Disk:
 
         :raises hvstack.errors.BusyError: a lab runs on this machine, whose
             cgroups would be the same.
+        :raises hvstack.errors.InputError: this Heat sleeps otherwise.
         """
         if lifecycle.owner() is not None:
             raise errors.BusyError(
@@ -181,11 +185,15 @@ class Disk:
             'var/cache/hvstack/venv-*/lib/python3*/site-packages/heat/engine/'
             'scheduler.py'
         )
-        text = scheduler.read_text()
-        scheduler.write_text(text.replace(*_HEAT_SLEEP))
+        text = scheduler.read_text().replace(*_HEAT_SLEEP)
+        if _HEAT_SLEEP[1] not in text:
+            raise errors.InputError(
+                f'Cannot let Heat sleep longer: {scheduler} has no '
+                f"'{_HEAT_SLEEP[0]}'. Adapt tests/machines/disk.py to it."
+            )
+        scheduler.write_text(text)
         self.chroot(
-            *(f'{CLONE}/.venv/bin/python', '-c', _CONTROL_PLANE),
-            has_network=False,
+            *(f'{CLONE}/.venv/bin/python', '-c', _CONTROL_PLANE), alone=True
         )
 
     def build_images(self, outputs: Sequence[str]) -> None:
@@ -214,20 +222,21 @@ class Disk:
         )
 
     def chroot(
-        self, *argv: str, timeout: float = 1800, has_network: bool = True
+        self, *argv: str, timeout: float = 1800, alone: bool = False
     ) -> None:
         """Run a program in the root directory.
 
-        :param has_network: whether it has the network of this machine, or
-            a loopback interface only.
         :param timeout: seconds until the program is killed.
+        :param alone: whether it has a network of its own, with nothing but
+            a loopback interface, and cgroups for the services of a lab.
         :raises hvstack.errors.CommandError: the program failed.
         """
         processutils.run(
             [
-                *('unshare', '-m', *(() if has_network else ('-n',))),
+                *('unshare', '-m', *(('-n',) if alone else ())),
                 *('--propagation', 'private', 'sh', '-c'),
-                *(_CHROOT, str(self.root), *argv),
+                *(_CHROOT, str(self.root), 'alone' if alone else 'shared'),
+                *argv,
             ],
             timeout=timeout,
             env={
