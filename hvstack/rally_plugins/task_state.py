@@ -473,6 +473,9 @@ def _undo(session: TaskState) -> None:
         if isinstance(session.cluster, bare_metal.BareHosts):
             session.cluster.release()
 
+    def undo_changes() -> None:
+        undo.undo_own(session.connections, session.progress)
+
     # Python prints errors of exit functions with a traceback.
     with (
         contextlib.suppress(KeyboardInterrupt),
@@ -480,7 +483,7 @@ def _undo(session: TaskState) -> None:
             'hvstack is undoing its changes', session.progress
         ),
     ):
-        for action in (release, lambda: undo.undo_own(session.connections)):
+        for action in (release, undo_changes):
             try:
                 action()
             except errors.HVStackError as exc:

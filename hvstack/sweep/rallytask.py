@@ -10,8 +10,9 @@ import selectors
 import signal
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from hvstack import conf, paths, processutils, share
+from hvstack import conf, interrupts, paths, processutils, share
 from hvstack.cluster import baseline_hosts, cpu_caps, lab_groups
 from hvstack.progress import Progress
 from hvstack.results import timeline
@@ -19,7 +20,8 @@ from hvstack.results.timeline import Timeline
 from hvstack.sweep import rallyenv, sweep_store, task_events
 from hvstack.sweep.run_order import Step
 
-_END_SECONDS = 180.0
+#: Seconds without a line after which an interrupted Rally is killed.
+_END_SECONDS = 600.0
 _READ_BYTES = 65536
 #: SQLAlchemy prints a statement and many other lines after its message.
 _MAX_CHECKED_LINES = 60
@@ -65,10 +67,6 @@ def run_task(
     paths.make_directory(log.parent)
     progress.say(f"Rally's own output: {log}")
     before = _count_records(sweep)
-    last_lines: collections.deque[str] = collections.deque(
-        maxlen=_MAX_CHECKED_LINES
-    )
-    saved_count = 0
     argv = [
         # Shells have what they start in the background ignore SIGINT, which
         # Rally would inherit.
@@ -85,23 +83,75 @@ def run_task(
         log.open('ab', buffering=0) as stream,
         _lift_caps(options or {}),
         _start(argv, arguments, options or {}) as (process, events),
-        _terminate_on_error(process, stream),
     ):
-        assert process.stdout is not None
-        for line, is_event in _read_lines(process.stdout.fileno(), events):
+        follower = _Follower(process, events, stream, progress)
+        try:
+            follower.follow()
+        except BaseException:
+            follower.terminate()
+            raise
+    # The pipe may have been lost.
+    if not follower.saved_count and _count_records(sweep) == before:
+        output = '\n'.join(follower.last_lines)
+        rallyenv.check_database(output)
+        message = processutils.tail(output, 8)
+        progress.say(f'Rally ended without a run ({log}): {message}')
+
+
+@dataclass
+class _Follower:
+    """Reads the output and the events of Rally.
+
+    :param process: process of Rally.
+    :param events: file descriptor of its events.
+    :param log: receives its output.
+    :param progress: receives its messages.
+    """
+
+    process: subprocess.Popen[bytes]
+    events: int
+    log: io.RawIOBase
+    progress: Progress
+    saved_count: int = 0
+    last_lines: collections.deque[str] = field(
+        default_factory=lambda: collections.deque(maxlen=_MAX_CHECKED_LINES)
+    )
+
+    def follow(self, silence: float | None = None) -> None:
+        """Read until Rally ends.
+
+        :param silence: seconds without a line after which to stop.
+        :raises TimeoutError: no line came for so long.
+        """
+        assert self.process.stdout is not None
+        output = self.process.stdout.fileno()
+        for line, is_event in _read_lines(output, self.events, silence):
             if not is_event:
-                _write(stream, f'{line}\n'.encode())
-                last_lines.append(line)
+                _write(self.log, f'{line}\n'.encode())
+                self.last_lines.append(line)
                 continue
             event = task_events.parse_event(line)
             if isinstance(event, task_events.Message):
-                progress.say(f'  {event.text}')
-            saved_count += isinstance(event, task_events.SavedRecord)
-    # The pipe may have been lost.
-    if not saved_count and _count_records(sweep) == before:
-        rallyenv.check_database('\n'.join(last_lines))
-        message = processutils.tail('\n'.join(last_lines), 8)
-        progress.say(f'Rally ended without a run ({log}): {message}')
+                self.progress.say(f'  {event.text}')
+            self.saved_count += isinstance(event, task_events.SavedRecord)
+
+    def terminate(self) -> None:
+        """End Rally, first by SIGINT so that it undoes its changes.
+
+        A cluster of many nodes takes long to delete. Only a Rally process
+        that says nothing for :data:`_END_SECONDS` is killed.
+        """
+        activity = 'Rally is undoing the changes of its task'
+        self.progress.say(activity)
+        with (
+            contextlib.suppress(ProcessLookupError),
+            interrupts.deferred(activity, self.progress),
+        ):
+            os.killpg(self.process.pid, signal.SIGINT)
+            try:
+                self.follow(_END_SECONDS)
+            except TimeoutError:
+                os.killpg(self.process.pid, signal.SIGKILL)
 
 
 def _write(log: io.RawIOBase, output: bytes) -> None:
@@ -182,7 +232,9 @@ def _start(
         yield stack.enter_context(process), events
 
 
-def _read_lines(output: int, events: int) -> Iterator[tuple[str, bool]]:
+def _read_lines(
+    output: int, events: int, silence: float | None = None
+) -> Iterator[tuple[str, bool]]:
     """Yield the lines of Rally's output and of its events as they come.
 
     The output ends the task, because a program that Rally started could keep
@@ -190,14 +242,19 @@ def _read_lines(output: int, events: int) -> Iterator[tuple[str, bool]]:
 
     :param output: file descriptor of the output.
     :param events: file descriptor of the events.
+    :param silence: seconds without output after which to stop.
     :returns: lines, and whether a line is that of an event.
+    :raises TimeoutError: no output came for so long.
     """
     buffers = {output: b'', events: b''}
     with selectors.DefaultSelector() as selector:
         for descriptor in buffers:
             selector.register(descriptor, selectors.EVENT_READ)
         while output in buffers or selector.select(0):
-            for key, _ in selector.select():
+            ready = selector.select(silence)
+            if not ready:
+                raise TimeoutError
+            for key, _ in ready:
                 data = os.read(key.fd, _READ_BYTES)
                 *lines, buffers[key.fd] = (buffers[key.fd] + data).split(b'\n')
                 if not data:
@@ -205,26 +262,3 @@ def _read_lines(output: int, events: int) -> Iterator[tuple[str, bool]]:
                     lines = list(filter(None, [buffers.pop(key.fd)]))
                 for line in lines:
                     yield line.decode(errors='replace'), key.fd == events
-
-
-@contextlib.contextmanager
-def _terminate_on_error(
-    process: subprocess.Popen[bytes], log: io.RawIOBase
-) -> Iterator[None]:
-    """End Rally after an exception, first by SIGINT so that it can clean up.
-
-    :param process: process of Rally.
-    :param log: receives the remaining output of Rally.
-    """
-    try:
-        yield
-    except BaseException:
-        for signal_number in (signal.SIGINT, signal.SIGKILL):
-            with contextlib.suppress(
-                ProcessLookupError, subprocess.TimeoutExpired
-            ):
-                os.killpg(process.pid, signal_number)
-                output, _ = process.communicate(timeout=_END_SECONDS)
-                _write(log, output)
-                break
-        raise

@@ -31,6 +31,20 @@ sqlalchemy.exc.OperationalError: (sqlite3.OperationalError) database is locked
 """
 
 
+class _Interrupting(io.StringIO):
+    """A terminal whose user presses Ctrl-C when a text is shown."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+    def flush(self) -> None:
+        super().flush()
+        if self.text and self.text in self.getvalue():
+            self.text = ''
+            raise KeyboardInterrupt
+
+
 class RallyTaskTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
@@ -172,6 +186,37 @@ class RallyTaskTest(testtools.TestCase):
         )
         self.start(LOCKED, f"echo '{line}' >{EVENTS}")
         self.assertNotIn('without a run', self.stream.getvalue())
+
+    def test_interruption_shows_what_is_undone(self) -> None:
+        """A task that prints nothing for long is killed."""
+        script = (
+            "trap 'say stack; ready=yes' INT\n"
+            f'say() {{ echo "{{\\"event\\": \\"message\\", '
+            f'\\"text\\": \\"$1\\"}}" >{EVENTS}; }}\n'
+            'say first\n'
+            'while [ ! $ready ]; do sleep 0.02; done\n'
+        )
+        for after, expected in (
+            ('say flavor', ['stack', 'flavor']),
+            ('sleep 20', ['stack']),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    'hvstack.sweep.rallytask._END_SECONDS', 0.3
+                )
+            )
+            self.stream = _Interrupting('first')
+            begin = time.monotonic()
+            self.assertRaises(
+                KeyboardInterrupt, self.start, '', script + after
+            )
+            self.assertLess(time.monotonic() - begin, 15)
+            lines = self.stream.getvalue().splitlines()
+            messages = [line.partition('] ')[2].strip() for line in lines]
+            self.assertEqual(
+                ['Rally is undoing the changes of its task', *expected],
+                messages[messages.index('first') + 1 :],
+            )
 
     def test_a_program_that_keeps_the_pipe_ends_nothing(self) -> None:
         begin = time.monotonic()
