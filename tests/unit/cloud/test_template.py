@@ -35,6 +35,29 @@ def walk(node: Any) -> Any:
             yield from walk(value)
 
 
+def references(resource: Any) -> set[str]:
+    """Return the names of the resources that a resource depends on."""
+    before = resource.get('depends_on', [])
+    names = {before} if isinstance(before, str) else set(before)
+    for node in walk(resource):
+        if 'get_resource' in node:
+            names.add(node['get_resource'])
+        if 'get_attr' in node:
+            names.add(node['get_attr'][0])
+    return names
+
+
+def closure(resources: Any, name: str) -> set[str]:
+    """Return everything that a resource depends on, at any distance."""
+    found: set[str] = set()
+    pending = [name]
+    while pending:
+        for reference in references(resources[pending.pop()]) - found:
+            found.add(reference)
+            pending.append(reference)
+    return found
+
+
 class TemplateTest(testtools.TestCase):
     def test_every_parameter_is_declared_and_used(self) -> None:
         for name in names():
@@ -118,6 +141,21 @@ class TemplateTest(testtools.TestCase):
             sorted([key] for key in servers), sorted(holders.values())
         )
         self.assertEqual(waiting, set(holders))
+
+    def test_handles_wait_for_what_their_nodes_wait_for(self) -> None:
+        """Keystone accepts the signature of a handle for 15 minutes."""
+        resources = load('hadoop-cluster.yaml')['resources']
+        groups = {'workers', 'compute'}
+        for name, resource in resources.items():
+            if resource['type'] != 'OS::Nova::Server':
+                continue
+            [handle] = {
+                reference
+                for reference in references(resource)
+                if reference.endswith('host_key_handle')
+            }
+            self.assertEqual(groups, groups & closure(resources, name), name)
+            self.assertEqual(groups, groups & closure(resources, handle))
 
     def test_every_parameter_is_described(self) -> None:
         for name in names():
