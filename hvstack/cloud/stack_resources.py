@@ -81,8 +81,9 @@ def with_remedy(cause: str) -> str:
     if _HOST_KEY_TIMEOUT.search(cause):
         return (
             f'{cause}. A node did not send its ssh host key. Check that nodes '
-            "boot and reach Heat's CFN API, or set [cloud] host_key_source in "
-            "hvstack.conf to 'console' (Heat parameter host_keys: false)"
+            'boot within 15 minutes (auth_ttl in keystone.conf) and reach '
+            "Heat's CFN API, or set [cloud] host_key_source in hvstack.conf "
+            "to 'console' (Heat parameter host_keys: false)"
         )
     return cause
 

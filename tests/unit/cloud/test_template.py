@@ -49,13 +49,13 @@ def references(resource: Any) -> set[str]:
 
 def closure(resources: Any, name: str) -> set[str]:
     """Return everything that a resource depends on, at any distance."""
-    found: set[str] = set()
+    names: set[str] = set()
     pending = [name]
     while pending:
-        for reference in references(resources[pending.pop()]) - found:
-            found.add(reference)
-            pending.append(reference)
-    return found
+        added = references(resources[pending.pop()]) - names
+        names |= added
+        pending += added
+    return names
 
 
 class TemplateTest(testtools.TestCase):
