@@ -196,13 +196,13 @@ class RallyTaskTest(testtools.TestCase):
             'say first\n'
             'while [ ! $ready ]; do sleep 0.02; done\n'
         )
-        for after, expected in (
-            ('say flavor', ['stack', 'flavor']),
-            ('sleep 20', ['stack']),
+        for after, silence, expected in (
+            ('say flavor', 15, ['stack', 'flavor']),
+            ('sleep 20', 0.5, ['stack']),
         ):
             self.useFixture(
                 fixtures.MonkeyPatch(
-                    'hvstack.sweep.rallytask._END_SECONDS', 0.3
+                    'hvstack.sweep.rallytask._END_SECONDS', silence
                 )
             )
             self.stream = _Interrupting('first')
