@@ -151,6 +151,10 @@ class _Follower:
             try:
                 self.follow(_END_SECONDS)
             except TimeoutError:
+                self.progress.say(
+                    f'Rally printed no line for {_END_SECONDS:g} s and is '
+                    'killed. The next hvstack command undoes what remains.'
+                )
                 os.killpg(self.process.pid, signal.SIGKILL)
 
 

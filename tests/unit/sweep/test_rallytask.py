@@ -198,7 +198,15 @@ class RallyTaskTest(testtools.TestCase):
         )
         for after, silence, expected in (
             ('say flavor', 15, ['stack', 'flavor']),
-            ('sleep 20', 0.5, ['stack']),
+            (
+                'sleep 20',
+                0.5,
+                [
+                    'stack',
+                    'Rally printed no line for 0.5 s and is killed. The next '
+                    'hvstack command undoes what remains.',
+                ],
+            ),
         ):
             self.useFixture(
                 fixtures.MonkeyPatch(
