@@ -55,6 +55,7 @@ from hvstack.cloud import (
     connection,
     journal,
     keypairs,
+    stack_lookup,
     stack_updates,
     stacks,
     undo,
@@ -230,10 +231,9 @@ def create_stack(cloud: Cloud, size: Size, path: Path) -> StackOutputs:
 
 def update_stack(cloud: Cloud, size: Size, workers: int) -> None:
     """Update the stack to a number of workers, and wait for it."""
-    stack = cloud.conn.orchestration.find_stack(NAME)
     stack_updates.update(
         cloud.conn,
-        cloud.conn.orchestration.get_stack(stack.id),
+        stack_lookup.get(cloud.conn, NAME),
         {'worker_count': workers},
         timeout=compute_timeout(size),
         progress=Progress(),
@@ -242,7 +242,7 @@ def update_stack(cloud: Cloud, size: Size, workers: int) -> None:
 
 def replace_worker(cloud: Cloud, size: Size) -> None:
     """Have Heat replace a worker, as 'hvstack cluster scale' does."""
-    stack = cloud.conn.orchestration.find_stack(NAME)
+    stack = stack_lookup.get(cloud.conn, NAME)
     member = stack_updates.members(cloud.conn, stack, 'workers')[0]
     stack_updates.mark_unhealthy(cloud.conn, member, 'benchmark')
     update_stack(cloud, size, size.workers)

@@ -23,7 +23,7 @@ from hvstack.accept.test_results import UNCHECKED, AcceptanceResult
 from hvstack.cli.accept_conf import list_host_options
 from hvstack.cli.accept_options import FIRST_RUN_CONFIGURATION
 from hvstack.cli.cluster import build_cluster
-from hvstack.cloud import hypervisors, journal, undo
+from hvstack.cloud import hypervisors, journal, stack_lookup, undo
 from hvstack.cloud.connection import refused
 from hvstack.cluster import baseline_hosts, planner
 from hvstack.cluster.plan import ClusterPlan, ClusterSpec
@@ -309,9 +309,7 @@ def _delete_cluster(
         'Use a cloud whose Heat lists the stacks of the project.',
     ):
         with refused('Cannot list the stacks'):
-            stack = target.tenant.orchestration.find_stack(
-                target.stack, ignore_missing=True
-            )
+            stack = stack_lookup.find(target.tenant, target.stack)
         add(
             'cluster-deleted',
             check_equal(

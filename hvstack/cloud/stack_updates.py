@@ -9,7 +9,7 @@ from openstack.connection import Connection
 from openstack.orchestration.v1.stack import Stack
 
 from hvstack import errors
-from hvstack.cloud import stack_times, stacks
+from hvstack.cloud import stack_lookup, stack_times, stacks
 from hvstack.cloud.connection import refused
 from hvstack.cloud.stack_outputs import StackOutputs
 from hvstack.cloud.stack_resources import StackResource, require_resources
@@ -53,13 +53,13 @@ def settled(
     is_reported = False
 
     def look() -> Stack:
-        listed_stack = conn.orchestration.find_stack(name, ignore_missing=True)
-        if listed_stack is None:
+        stack = stack_lookup.find(conn, name)
+        if stack is None:
             raise errors.CloudError(
                 f"Cannot find stack '{name}': Heat does not have this stack. "
                 "Run 'openstack stack list'."
             )
-        return conn.orchestration.get_stack(listed_stack.id)
+        return stack
 
     def is_idle(stack: Stack) -> bool:
         nonlocal is_reported
@@ -195,7 +195,7 @@ def update(
 def _wait_for_update(conn: Connection, before: Stack) -> None:
     """Wait until a stack shows the new update, not the previous one."""
     stacks.wait_until(
-        lambda: conn.orchestration.get_stack(before.id),
+        lambda: stack_lookup.get(conn, before.id),
         lambda stack: bool(stack.updated_at != before.updated_at),
         failure='Cannot inspect the stack',
         timeout=_BEGIN_SECONDS,

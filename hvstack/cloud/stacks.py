@@ -19,6 +19,7 @@ from hvstack.cloud import (
     host_keys,
     journal,
     orphans,
+    stack_lookup,
     stack_times,
     user_data,
 )
@@ -95,7 +96,7 @@ def create(
     """
     user_data.check(parameters)
     with refused(f"Cannot find stack '{name}'"):
-        if conn.orchestration.find_stack(name, ignore_missing=True):
+        if stack_lookup.find(conn, name):
             raise errors.InputError(
                 f"Cannot create stack '{name}': it already exists. Use "
                 f"another name, or run 'hvstack cluster delete {name}'."
@@ -152,8 +153,7 @@ def wait(
         return False
 
     def look() -> Stack:
-        # Outputs of an unfinished stack cost the engine much.
-        stack = conn.orchestration.get_stack(stack_id, resolve_outputs=False)
+        stack = stack_lookup.get(conn, stack_id)
         if stack.status in DONE:
             stack = conn.orchestration.get_stack(stack_id)
         return stack
@@ -257,12 +257,9 @@ def outputs(conn: Connection, name: str) -> StackOutputs:
         not complete.
     """
     with refused(f"Cannot inspect stack '{name}'"):
-        listed_stack = conn.orchestration.find_stack(name, ignore_missing=True)
-        stack = (
-            conn.orchestration.get_stack(listed_stack.id)
-            if listed_stack
-            else None
-        )
+        stack = stack_lookup.find(conn, name)
+        if stack is not None and stack.status in _CREATED:
+            stack = conn.orchestration.get_stack(stack.id)
     if stack is None or stack.status not in _CREATED:
         state = f'has status {stack.status}' if stack else 'does not exist'
         raise errors.CloudError(

@@ -15,7 +15,7 @@ from pathlib import Path
 from openstack.connection import Connection
 
 from hvstack import errors
-from hvstack.cloud import orphans, servers, stacks
+from hvstack.cloud import orphans, servers, stack_lookup, stacks
 from hvstack.cloud.connection import refused
 from hvstack.cloud.stack_outputs import StackOutputs, read_nodes
 from hvstack.cluster import topology_refresh
@@ -81,9 +81,7 @@ def find_hdfs_stack(conn: Connection, outputs: StackOutputs) -> HDFSStack:
     """
     stack_id = str(outputs[_HDFS_STACK])
     with refused(f"Cannot find stack '{stack_id}'"):
-        stack = conn.orchestration.find_stack(
-            stack_id, ignore_missing=True, resolve_outputs=False
-        )
+        stack = stack_lookup.find(conn, stack_id)
     if stack is None:
         raise errors.CloudError(
             f"Cannot use the HDFS of stack '{stack_id}': Heat does not have "
@@ -116,10 +114,7 @@ def list_compute_clusters(
             if str(rule.description or '').startswith(prefix)
         }
         found_stacks = [
-            conn.orchestration.find_stack(
-                stack_id, ignore_missing=True, resolve_outputs=False
-            )
-            for stack_id in sorted(stack_ids)
+            stack_lookup.find(conn, stack_id) for stack_id in sorted(stack_ids)
         ]
     # A rule may remain after its stack.
     return sorted(str(stack.name) for stack in found_stacks if stack)
@@ -280,9 +275,7 @@ def read(
             f'{option}.'
         )
     with refused(f"Cannot inspect stack '{name}'"):
-        stack = conn.orchestration.get_stack(
-            str(hdfs['stack']), resolve_outputs=False
-        )
+        stack = stack_lookup.get(conn, str(hdfs['stack']))
     replication = _REPLICATION.search(str(stack.parameters.get('hdfs_site')))
     configuration = outputs.get('configuration')
     per_host = (

@@ -74,8 +74,10 @@ class UpdatesTest(testtools.TestCase):
 
     def answers(self, *answers: dict[str, Any]) -> None:
         """Let Heat tell of the stack, one answer after the other."""
-        self.http.get(f'{URL}/s1', [{'json': answer} for answer in answers])
-        self.http.get(f'{URL}/hv-x', json=answers[0])
+        for name in ('s1', 'hv-x'):
+            self.http.get(
+                f'{URL}/{name}', [{'json': answer} for answer in answers]
+            )
 
     def test_members(self) -> None:
         self.answers(stack('CREATE_COMPLETE', None))
@@ -155,15 +157,15 @@ class UpdatesTest(testtools.TestCase):
             [stack('UPDATE_IN_PROGRESS', 'x'), stack('UPDATE_COMPLETE', 'x')],
             [stack('CREATE_COMPLETE', None), stack('UPDATE_COMPLETE', 'now')],
         ):
-            self.http.get(f'{URL}/hv-x', json=answers[0])
-            self.http.get(
-                f'{URL}/s1',
-                [
-                    {'json': answers[0]},
-                    {'status_code': 504},
-                    {'json': answers[1]},
-                ],
-            )
+            for name in ('s1', 'hv-x'):
+                self.http.get(
+                    f'{URL}/{name}',
+                    [
+                        {'json': answers[0]},
+                        {'status_code': 504},
+                        {'json': answers[1]},
+                    ],
+                )
             self.http.patch(f'{URL}/hv-x/s1', status_code=202)
             before = stack_updates.settled(self.conn, 'hv-x', timeout=5)
             if before.status == 'CREATE_COMPLETE':

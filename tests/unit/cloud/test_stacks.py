@@ -69,6 +69,15 @@ class StacksTest(testtools.TestCase):
         self.assertEqual(
             {'ssh': 'ssh root@x'}, stacks.wait(self.conn, 's1', timeout=5)
         )
+        # Outputs of an unfinished stack take the engine's time.
+        self.assertEqual(
+            ['resolve_outputs=false', 'resolve_outputs=false', ''],
+            [
+                request.query
+                for request in self.http.request_history
+                if request.path.endswith('/stacks/s1')
+            ],
+        )
 
     def test_a_silence_that_passes(self) -> None:
         self.http.get(
