@@ -265,6 +265,36 @@ class CloudTest(LabTest):
         )
         self.assertEqual('CREATE_COMPLETE', stack.status)
 
+    def test_the_name_of_another_network(self) -> None:
+        """Heat's cache does not keep the ID of a network that is gone."""
+        member = self.cloud('hvstack-lab-member')
+        name = f'hv-test-{uuid.uuid4().hex[:8]}'
+        template = {
+            'heat_template_version': 'wallaby',
+            'resources': {
+                'port': {
+                    'type': 'OS::Neutron::Port',
+                    'properties': {'network': name},
+                },
+            },
+        }
+        for _ in range(2):
+            network = member.network.create_network(name=name)
+            self.addCleanup(member.network.delete_network, network.id)
+            stack = member.orchestration.create_stack(
+                name=name, template=template, timeout_mins=3
+            )
+            self.addCleanup(member.delete_stack, stack.id, wait=True)
+            member.orchestration.wait_for_status(
+                stack,
+                status='CREATE_COMPLETE',
+                failures=['CREATE_FAILED'],
+                interval=1,
+                wait=90,
+            )
+            member.delete_stack(stack.id, wait=True)
+            member.network.delete_network(network.id)
+
 
 class EnvTest(LabTest):
     def test_a_fresh_shell_can_use_it(self) -> None:
