@@ -173,6 +173,8 @@ class StudyTest(testtools.TestCase):
         self.assertIn('backend lxc', text)
         page = study_page.build_page(report)
         self.assertIn('Does a late start of reduces pay off?', page)
+        self.assertIn('Rates in percent of 0.05 (2 rows)', page)
+        self.assertIn('Intervals of the claims (1 row)', page)
         data = study_report.to_mapping(report)
         self.assertEqual('holds', data['claims'][0]['verdict'])
 
@@ -492,6 +494,7 @@ class StudyTest(testtools.TestCase):
         self.assertIn('1.0 (hve, Table 3) ', text)
         page = study_page.build_page(report)
         self.assertIn('id="locality"', page)
+        self.assertNotIn('This study covers', page)
 
     def test_every_form_has_the_table_of_the_paper(self) -> None:
         """The rows of the page, of the text and of plain data are equal."""
