@@ -27,7 +27,13 @@ class ProcessLauncher:
 """
 DAEMONS = """
 import json, sys, threading
+from oslo_messaging import server
 from oslo_service import service
+
+def conductor():
+    pool = server.MessageHandlingServer(1)._executor_cls(64)
+    print(type(pool).__bases__[0].__name__, pool.size)
+    print(pool._drop_thread(), pool._dead_workers)
 
 def scheduler():
     print(json.dumps(sys.argv))
@@ -67,18 +73,37 @@ class ThreadGroup:
         return self.threads[-1]
 """
 
+#: The part of oslo.messaging that chooses a pool of threads.
+MESSAGING = """
+class MessageHandlingServer:
+    def __init__(self, transport):
+        self._executor_cls = transport
+"""
+FUTURIST = """
+class DynamicThreadPoolExecutor:
+    def __init__(self, size):
+        self.size = size
+        self._dead_workers = []
+
+    def _drop_thread(self):
+        self._dead_workers.append('thread')
+        return True
+"""
+
 
 class DaemonTest(testtools.TestCase):
     def run_daemon(self, *args: str) -> list[str]:
         """Return the lines of a daemon's output."""
         directory = Path(self.useFixture(fixtures.TempDir()).path)
-        package = directory / 'oslo_service'
-        package.mkdir()
-        (package / '__init__.py').touch()
-        (package / 'service.py').write_text(SERVICE)
-        package = directory / 'heat' / 'engine'
-        package.mkdir(parents=True)
-        (package / 'service.py').write_text(HEAT)
+        for package, module, text in (
+            ('oslo_service', 'service', SERVICE),
+            ('heat/engine', 'service', HEAT),
+            ('oslo_messaging', 'server', MESSAGING),
+        ):
+            path = directory / package / f'{module}.py'
+            path.parent.mkdir(parents=True)
+            path.write_text(text)
+        (directory / 'futurist.py').write_text(FUTURIST)
         (directory / 'daemons.py').write_text(DAEMONS)
         result = processutils.run(
             [sys.executable, PROGRAM, *args],
@@ -102,6 +127,13 @@ class DaemonTest(testtools.TestCase):
         self.assertEqual(
             ['launcher mutate True', 'service 1', 'waits'],
             self.run_daemon('neutron-x', 'daemons', 'maintenance'),
+        )
+
+    def test_servers_have_as_many_threads_as_they_need(self) -> None:
+        """No list keeps the threads that a pool stopped."""
+        self.assertEqual(
+            ['DynamicThreadPoolExecutor 64', 'True []'],
+            self.run_daemon('nova-conductor', 'daemons', 'conductor'),
         )
 
     def test_heat_engine_releases_threads_that_ended(self) -> None:
