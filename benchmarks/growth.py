@@ -216,8 +216,18 @@ def create_stack(cloud: Cloud, size: Size, path: Path) -> StackOutputs:
         NAME,
         share.HEAT_TEMPLATES / heat_environment.TEMPLATE,
         # Servers on fake hosts have no host keys. The places of 160 workers
-        # are larger than the user data of a controller may be.
-        {'host_keys': False, 'controllers_first': True},
+        # are larger than the user data of a controller may be. Heat looks up
+        # the name of a flavor for each worker, and the plain boots have IDs.
+        {
+            'host_keys': False,
+            'controllers_first': True,
+            'image': cloud.image,
+            'network': cloud.network,
+            **{
+                f'{role}_flavor': flavor.id
+                for role, flavor in cloud.flavors.items()
+            },
+        },
         [path],
         timeout=compute_timeout(size),
     )

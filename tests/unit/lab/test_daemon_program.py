@@ -26,7 +26,7 @@ class ProcessLauncher:
         print('service', workers)
 """
 DAEMONS = """
-import json, sys, threading
+import json, sys, threading, time
 from oslo_messaging import server
 from oslo_service import service
 
@@ -42,7 +42,7 @@ def scheduler():
     service.launch(None, None, workers=2, no_fork=False).wait()
 
 def engine():
-    from heat.engine import service as heat
+    from heat.engine import service as heat, stack
     threading.Event.wait = lambda self: None
     service.launch(None, None).wait()
     group = heat.ThreadGroup()
@@ -50,6 +50,27 @@ def engine():
     first.end()
     first.end()
     print(group.threads == [second])
+
+def busy_engine():
+    from heat.engine import service as heat, stack
+    threading.Event.wait = lambda self: None
+    service.launch(None, None)
+    pool = server.MessageHandlingServer(1)._executor_cls(64)
+    pauses = []
+
+    def sleep(seconds):
+        pauses.append(seconds)
+        pool.num_workers -= 1
+
+    time.sleep = sleep
+    pool.num_workers = 41
+    for _ in range(8):
+        stack.time.sleep(1)
+    print(len(pauses), pool.num_workers)
+    stack.time.sleep(1)
+    print(len(pauses), pool.num_workers)
+    stack.time.sleep(0)
+    print(pauses[-1])
 
 def maintenance():
     launcher = service.ProcessLauncher(None, restart_method='mutate')
@@ -81,9 +102,14 @@ class MessageHandlingServer:
 """
 FUTURIST = """
 class DynamicThreadPoolExecutor:
+    num_workers = 0
+
     def __init__(self, size):
         self.size = size
         self._dead_workers = []
+
+    def get_num_idle_workers(self):
+        return 1
 
     def _drop_thread(self):
         self._dead_workers.append('thread')
@@ -98,10 +124,11 @@ class DaemonTest(testtools.TestCase):
         for package, module, text in (
             ('oslo_service', 'service', SERVICE),
             ('heat/engine', 'service', HEAT),
+            ('heat/engine', 'stack', 'import time'),
             ('oslo_messaging', 'server', MESSAGING),
         ):
             path = directory / package / f'{module}.py'
-            path.parent.mkdir(parents=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         (directory / 'futurist.py').write_text(FUTURIST)
         (directory / 'daemons.py').write_text(DAEMONS)
@@ -134,6 +161,13 @@ class DaemonTest(testtools.TestCase):
         self.assertEqual(
             ['DynamicThreadPoolExecutor 64', 'True []'],
             self.run_daemon('nova-conductor', 'daemons', 'conductor'),
+        )
+
+    def test_busy_heat_engine_begins_nothing(self) -> None:
+        """A worker's own resources begin in any case: others wait for it."""
+        self.assertEqual(
+            ['launch 1 True', 'launcher reload True', '8 33', '16 25', '0'],
+            self.run_daemon('heat-engine', 'daemons', 'busy_engine'),
         )
 
     def test_heat_engine_releases_threads_that_ended(self) -> None:
