@@ -95,6 +95,8 @@ class Emulator(abc.ABC):
             *('ssh', '-i', str(self.work_dir / 'id_ed25519')),
             *('-p', self.port_file.read_text(), '-o', 'BatchMode=yes'),
             *('-o', 'ConnectTimeout=60', '-o', 'ServerAliveInterval=60'),
+            # A machine that does not answer for minutes still executes it.
+            *('-o', 'ServerAliveCountMax=30'),
             # The machine is new, and reached on the loopback address.
             *('-o', 'StrictHostKeyChecking=no', '-o', 'LogLevel=ERROR'),
             *('-o', 'UserKnownHostsFile=/dev/null', 'root@127.0.0.1'),
