@@ -26,6 +26,10 @@ UNMEASURED = (
     'topology --refresh: not measured, because fake hosts run no guest; '
     '--check: see benchmarks/ssh_fan_out.py'
 )
+PACE = (
+    'create: the Heat of a lab begins no other worker while its engine is '
+    'busy; other clouds begin one a second (doc/source/user/clusters.md)'
+)
 
 
 @dataclass(frozen=True)
@@ -191,7 +195,7 @@ def format_table(
             row and {'sum': sum(row['databases_mib'].values())} for row in rows
         ]
         lines.append(f'{stage:22}{_format_cells(sums, "sum")}')
-    return [*lines, UNMEASURED], is_missed
+    return [*lines, PACE, UNMEASURED], is_missed
 
 
 def _format_cells(rows: Sequence[Mapping[str, float] | None], key: str) -> str:

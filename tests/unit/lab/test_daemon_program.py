@@ -30,11 +30,6 @@ import json, sys, threading, time
 from oslo_messaging import server
 from oslo_service import service
 
-def conductor():
-    pool = server.MessageHandlingServer(1)._executor_cls(64)
-    print(type(pool).__bases__[0].__name__, pool.size)
-    print(pool._drop_thread(), pool._dead_workers)
-
 def scheduler():
     print(json.dumps(sys.argv))
     threading.Event.wait = lambda self: print('waits')
@@ -101,19 +96,12 @@ class MessageHandlingServer:
         self._executor_cls = transport
 """
 FUTURIST = """
-class DynamicThreadPoolExecutor:
-    num_workers = 0
-
+class ThreadPoolExecutor:
     def __init__(self, size):
-        self.size = size
-        self._dead_workers = []
+        self.num_workers = size
 
     def get_num_idle_workers(self):
         return 1
-
-    def _drop_thread(self):
-        self._dead_workers.append('thread')
-        return True
 """
 
 
@@ -154,13 +142,6 @@ class DaemonTest(testtools.TestCase):
         self.assertEqual(
             ['launcher mutate True', 'service 1', 'waits'],
             self.run_daemon('neutron-x', 'daemons', 'maintenance'),
-        )
-
-    def test_servers_have_as_many_threads_as_they_need(self) -> None:
-        """No list keeps the threads that a pool stopped."""
-        self.assertEqual(
-            ['DynamicThreadPoolExecutor 64', 'True []'],
-            self.run_daemon('nova-conductor', 'daemons', 'conductor'),
         )
 
     def test_busy_heat_engine_begins_nothing(self) -> None:
