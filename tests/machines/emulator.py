@@ -95,7 +95,7 @@ class Emulator(abc.ABC):
             *('ssh', '-i', str(self.work_dir / 'id_ed25519')),
             *('-p', self.port_file.read_text(), '-o', 'BatchMode=yes'),
             *('-o', 'ConnectTimeout=60', '-o', 'ServerAliveInterval=60'),
-            # A machine that does not answer for minutes still executes it.
+            # A machine that is silent for minutes still executes the command.
             *('-o', 'ServerAliveCountMax=30'),
             # The machine is new, and reached on the loopback address.
             *('-o', 'StrictHostKeyChecking=no', '-o', 'LogLevel=ERROR'),
