@@ -3,6 +3,7 @@
 
 import contextlib
 import logging
+import math
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -384,6 +385,9 @@ def wait_until_deleted(
 ) -> None:
     """Have Heat delete a stack, twice if it fails, until the stack is gone.
 
+    A deletion that is in progress after half of the timeout is requested
+    again: Heat does not continue it after a restart of its engine.
+
     :param name: name of the stack, for messages.
     :param look: function that returns the stack's status, None once it is
         gone.
@@ -396,9 +400,10 @@ def wait_until_deleted(
     """
     failure = f"Cannot delete stack '{name}'"
     tries = 0
+    ask_again_at = time.monotonic() + timeout * speed.factor() / 2
 
     def is_deleted(status: str | None) -> bool:
-        nonlocal tries
+        nonlocal tries, ask_again_at
         if status is None:
             return True
         if status not in _DELETING:
@@ -409,6 +414,9 @@ def wait_until_deleted(
             # Heat may delete the stack although it answers too late.
             ask()
             tries += 1
+        elif time.monotonic() > ask_again_at:
+            ask()
+            ask_again_at = math.inf
         report()
         return False
 

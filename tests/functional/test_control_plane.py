@@ -17,6 +17,7 @@ import testtools
 from openstack import exceptions
 
 from hvstack import errors, paths, pid_files, processutils
+from hvstack.cloud import stacks
 from hvstack.lab import (
     constants,
     control_plane,
@@ -137,13 +138,7 @@ class RunningLabTest(LabTest):
                     self.assertNotIn(password, text, path)
 
     def test_killed_service_comes_back(self) -> None:
-        before = supervisord.status()['placement'].pid
-        os.kill(before, signal.SIGKILL)
-        processutils.wait_for(
-            lambda: supervisord.status()['placement'].pid not in (0, before),
-            'placement to be started again',
-            timeout=30,
-        )
+        _kill_service('placement')
         processutils.wait_for(
             lambda: _status(constants.url('placement')) == 200,
             'placement to answer',
@@ -176,6 +171,17 @@ class RunningLabTest(LabTest):
     def test_pid_file_names_the_running_supervisor(self) -> None:
         pid = pid_files.read(paths.RUN / 'supervisord.pid.json')
         self.assertIn('supervisord', ' '.join(psutil.Process(pid).cmdline()))
+
+
+def _kill_service(name: str) -> None:
+    """Kill a service, and wait until supervisord starts it again."""
+    before = supervisord.status()[name].pid
+    os.kill(before, signal.SIGKILL)
+    processutils.wait_for(
+        lambda: supervisord.status()[name].pid not in (0, before),
+        f'{name} to be started again',
+        timeout=30,
+    )
 
 
 def _status(url: str) -> int:
@@ -232,6 +238,22 @@ class CloudTest(LabTest):
             {'hw:cpu_policy': 'sometimes'},
         )
 
+    def create_stack(
+        self, cloud: Any, name: str, template: dict[str, Any]
+    ) -> Any:
+        """Create a stack, which is deleted after the test, and wait."""
+        stack = cloud.orchestration.create_stack(
+            name=name, template=template, timeout_mins=3
+        )
+        self.addCleanup(cloud.delete_stack, stack.id, wait=True)
+        return cloud.orchestration.wait_for_status(
+            stack,
+            status='CREATE_COMPLETE',
+            failures=['CREATE_FAILED'],
+            interval=1,
+            wait=90,
+        )
+
     def test_member_gets_a_stack_that_is_signalled(self) -> None:
         """Engine, stack domain, trusts and the CFN API work together."""
         member = self.cloud('hvstack-lab-member')
@@ -252,17 +274,7 @@ class CloudTest(LabTest):
                 'url': {'value': {'get_attr': ['handle', 'endpoint']}}
             },
         }
-        stack = member.orchestration.create_stack(
-            name=name, template=template, timeout_mins=3
-        )
-        self.addCleanup(member.delete_stack, stack.id, wait=True)
-        stack = member.orchestration.wait_for_status(
-            stack,
-            status='CREATE_COMPLETE',
-            failures=['CREATE_FAILED'],
-            interval=1,
-            wait=90,
-        )
+        stack = self.create_stack(member, name, template)
         self.assertEqual('CREATE_COMPLETE', stack.status)
 
     def test_the_name_of_another_network(self) -> None:
@@ -281,19 +293,29 @@ class CloudTest(LabTest):
         for _ in range(2):
             network = member.network.create_network(name=name)
             self.addCleanup(member.network.delete_network, network.id)
-            stack = member.orchestration.create_stack(
-                name=name, template=template, timeout_mins=3
-            )
-            self.addCleanup(member.delete_stack, stack.id, wait=True)
-            member.orchestration.wait_for_status(
-                stack,
-                status='CREATE_COMPLETE',
-                failures=['CREATE_FAILED'],
-                interval=1,
-                wait=90,
-            )
+            stack = self.create_stack(member, name, template)
             member.delete_stack(stack.id, wait=True)
             member.network.delete_network(network.id)
+
+    def test_a_deletion_that_heat_forgot(self) -> None:
+        """An engine that starts again does not continue a deletion."""
+        member = self.cloud('hvstack-lab-member')
+        name = f'hv-test-{uuid.uuid4().hex[:8]}'
+        template = {
+            'heat_template_version': 'wallaby',
+            'resources': {
+                'slow': {
+                    'type': 'OS::Heat::TestResource',
+                    'properties': {'action_wait_secs': {'delete': 5}},
+                },
+            },
+        }
+        stack = self.create_stack(member, name, template)
+        member.delete_stack(stack.id)
+        _kill_service('heat-engine')
+        # Heat waits 15 s for its old engine after the second request.
+        stacks.delete(member, name, timeout=60)
+        self.assertIsNone(member.orchestration.find_stack(stack.id))
 
 
 class EnvTest(LabTest):

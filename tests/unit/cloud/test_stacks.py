@@ -419,6 +419,7 @@ class StacksTest(testtools.TestCase):
         self.create({'worker_count': 1, 'compute_count': 1})
         (entry,) = journal.own()
         self.mock_stack_list('DELETE_IN_PROGRESS', 'DELETE_IN_PROGRESS')
+        self.http.delete(f'{URL}/s1', status_code=204)
         error = self.assertRaises(
             errors.DeadlineExceededError,
             stacks.undo,
@@ -552,6 +553,17 @@ class StacksTest(testtools.TestCase):
                 ]
             ),
         )
+
+    def test_delete_a_stack_whose_deletion_heat_forgot(self) -> None:
+        requests: list[str] = []
+        stacks.wait_until_deleted(
+            'hv-x',
+            lambda: None if requests else 'DELETE_IN_PROGRESS',
+            lambda: requests.append('delete'),
+            str,
+            timeout=0.2,
+        )
+        self.assertEqual(['delete'], requests)
 
     def test_delete_no_stack_of_another_project(self) -> None:
         """An administrator sees all projects' stacks of a name."""
