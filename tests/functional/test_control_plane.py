@@ -314,7 +314,7 @@ class CloudTest(LabTest):
         member.delete_stack(stack.id)
         _kill_service('heat-engine')
         # Heat waits 15 s for its old engine after the second request.
-        stacks.delete(member, name, timeout=60)
+        stacks.delete(member, name, timeout=80)
         self.assertIsNone(member.orchestration.find_stack(stack.id))
 
 
