@@ -238,10 +238,9 @@ class CloudTest(LabTest):
             {'hw:cpu_policy': 'sometimes'},
         )
 
-    def create_stack(
-        self, cloud: Any, name: str, template: dict[str, Any]
-    ) -> Any:
+    def create_stack(self, cloud: Any, name: str, **sections: Any) -> Any:
         """Create a stack, which is deleted after the test, and wait."""
+        template = {'heat_template_version': 'wallaby', **sections}
         stack = cloud.orchestration.create_stack(
             name=name, template=template, timeout_mins=3
         )
@@ -258,42 +257,34 @@ class CloudTest(LabTest):
         """Engine, stack domain, trusts and the CFN API work together."""
         member = self.cloud('hvstack-lab-member')
         name = f'hv-test-{uuid.uuid4().hex[:8]}'
-        template = {
-            'heat_template_version': 'wallaby',
-            'resources': {
-                'handle': {
-                    'type': 'OS::Heat::WaitConditionHandle',
-                    'properties': {'signal_transport': 'CFN_SIGNAL'},
-                },
-                'port': {
-                    'type': 'OS::Neutron::Port',
-                    'properties': {'network': 'provider'},
-                },
-            },
-            'outputs': {
-                'url': {'value': {'get_attr': ['handle', 'endpoint']}}
-            },
+        handle = {
+            'type': 'OS::Heat::WaitConditionHandle',
+            'properties': {'signal_transport': 'CFN_SIGNAL'},
         }
-        stack = self.create_stack(member, name, template)
+        port = {
+            'type': 'OS::Neutron::Port',
+            'properties': {'network': 'provider'},
+        }
+        stack = self.create_stack(
+            member,
+            name,
+            resources={'handle': handle, 'port': port},
+            outputs={'url': {'value': {'get_attr': ['handle', 'endpoint']}}},
+        )
         self.assertEqual('CREATE_COMPLETE', stack.status)
 
     def test_the_name_of_another_network(self) -> None:
         """Heat's cache does not keep the ID of a network that is gone."""
         member = self.cloud('hvstack-lab-member')
         name = f'hv-test-{uuid.uuid4().hex[:8]}'
-        template = {
-            'heat_template_version': 'wallaby',
-            'resources': {
-                'port': {
-                    'type': 'OS::Neutron::Port',
-                    'properties': {'network': name},
-                },
-            },
+        port = {
+            'type': 'OS::Neutron::Port',
+            'properties': {'network': name},
         }
         for _ in range(2):
             network = member.network.create_network(name=name)
             self.addCleanup(member.network.delete_network, network.id)
-            stack = self.create_stack(member, name, template)
+            stack = self.create_stack(member, name, resources={'port': port})
             member.delete_stack(stack.id, wait=True)
             member.network.delete_network(network.id)
 
@@ -301,16 +292,11 @@ class CloudTest(LabTest):
         """An engine that starts again does not continue a deletion."""
         member = self.cloud('hvstack-lab-member')
         name = f'hv-test-{uuid.uuid4().hex[:8]}'
-        template = {
-            'heat_template_version': 'wallaby',
-            'resources': {
-                'slow': {
-                    'type': 'OS::Heat::TestResource',
-                    'properties': {'action_wait_secs': {'delete': 5}},
-                },
-            },
+        slow = {
+            'type': 'OS::Heat::TestResource',
+            'properties': {'action_wait_secs': {'delete': 5}},
         }
-        stack = self.create_stack(member, name, template)
+        stack = self.create_stack(member, name, resources={'slow': slow})
         member.delete_stack(stack.id)
         _kill_service('heat-engine')
         # Heat waits 15 s for its old engine after the second request.
