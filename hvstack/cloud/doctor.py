@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 
 from openstack.connection import Connection
 from openstack.proxy import Proxy
-from os_service_types import ServiceTypes
 from requests import Response
 
 from hvstack import errors
@@ -86,20 +85,17 @@ def _services(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     }
     if request.needs_volumes:
         needed['block-storage'] = 'cinder'
-    types = ServiceTypes()
-    registered_types = {
-        types.get_service_type(item['type'])
-        for item in access(conn).service_catalog.catalog
-        if item['endpoints']
-    }
+    region = conn.config.get_region_name()
     for service_type, project in needed.items():
+        interface = conn.config.get_interface(service_type)
+        endpoint = f'{interface} endpoint{f" in {region}" if region else ""}'
+        with refused('Cannot inspect the catalogue'):
+            is_registered = bool(conn.endpoint_for(service_type))
         yield build_finding(
             f'service {project}',
-            service_type in registered_types,
-            'in the catalogue'
-            if service_type in registered_types
-            else 'not in the catalogue',
-            f'install {project}, or register its endpoint',
+            is_registered,
+            f'has a {endpoint}' if is_registered else f'has no {endpoint}',
+            f'install {project}, or register this endpoint',
         )
 
 

@@ -5,8 +5,10 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import fixtures
 import testtools
 import yaml
+from keystoneauth1 import fixture as ksa
 
 from hvstack import errors, host_profiles
 from hvstack.cloud import doctor
@@ -475,6 +477,36 @@ class DoctorTest(testtools.TestCase):
         self.assertEqual(OK, findings['service nova'].state)
         self.assertEqual(FAULT, findings['service glance'].state)
         self.assertEqual(FAULT, findings['Heat templates'].state)
+
+    def test_service_of_another_region(self) -> None:
+        """A region can lack a service that another one of the cloud has."""
+        token = ksa.V3Token(project_id='p1', user_id='u1')
+        for service_type, url, region in (
+            ('compute', fake.NOVA, 'RegionOne'),
+            ('placement', fake.PLACEMENT, 'RegionOne'),
+            ('orchestration', fake.HEAT, 'RegionTwo'),
+            ('volumev3', fake.CINDER, 'RegionOne'),
+        ):
+            token.add_service(service_type).add_standard_endpoints(
+                public=url, region=region
+            )
+        self.cloud.http.post(
+            f'{fake.KEYSTONE}/auth/tokens',
+            json=token,
+            headers={'X-Subject-Token': 'token-of-test'},
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'tests.unit.cloud.fake.CREDENTIAL',
+                fake.CREDENTIAL | {'region_name': 'RegionOne'},
+            )
+        )
+        findings = self.examine('i2-ceph')
+        self.assertEqual(OK, findings['service nova'].state)
+        self.assertEqual(OK, findings['service cinder'].state)
+        heat = findings['service heat']
+        self.assertEqual(FAULT, heat.state)
+        self.assertEqual('has no public endpoint in RegionOne', heat.detail)
 
     def test_lines_are_those_of_the_snippets(self) -> None:
         """What doctor prints is what 'hvstack host nova-conf' prints."""
