@@ -240,6 +240,8 @@ def _identity() -> None:
 
 
 def _services() -> None:
+    for name in services.FORMER:
+        supervisord.remove(name)
     launch(services.openstack())
     for service in services.openstack():
         if service.path:

@@ -234,6 +234,7 @@ def _api(
     path: str = '/',
     processes: int = 1,
     threads: int = 4,
+    options: Sequence[str] = (),
 ) -> Service:
     """Return an API under uwsgi.
 
@@ -242,7 +243,8 @@ def _api(
     """
     command = (
         venv.program('uwsgi'),
-        *('--http-socket', f'{constants.MGMT}:{constants.PORTS[name]}'),
+        *_listen_on(name),
+        *options,
         *('--module', f'{module}:application'),
         *('--add-header', 'Connection: close'),
         *('--processes', str(processes), '--threads', str(threads)),
@@ -268,6 +270,37 @@ def _api(
         files,
         port=name,
         path=path,
+    )
+
+
+def _listen_on(name: str) -> tuple[str, str]:
+    return '--http-socket', f'{constants.MGMT}:{constants.PORTS[name]}'
+
+
+def _apis(
+    modules: Mapping[str, str],
+    files: tuple[File, ...],
+    env: Mapping[str, str] | None = None,
+) -> Service:
+    """Return several APIs of a service in one process under uwsgi.
+
+    :param modules: modules by the names of their ports, the first of which is
+        the name of the service.
+    """
+    name, *others = modules
+    by_port = [
+        f'{constants.PORTS[port]}={module}' for port, module in modules.items()
+    ]
+    return _api(
+        name,
+        APIS.target.stem,
+        (*files, APIS),
+        {**(env or {}), 'HVSTACK_APIS': ' '.join(by_port)},
+        threads=4 * len(modules),
+        options=(
+            *(word for port in others for word in _listen_on(port)),
+            *('--pythonpath', str(APIS.target.parent)),
+        ),
     )
 
 
@@ -328,10 +361,17 @@ CINDER = File(
 )
 #: Runs a daemon without a master process.
 DAEMON = File('control/daemon.j2', ETC / 'daemon', 0o755)
+#: WSGI module of several APIs in one process.
+APIS = File('control/apis.j2', ETC / 'wsgi' / 'hvstack_apis.py', 0o644)
 #: Starts cinder-scheduler in a lab with LVM.
 CINDER_SCHEDULER = File(
     'control/cinder-scheduler.j2', ETC / 'cinder' / 'cinder-scheduler', 0o755
 )
+
+
+#: Programs of a lab of an older version, which occupy ports that others have
+#: now.
+FORMER = ('nova-metadata', 'heat-cfn')
 
 
 def identity() -> Service:
@@ -369,16 +409,21 @@ def openstack() -> tuple[Service, ...]:
             (GLANCE,),
             {'OS_GLANCE_CONFIG_DIR': str(ETC / 'glance')},
         ),
-        _api('nova', 'nova.wsgi.osapi_compute', (NOVA,), nova),
-        _api('nova-metadata', 'nova.wsgi.metadata', (NOVA,), nova),
+        _apis(
+            {
+                'nova': 'nova.wsgi.osapi_compute',
+                'nova-metadata': 'nova.wsgi.metadata',
+            },
+            (NOVA,),
+            nova,
+        ),
         _api(
             'neutron',
             'neutron.wsgi.api',
             neutron_files,
             {'OS_NEUTRON_CONFIG_FILES': neutron_config},
         ),
-        _api('heat', 'heat.wsgi.api', (HEAT,)),
-        _api('heat-cfn', 'heat.wsgi.cfn', (HEAT,)),
+        _apis({'heat': 'heat.wsgi.api', 'heat-cfn': 'heat.wsgi.cfn'}, (HEAT,)),
         _one_process('nova-conductor', (NOVA,), 'nova.cmd.conductor'),
         _one_process('nova-scheduler', (NOVA,), 'nova.cmd.scheduler'),
         _one_process(
