@@ -40,7 +40,9 @@ requirements:
 	@[ -x $(bin)/uv ] || $(bootstrap)
 	$(compile) -c etc/constraints.txt --extra all --extra docs --extra test \
 		-o etc/requirements.txt pyproject.toml
-	$(compile) -o $(services)/requirements.txt $(services)/constraints.txt
+	for i in $(services) $(services)/2025.1; do \
+		$(compile) -o $$i/requirements.txt $$i/constraints.txt || exit; \
+	done
 	$(compile) -o $(services)/build-requirements.txt \
 		$(services)/build-requirements.in
 

@@ -26,7 +26,7 @@ import subunit
 import testtools
 
 from hvstack import errors, processutils, progress
-from hvstack.lab import packages
+from hvstack.lab import packages, settings
 
 TOP = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -226,8 +226,11 @@ class Suite:
             programs += sorted(elements.glob('*/static/usr/lib/hvstack/*'))
             self.check('lint', str(BIN / 'shellcheck'), *(map(str, programs)))
 
-    def lab(self, long: bool) -> None:
-        """Bring up the tests' lab, run what needs it, leave nothing."""
+    def lab(self, long: bool, release: str = settings.RELEASE) -> None:
+        """Bring up the tests' lab, run what needs it, leave nothing.
+
+        :param release: release of OpenStack of the lab.
+        """
         hvstack = str(BIN / 'hvstack')
         # The user's lab is stopped, not deleted; an older lab of the tests'
         # is deleted: a test must not find what another one left.
@@ -245,7 +248,7 @@ class Suite:
             hvstack,
             *('lab', 'up', '--hosts', '3', '--fake-hosts', '2'),
             *('--fake-profile', 'vsphere6'),
-            *('--compute', 'lxc'),
+            *('--compute', 'lxc', '--release', release),
         )
         # Tests of disks and of power failures make file systems of XFS.
         if os.geteuid() == 0 and shutil.which('apt-get'):
@@ -262,6 +265,20 @@ class Suite:
             )
         if is_destroyed:
             self.stestr('destroy', './tests/after', '--serial')
+
+    def report(self) -> int:
+        """Print durations, failures and counts, and return the status."""
+        for title, seconds in self.progress.took:
+            print(f'{seconds:7.1f} s  {title}')
+        for failure in self.failures:
+            print(f'FAILED: {failure}')
+        counts = self.counts
+        print(
+            f'{counts["passed"]} passed, {counts["failed"]} failed, '
+            f'{counts["skipped"]} skipped',
+            flush=True,
+        )
+        return 1 if counts['failed'] or not counts['passed'] else 0
 
 
 def end_session(process: subprocess.Popen[bytes]) -> None:
@@ -284,9 +301,17 @@ def main() -> int:
         '--package', action='store_true', help='Run only the package tests.'
     )
     parser.add_argument('--long', action='store_true', help='slow ones too')
+    parser.add_argument(
+        '--release',
+        choices=settings.RELEASES,
+        help='Run only the tests against a lab, with this OpenStack.',
+    )
     args = parser.parse_args()
     os.chdir(TOP)
     suite = Suite(args.long)
+    if args.release:
+        suite.lab(args.long, args.release)
+        return suite.report()
     if not args.package:
         suite.lint()
         # The guests' own programs are run with what their images have, and
@@ -299,17 +324,7 @@ def main() -> int:
         suite.stestr('package', './tests/package', '--serial')
     if not args.unit and not args.package:
         suite.lab(args.long)
-    for title, seconds in suite.progress.took:
-        print(f'{seconds:7.1f} s  {title}')
-    for failure in suite.failures:
-        print(f'FAILED: {failure}')
-    counts = suite.counts
-    print(
-        f'{counts["passed"]} passed, {counts["failed"]} failed, '
-        f'{counts["skipped"]} skipped',
-        flush=True,
-    )
-    return 1 if counts['failed'] or not counts['passed'] else 0
+    return suite.report()
 
 
 if __name__ == '__main__':

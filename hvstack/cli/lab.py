@@ -15,7 +15,13 @@ from hvstack.cloud import journal
 from hvstack.cluster import acquired_hosts
 from hvstack.lab import clouds_yaml, doctor, hosts, lifecycle, settings
 from hvstack.lab.hosts import fake
-from hvstack.lab.settings import BACKENDS, EXTRAS, LabSettings
+from hvstack.lab.settings import (
+    BACKENDS,
+    EXTRAS,
+    RELEASE,
+    RELEASES,
+    LabSettings,
+)
 from hvstack.model.configuration import CPU_POLICIES
 from hvstack.model.plain_data import JsonObject
 from hvstack.progress import Progress
@@ -114,6 +120,13 @@ def _add_services(parser: argparse.ArgumentParser) -> None:
         'for benchmarks: a lost disk loses data (default: 3).',
     )
     parser.add_argument(
+        '--release',
+        choices=RELEASES,
+        help='Release of OpenStack, such as that of a cloud for which '
+        'flavors and stacks are tried in the lab. A lab keeps its release '
+        f'(default: {RELEASE}).',
+    )
+    parser.add_argument(
         '--untested',
         action='store_true',
         default=None,
@@ -146,6 +159,7 @@ class Up(Command):
             'racks',
             'ceph_copies',
             'untested',
+            'release',
         )
         changes: dict[str, int | str | bool | dict[str, str]] = {
             name: value

@@ -139,6 +139,7 @@ def _begin(lab_settings: LabSettings, progress: Progress) -> None:
     _check_lab_directory()
     hosts.planned(lab_settings, probing=False)
     lvm.check_change(lab_settings)
+    settings.check_release(lab_settings)
     settings.save(lab_settings)
     record = {'state': str(paths.STATE)}
     paths.write_whole(_RUNNING, json.dumps(record) + '\n')

@@ -332,6 +332,12 @@ def _daemon(
     )
 
 
+#: Releases whose daemons have green threads, which :data:`DAEMON` is not for.
+EVENTLET_RELEASES = ('2025.1',)
+#: Programs of the daemons that have another name.
+_PROGRAMS = {'neutron-ovn-maintenance': 'neutron-ovn-maintenance-worker'}
+
+
 def _one_process(
     name: str, config: tuple[File, ...], module: str, function: str = 'main'
 ) -> Service:
@@ -341,6 +347,9 @@ def _one_process(
     :param module: module whose function is the daemon.
     :param function: name of the function.
     """
+    if settings.get_release() in EVENTLET_RELEASES:
+        # With one worker, only Neutron's has a master process.
+        return _daemon(name, config, [venv.program(_PROGRAMS.get(name, name))])
     argv = [str(DAEMON.target), name, module, function]
     return _daemon(name, config, argv, files=(DAEMON,))
 
@@ -394,6 +403,9 @@ def openstack() -> tuple[Service, ...]:
     # Its first file is taken as the paste configuration.
     nova_files = f'{venv.directory()}/etc/nova/api-paste.ini;{NOVA.target}'
     nova = {'OS_NOVA_CONFIG_FILES': nova_files}
+    if settings.get_release() in EVENTLET_RELEASES:
+        # The threads are those of uwsgi.
+        nova['OS_NOVA_DISABLE_EVENTLET_PATCHING'] = '1'
     neutron_files = (NEUTRON, ML2)
     neutron_config = ';'.join(str(file.target) for file in neutron_files)
     return (

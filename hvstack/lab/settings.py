@@ -23,6 +23,10 @@ from hvstack.model.strict_mapping import to_dataclass
 LAB = paths.STATE / 'lab'
 #: Compute backends a host may have; ``auto`` probes.
 BACKENDS = ('auto', 'kvm', 'lxc', 'qemu')
+#: Releases of OpenStack that the services can have: the one that the lab is
+#: made for, and others that clouds run.
+RELEASE = '2026.2'
+RELEASES = (RELEASE, '2025.1')
 #: Optional services of a lab: fields of :class:`LabSettings`.
 EXTRAS = ('ceph', 'lvm')
 #: Ceph's disks, and the most copies that its pools can have.
@@ -48,6 +52,7 @@ class LabSettings:
     :param ceph_copies: copies of each object that the volumes of type
         ``ceph`` have; 1 is for benchmarks.
     :param untested: continue with what was never tried on such a machine.
+    :param release: release of OpenStack, one of :data:`RELEASES`.
     :param options: settings of single parts, such as sizes of hosts; each
         part checks its own.
     """
@@ -61,6 +66,7 @@ class LabSettings:
     lvm: bool = False
     ceph_copies: int = 3
     untested: bool = False
+    release: str = RELEASE
     options: JsonObject = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -89,6 +95,11 @@ class LabSettings:
             raise errors.InputError(
                 f'Cannot use --ceph-copies {self.ceph_copies}: the lab has '
                 f'{OSDS} OSDs. Use a number from 1 to {OSDS}.'
+            )
+        if self.release not in RELEASES:
+            raise errors.InputError(
+                f"Cannot use OpenStack '{self.release}': the lab does not "
+                f'have it. Use one of {", ".join(RELEASES)}.'
             )
         names = {f'hv-host{n}' for n in range(1, self.hosts + 1)}
         for name, backend in [
@@ -135,6 +146,27 @@ def load() -> LabSettings | None:
             f'Cannot read the settings of the lab ({_SETTINGS}): {reason}. '
             "Delete the file and run 'hvstack lab up' again."
         ) from exc
+
+
+def get_release() -> str:
+    """Return the release of OpenStack of the lab on this machine."""
+    loaded = load()
+    return RELEASE if loaded is None else loaded.release
+
+
+def check_release(settings: LabSettings) -> None:
+    """Refuse another release than that of the databases of the lab.
+
+    OpenStack cannot go back, and goes forward by one or two releases alone.
+
+    :raises hvstack.errors.InputError: the lab has another release.
+    """
+    before = load()
+    if before is not None and before.release != settings.release:
+        raise errors.InputError(
+            f'Cannot use --release {settings.release}: the lab has '
+            f"OpenStack {before.release}. Run 'hvstack lab destroy' first."
+        )
 
 
 def has_ceph() -> bool:

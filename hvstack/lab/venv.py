@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from hvstack import errors, extras, paths, processutils, share
-from hvstack.lab import child_process
+from hvstack.lab import child_process, settings
 
 #: uv trusts its own list of certificates, unless it is told to use the
 #: system's, which has those of a company's TLS proxy.
@@ -32,7 +32,12 @@ _CHANGED = re.compile('Hash mismatch for `([^`]+)`')
 
 def requirements() -> Path:
     """Return the file with version and digests of every package."""
-    return share.LAB / 'requirements.txt'
+    return _requirements(settings.get_release())
+
+
+def _requirements(release: str) -> Path:
+    files = share.LAB if release == settings.RELEASE else share.LAB / release
+    return files / 'requirements.txt'
 
 
 def build_requirements() -> Path:
@@ -40,11 +45,15 @@ def build_requirements() -> Path:
     return share.LAB / 'build-requirements.txt'
 
 
-@cache
 def directory() -> Path:
     """Return where the environment is, or will be."""
+    return _directory(settings.get_release())
+
+
+@cache
+def _directory(release: str) -> Path:
     texts = [
-        requirements().read_bytes(),
+        _requirements(release).read_bytes(),
         build_requirements().read_bytes(),
         _version().encode(),
     ]

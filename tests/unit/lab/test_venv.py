@@ -102,12 +102,12 @@ class DigestsTest(testtools.TestCase):
         return versions
 
     def test_services(self) -> None:
-        pinned = (share.LAB / 'constraints.txt').read_text().splitlines()
-        versions = self.packages(venv.requirements())
-        for line in pinned:
-            if line and not line.startswith('#'):
-                name, _, version = line.partition('==')
-                self.assertEqual(version, versions.get(name), name)
+        for path in share.LAB.rglob('constraints.txt'):
+            versions = self.packages(path.with_name('requirements.txt'))
+            for line in path.read_text().splitlines():
+                if line and not line.startswith('#'):
+                    name, _, version = line.partition('==')
+                    self.assertEqual(version, versions.get(name), name)
 
     def test_clients_and_builds(self) -> None:
         data = tomllib.loads((TOP / 'pyproject.toml').read_text())
