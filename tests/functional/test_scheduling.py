@@ -27,6 +27,7 @@ class FillTest(HostsTest):
         self.need_fake_hosts()
         self.profile = host_profiles.load('vsphere6')
         self.image_id = self.no_system()
+        processutils.wait_for(self.is_empty, f'{HOST} to be empty', timeout=60)
 
     def is_empty(self) -> bool:
         """Tell whether the host itself knows that its guests are gone.
@@ -93,7 +94,6 @@ class FillTest(HostsTest):
 
     def fill(self, instances: int) -> None:
         """Fill a host exactly; one more finds no place."""
-        processutils.wait_for(self.is_empty, f'{HOST} to be empty', timeout=60)
         flavor = self.published(f'i{instances}-dedicated')
         servers = self.boot(flavor.id, instances)
         self.assertEqual(['ACTIVE'] * instances, [s.status for s in servers])
