@@ -88,13 +88,13 @@ def _services(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     region = conn.config.get_region_name()
     for service_type, project in needed.items():
         interface = conn.config.get_interface(service_type)
-        endpoint = f'{interface} endpoint{f" in {region}" if region else ""}'
+        endpoint = f'endpoint ({interface}{f", {region}" if region else ""})'
         with refused('Cannot inspect the catalogue'):
             is_registered = bool(conn.endpoint_for(service_type))
         yield build_finding(
             f'service {project}',
             is_registered,
-            f'has a {endpoint}' if is_registered else f'has no {endpoint}',
+            f'has an {endpoint}' if is_registered else f'has no {endpoint}',
             f'install {project}, or register this endpoint',
         )
 

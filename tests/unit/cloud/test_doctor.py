@@ -506,7 +506,7 @@ class DoctorTest(testtools.TestCase):
         self.assertEqual(OK, findings['service cinder'].state)
         heat = findings['service heat']
         self.assertEqual(FAULT, heat.state)
-        self.assertEqual('has no public endpoint in RegionOne', heat.detail)
+        self.assertEqual('has no endpoint (public, RegionOne)', heat.detail)
 
     def test_lines_are_those_of_the_snippets(self) -> None:
         """What doctor prints is what 'hvstack host nova-conf' prints."""
