@@ -22,10 +22,9 @@ from hvstack.model.plain_data import Json, JsonObject
 NODES = Path('/sys/devices/system/node')
 _MEMINFO = Path('/proc/meminfo')
 _LSCPU = ('lscpu', '-J', '-e=CPU,NODE,SOCKET,CORE,ONLINE')
-_LSBLK = (
-    'lsblk',
-    *('-J', '-b', '-o', 'NAME,TYPE,SIZE,ROTA,RO,RM,FSTYPE,MOUNTPOINTS'),
-)
+#: All columns, because lsblk refuses a column that it does not know: that of
+#: all mounts of a device exists from util-linux 2.37 on.
+_LSBLK = ('lsblk', '-J', '-b', '-O')
 
 
 class Detect(Command):

@@ -186,6 +186,11 @@ def _to_integer(value: Json) -> int:
     raise TypeError(f'{value!r:.60} is not a number')
 
 
+def _to_flag(value: Json) -> bool:
+    """Return a flag, which util-linux before 2.33 prints as '0' or '1'."""
+    return value == '1' if isinstance(value, str) else bool(value)
+
+
 def parse_meminfo(meminfo: str) -> int:
     """Return the MiB of ``/proc/meminfo`` or of a node's ``meminfo``.
 
@@ -235,8 +240,7 @@ def select_data_disks(
     system or mount. One that holds something else than the system may be
     either.
 
-    :param lsblk: what ``lsblk -J -b`` printed, with NAME, TYPE, SIZE, ROTA,
-        RO, RM, FSTYPE and MOUNTPOINTS.
+    :param lsblk: what ``lsblk -J -b -O`` printed.
     :param requested_disks: names of data disks, ``20x600``, or ``none``.
     :param rotational: whether they spin, instead of what the kernel says.
     :raises hvstack.errors.InputError: a disk may be either, is unknown, or
@@ -289,14 +293,14 @@ def _list_disks(lsblk: Json) -> Iterator[_BlockDevice]:
         if item['type'] != 'disk':
             continue
         name, size_bytes = str(item['name']), _to_integer(item['size'])
-        if not size_bytes or item['ro'] or _NO_DISK.fullmatch(name):
+        if not size_bytes or _to_flag(item['ro']) or _NO_DISK.fullmatch(name):
             continue
         mounts = frozenset(_list_mounts(item))
         yield _BlockDevice(
             name=name,
             size_bytes=size_bytes,
-            rotates=bool(item['rota']),
-            is_removable=bool(item['rm']),
+            rotates=_to_flag(item['rota']),
+            is_removable=_to_flag(item['rm']),
             mounts=mounts,
             has_content=bool(
                 mounts or item.get('children') or item.get('fstype')
@@ -328,6 +332,9 @@ def _list_mounts(device: Mapping[str, Json]) -> Iterator[str]:
         if not isinstance(mounts, list):
             raise TypeError(f'{mounts!r:.60} is not a list of mounts')
         yield from (str(mount) for mount in mounts if mount)
+    elif device.get('mountpoint'):
+        # util-linux before 2.37 prints one of the mounts.
+        yield str(device['mountpoint'])
     if 'children' in device:
         for child in _list_items(device, 'children'):
             yield from _list_mounts(child)

@@ -175,6 +175,31 @@ class DataDisks(Refusals):
             self.select(SYSTEM, *data, *others),
         )
 
+    def test_older_lsblk(self) -> None:
+        """That of Debian 11 has one mount, that of RHEL 8 no flags."""
+
+        def change(item: dict[str, Any]) -> dict[str, Any]:
+            old = {
+                key: str(int(value)) if key in ('ro', 'rm', 'rota') else value
+                for key, value in item.items()
+            }
+            old['size'] = str(item['size'])
+            old['mountpoint'] = old.pop('mountpoints')[0]
+            if 'children' in item:
+                old['children'] = [change(child) for child in item['children']]
+            return old
+
+        disks = (
+            *(SYSTEM, disk('nvme0n1', rota=False)),
+            *(disk('sdy', rm=True), disk('sdz', ro=True)),
+        )
+        self.assertEqual(
+            {'count': 1, 'size_gb': 600, 'rotational': False},
+            self.select(*map(change, disks)),
+        )
+        data = change(disk('sdb', mountpoints=['/data1']))
+        self.assertIn('disks sdb contain', self.refusal(data))
+
     def test_one_that_may_be_either(self) -> None:
         for change in (
             {'mountpoints': ['/data1']},
