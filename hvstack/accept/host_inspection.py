@@ -256,7 +256,8 @@ def read_bridges(access: Access, host: str) -> dict[str, str]:
     :raises hvstack.errors.HVStackError: the host cannot be reached, or does
         not run Open vSwitch.
     """
-    output = _run(access, host, shell_scripts.load('ovs-bridges'))
+    program = shell_scripts.load('find-namespace')
+    output = _run(access, host, program + shell_scripts.load('ovs-bridges'))
     lines = (line.partition(' ') for line in output.splitlines())
     # An empty datapath_type is the default.
     return {name: kind.strip() or 'system' for name, _, kind in lines if name}
@@ -264,7 +265,8 @@ def read_bridges(access: Access, host: str) -> dict[str, str]:
 
 def _virsh(access: Access, host: str, *command: str) -> str:
     args = ('-c', access.uri, *command)
-    return _run(access, host, shell_scripts.render('virsh', *args))
+    program = shell_scripts.load('find-namespace')
+    return _run(access, host, program + shell_scripts.render('virsh', *args))
 
 
 def _runs_commands(node: ShellNode) -> bool:
