@@ -6,7 +6,7 @@ checked": 'hvstack accept' sees its effects, and nova.conf where it can reach
 the hosts.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from openstack.connection import Connection
 from openstack.proxy import Proxy
@@ -20,6 +20,7 @@ from hvstack.cloud import (
     placement,
     quotas,
     servers,
+    unified_limits,
     volume_locality,
 )
 from hvstack.cloud.connection import (
@@ -36,6 +37,8 @@ from hvstack.cloud.diagnosis import (
     Diagnosis,
     build_finding,
 )
+from hvstack.cloud.unified_limits import UnifiedLimit
+from hvstack.model.flavor import count_classes
 from hvstack.model.host import HostProfile
 from hvstack.model.pinned_disks import is_volume_local
 
@@ -278,42 +281,73 @@ def _quotas(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
         'server_groups': slots + any(count > 1 for count in others),
         'server_group_members': max(-(-workers // slots), *others),
     }
-    yield _quota('nova', quota, needed)
+    limits = _limits(quota, needed)
+    unified = unified_limits.read(conn, limits)
+    if unified is not None:
+        needed = unified_limits.name_needs(
+            needed, count_classes(request.nodes)
+        )
+        limits = quotas.get_unified(unified, needed)
+        yield from _list_unregistered(needed, limits)
+    yield _quota('nova', limits, needed, unified)
     quota = _get(
         conn.network, f'/quotas/{project}/details.json', "Neutron's quotas"
     ).json()['quota']
-    yield _quota(
-        'neutron', quota, {'port': request.servers, 'security_group': 1}
-    )
+    needed = {'port': request.servers, 'security_group': 1}
+    yield _quota('neutron', _limits(quota, needed), needed)
     if request.needs_volumes:
         quota = _get(
             conn.block_storage,
             f'/os-quota-sets/{project}?usage=True',
             "Cinder's quotas",
         ).json()['quota_set']
-        count, gigabytes = request.volumes
-        yield _quota(
-            'cinder', quota, {'volumes': count, 'gigabytes': gigabytes}
+        needed = dict(
+            zip(('volumes', 'gigabytes'), request.volumes, strict=True)
         )
+        yield _quota('cinder', _limits(quota, needed), needed)
+
+
+def _list_unregistered(
+    needed: Mapping[str, int], limits: Iterable[str]
+) -> Iterator[Diagnosis]:
+    """Name what has no limit in Keystone, although Nova looks there.
+
+    :param needed: needed amounts by resource.
+    :param limits: resources with a limit.
+    """
+    names = ', '.join(sorted(needed.keys() - set(limits)))
+    if names:
+        yield Diagnosis(
+            'limits in Keystone',
+            UNCHECKED,
+            f'none of {names}: [quota] unified_limits_resource_list of Nova '
+            'decides whether it accepts them; before 2025.1, it rejects them',
+            "'openstack registered limit create --service SERVICE "
+            "--default-limit NUMBER RESOURCE' if it rejects them",
+        )
+
+
+def _limits(
+    quota: Mapping[str, Mapping[str, int]], needed: Iterable[str]
+) -> dict[str, tuple[int, int]]:
+    """Return limits and used amounts of what is needed."""
+    return {
+        # Nova counts a user's key pairs and a group's members as never used.
+        name: (
+            quota[name]['limit'],
+            quota[name].get('in_use', quota[name].get('used', 0)),
+        )
+        for name in needed
+    }
 
 
 def _quota(
     service: str,
-    quota: Mapping[str, Mapping[str, int]],
+    limits: Mapping[str, tuple[int, int]],
     needed: Mapping[str, int],
+    unified: Mapping[str, UnifiedLimit] | None = None,
 ) -> Diagnosis:
-    shortages = quotas.find_shortages(
-        needed,
-        {
-            # Nova counts a user's key pairs and a group's members as never
-            # used.
-            name: (
-                quota[name]['limit'],
-                quota[name].get('in_use', quota[name].get('used', 0)),
-            )
-            for name in needed
-        },
-    )
+    shortages = quotas.find_shortages(needed, limits)
     return build_finding(
         f'quotas of {service}',
         not shortages,
@@ -323,7 +357,7 @@ def _quota(
             for shortage in shortages
         )
         or f'enough for {", ".join(f"{n} {k}" for k, n in needed.items())}',
-        f"'openstack quota set {quotas.format_options(shortages)} PROJECT'",
+        quotas.format_commands(shortages, 'PROJECT', unified),
     )
 
 

@@ -2,10 +2,11 @@
 """What a project may still have, asked with its own rights."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from hvstack import errors
+from hvstack.cloud import unified_limits
 from hvstack.nouns import format_noun
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ class Need:
 
     :param ram: MiB.
     :param server_group_members: of the fullest server group.
+    :param classes: amounts of Placement's resource classes, which Nova counts
+        if its limits are in Keystone.
     """
 
     instances: int = 0
@@ -28,6 +31,7 @@ class Need:
     server_group_members: int = 0
     volumes: int = 0
     gigabytes: int = 0
+    classes: Mapping[str, int] = field(default_factory=dict)
 
 
 #: Limit and use as Nova and Cinder call them ("Limits" of their APIs).
@@ -52,8 +56,16 @@ def check(conn: 'Connection', need: Need) -> None:
     :raises hvstack.errors.MissingPrerequisiteError: volumes without Cinder.
     :raises hvstack.errors.CloudError: the cloud refused to say.
     """
-    needed = asdict(need)
+    needed = {
+        name: amount
+        for name, amount in asdict(need).items()
+        if isinstance(amount, int)
+    }
     limits = _read_limits(conn.compute, 'Nova', _NOVA)
+    unified = unified_limits.read(conn, limits)
+    if unified is not None:
+        needed |= unified_limits.name_needs(needed, need.classes)
+        limits = get_unified(unified, needed)
     if need.volumes:
         if not conn.has_service('block-storage'):
             raise errors.MissingPrerequisiteError(
@@ -66,15 +78,16 @@ def check(conn: 'Connection', need: Need) -> None:
     if not shortages:
         return
     text = ', '.join(
-        f'{shortage.name.replace("_", " ")} {shortage.needed} needed, '
+        f'{_format_name(shortage.name)} {shortage.needed} needed, '
         f'{shortage.limit - shortage.used} left of {shortage.limit}'
         for shortage in shortages
     )
+    project = conn.current_project_id or 'PROJECT'
     raise errors.InputError(
         f'Cannot create the cluster, because the quota is too small: {text}. '
-        "Have an administrator run 'openstack quota set "
-        f"{format_options(shortages)} {conn.current_project_id}', or use a "
-        'smaller cluster.'
+        'Have an administrator run '
+        f'{format_commands(shortages, project, unified)}, or use a smaller '
+        'cluster.'
     )
 
 
@@ -105,17 +118,53 @@ def find_shortages(
     return [
         Shortage(name, needed[name], limit, used)
         for name, (limit, used) in limits.items()
-        if limit >= 0 and needed[name] > limit - used
+        if limit >= 0 and needed[name] > max(0, limit - used)
     ]
 
 
-def format_options(shortages: Iterable[Shortage]) -> str:
-    """Return options of ``openstack quota set`` that are large enough."""
-    return ' '.join(
-        f'--{shortage.name.replace("_", "-")} '
-        f'{shortage.used + shortage.needed}'
-        for shortage in shortages
-    )
+def get_unified(
+    unified: Mapping[str, unified_limits.UnifiedLimit],
+    needed: Mapping[str, int],
+) -> dict[str, tuple[int, int]]:
+    """Return the limits in Keystone, and used amounts, of what is needed."""
+    return {
+        resource: (limit.value, limit.used)
+        for resource, limit in unified.items()
+        if resource in needed
+    }
+
+
+def format_commands(
+    shortages: Iterable[Shortage],
+    project: str,
+    unified: Mapping[str, unified_limits.UnifiedLimit] | None = None,
+) -> str:
+    """Return the commands that make quotas large enough.
+
+    :param project: ID of the project.
+    :param unified: limits in Keystone by resource.
+    """
+    options, commands = [], []
+    for shortage in shortages:
+        value = shortage.used + shortage.needed
+        if unified and shortage.name in unified:
+            commands.append(
+                unified[shortage.name].format_command(
+                    shortage.name, project, value
+                )
+            )
+        else:
+            options.append(f'--{shortage.name.replace("_", "-")} {value}')
+    if options:
+        commands.insert(
+            0, f'openstack quota set {" ".join(options)} {project}'
+        )
+    return ' and '.join(f"'{command}'" for command in commands)
+
+
+def _format_name(name: str) -> str:
+    """Return the name of a quota for people; those of Keystone stay."""
+    return name if ':' in name else name.replace('_', ' ')
 
 
 def _read_limits(

@@ -22,6 +22,7 @@ from hvstack.cloud.connection import refused
 from hvstack.cloud.quotas import Need
 from hvstack.cluster import topology_refresh, validation
 from hvstack.cluster.scale import GROUPS, ScalePlan
+from hvstack.model.flavor import count_classes
 
 #: Of the template: what a worker takes, and where.
 _SIZES = (
@@ -128,6 +129,10 @@ def _compute_need(
         else 0,
         volumes=sum(volumes),
         gigabytes=sum(volumes) * sizes['disk_gb'],
+        classes=count_classes(
+            (nova_flavors.to_flavor(flavor, group), added[group])
+            for group, flavor in flavors.items()
+        ),
     )
 
 

@@ -9,6 +9,7 @@ from hvstack.cloud.quotas import Need
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster.plan import ClusterPlan, ClusterSpec
 from hvstack.model.configuration import Configuration
+from hvstack.model.flavor import count_classes
 from hvstack.model.host import HostProfile
 from hvstack.model.vnics import NORMAL
 from hvstack.nouns import format_noun
@@ -213,17 +214,17 @@ def needs(plan: ClusterPlan) -> Need:
     """Return the resources that a cluster takes from the project's quota."""
     nodes, flavors = plan.nodes, plan.flavors
     counts = (
-        (nodes.workers + nodes.gateway, flavors.worker),
-        (nodes.compute_workers, flavors.compute or flavors.worker),
-        (plan.spec.controller_count, flavors.controller),
+        (flavors.worker, nodes.workers + nodes.gateway),
+        (flavors.compute or flavors.worker, nodes.compute_workers),
+        (flavors.controller, plan.spec.controller_count),
     )
     pinning = plan.spec.configuration.disk_pinning
     slots = nodes.workers_per_host if pinning else 1
     volumes = sum(_volumes(plan))
     return Need(
-        instances=sum(count for count, _ in counts),
-        cores=sum(count * flavor.vcpus for count, flavor in counts),
-        ram=sum(count * flavor.ram for count, flavor in counts),
+        instances=sum(count for _, count in counts),
+        cores=sum(count * flavor.vcpus for flavor, count in counts),
+        ram=sum(count * flavor.ram for flavor, count in counts),
         server_groups=(slots if nodes.workers else 0)
         + bool(nodes.compute_workers)
         + (plan.spec.controller_count > 1),
@@ -232,6 +233,7 @@ def needs(plan: ClusterPlan) -> Need:
         ),
         volumes=volumes,
         gigabytes=volumes * plan.disks.size_gb,
+        classes=count_classes(counts),
     )
 
 

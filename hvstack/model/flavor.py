@@ -7,6 +7,8 @@ vsan: "Hadoop on VMware vSAN", both by title, section and table) or Nova's
 own documentation.
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from hvstack import errors
@@ -73,6 +75,32 @@ class Flavor:
             'disk_size_gb': self.disk_size_gb,
             'description': self.description,
         }
+
+
+def count_classes(
+    flavors: Iterable[tuple[Flavor, int]],
+) -> dict[str, int]:
+    """Return what servers take of Placement's resource classes.
+
+    An extra spec ``resources:CLASS`` replaces the amount of a size (Nova,
+    "Extra Specs").
+
+    :param flavors: flavors with the numbers of their servers.
+    """
+    totals: Counter[str] = Counter()
+    for flavor, count in flavors:
+        is_dedicated = flavor.extra_specs.get('hw:cpu_policy') == 'dedicated'
+        amounts = {
+            'PCPU' if is_dedicated else 'VCPU': flavor.vcpus,
+            'MEMORY_MB': flavor.ram,
+            'DISK_GB': flavor.disk + flavor.ephemeral,
+        }
+        for key, value in flavor.extra_specs.items():
+            prefix, _, name = key.partition(':')
+            if prefix == 'resources' and value.isdecimal():
+                amounts[name] = int(value)
+        totals.update({name: n * count for name, n in amounts.items()})
+    return {name: amount for name, amount in totals.items() if amount}
 
 
 @dataclass(frozen=True)

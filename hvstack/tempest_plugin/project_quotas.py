@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING
 from tempest import config
 from tempest.lib import exceptions
 
+from hvstack.cloud.unified_limits import MAX_LIMIT
+
 if TYPE_CHECKING:
     from tempest.clients import Manager
+    from tempest.lib.services.identity.v3 import LimitsClient
 
 CONF = config.CONF
 _UNLIMITED = -1
@@ -24,8 +27,10 @@ _COMPUTE = (
 )
 _NETWORK = ('port', 'security_group', 'security_group_rule')
 _VOLUME = ('volumes', 'gigabytes')
+#: Resources of Nova that have limits in Keystone.
+_UNIFIED = ('class:', 'server')
 #: Answers of a service whose quotas cannot be changed.
-_REFUSALS = (exceptions.Forbidden, exceptions.NotFound)
+_REFUSALS = (exceptions.Forbidden, exceptions.NotFound, exceptions.Conflict)
 
 
 def lift(admin: 'Manager', project: str) -> Iterator[Callable[[], None]]:
@@ -57,8 +62,37 @@ def lift(admin: 'Manager', project: str) -> Iterator[Callable[[], None]]:
         with contextlib.suppress(*_REFUSALS):
             update(project, **dict.fromkeys(names, _UNLIMITED))
             yield functools.partial(_reset, reset, project)
+    yield from _lift_unified(admin.identity_limits_client, project)
 
 
-def _reset(reset: Callable[[str], None], project: str) -> None:
+def _lift_unified(
+    client: 'LimitsClient', project: str
+) -> Iterator[Callable[[], None]]:
+    """Lift the limits in Keystone, where Nova may have its quotas.
+
+    Its own API accepts changes of quotas then, and ignores them.
+    """
+    registered = []
     with contextlib.suppress(*_REFUSALS):
-        reset(project)
+        registered = client.get_registered_limits()['registered_limits']
+    for limit in registered:
+        name = limit['resource_name']
+        if not name.startswith(_UNIFIED):
+            continue
+        with contextlib.suppress(*_REFUSALS):
+            created = client.create_limit(
+                limit['region_id'],
+                limit['service_id'],
+                project,
+                name,
+                MAX_LIMIT,
+            )['limits']
+            for own in created:
+                if own['resource_name'] == name:
+                    path = f'limits/{own["id"]}'
+                    yield functools.partial(_reset, client.delete, path)
+
+
+def _reset(reset: Callable[[str], object], target: str) -> None:
+    with contextlib.suppress(*_REFUSALS):
+        reset(target)

@@ -9,6 +9,7 @@ from typing import Any
 
 import testtools
 from tempest.lib.services.compute import quotas_client as compute
+from tempest.lib.services.identity.v3 import limits_client as identity
 from tempest.lib.services.network import quotas_client as network
 from tempest.lib.services.volume.v3 import quotas_client as volume
 
@@ -34,6 +35,22 @@ class Services(BaseHTTPRequestHandler):
 
     requests: list[tuple[str, str, Any]]
     forbidden: str
+    registered: tuple[str, ...]
+
+    def do_GET(self) -> None:
+        """Answer the list of limits in Keystone."""
+        limit = {'service_id': 's1', 'region_id': None, 'default_limit': 10}
+        limits = [limit | {'resource_name': name} for name in self.registered]
+        self._send(200, {'registered_limits': limits})
+
+    def do_POST(self) -> None:
+        """Answer the creation of a limit in Keystone."""
+        length = int(self.headers['Content-Length'])
+        body = json.loads(self.rfile.read(length))
+        self.requests.append((self.command, self.path, body))
+        name = body['limits'][0]['resource_name']
+        content = {'limits': [body['limits'][0] | {'id': f'id-of-{name}'}]}
+        self._send(403 if self.forbidden == 'keystone' else 201, content)
 
     def do_PUT(self) -> None:
         """Answer the change of quotas."""
@@ -47,7 +64,8 @@ class Services(BaseHTTPRequestHandler):
     def _answer(self, body: Any) -> None:
         service = self.path.split('/')[1]
         self.requests.append((self.command, self.path, body))
-        status = {'DELETE': {'nova': 202, 'neutron': 204}.get(service, 200)}
+        codes = {'nova': 202, 'neutron': 204, 'keystone': 204}
+        status = {'DELETE': codes.get(service, 200)}
         content: dict[str, Any] = {}
         if service == 'neutron':
             content = {'quota': {}}
@@ -55,7 +73,10 @@ class Services(BaseHTTPRequestHandler):
             keys = _KEYS if service == 'nova' else _VOLUME_KEYS
             content = {'quota_set': dict.fromkeys(keys, 1)}
         code = status.get(self.command, 200)
-        self.send_response(403 if service == self.forbidden else code)
+        self._send(403 if service == self.forbidden else code, content)
+
+    def _send(self, code: int, content: Any) -> None:
+        self.send_response(code)
         text = (
             b'' if self.command == 'DELETE' else json.dumps(content).encode()
         )
@@ -88,6 +109,7 @@ class QuotasTest(testtools.TestCase):
         handler = type('Handler', (Services,), {'requests': self.requests})
         self.handler: Any = handler
         self.handler.forbidden = ''
+        self.handler.registered = ()
         server = HTTPServer(('127.0.0.1', 0), handler)
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
@@ -102,6 +124,7 @@ class QuotasTest(testtools.TestCase):
             quotas_client=client(compute.QuotasClient, 'nova'),
             network_quotas_client=client(network.QuotasClient, 'neutron'),
             volume_quotas_client_latest=client(volume.QuotasClient, 'cinder'),
+            identity_limits_client=client(identity.LimitsClient, 'keystone'),
         )
 
     def lift(self, *, cinder: bool = True) -> list[Any]:
@@ -126,6 +149,35 @@ class QuotasTest(testtools.TestCase):
             ],
             [(method, path) for method, path, _ in self.requests],
         )
+
+    def test_limits_in_keystone(self) -> None:
+        """Nova's own API accepts other quotas there, and ignores them."""
+        self.handler.registered = (
+            *('servers', 'class:PCPU', 'server_groups'),
+            'image_count_total',
+        )
+        restorations = self.lift()[3:]
+        limits = [body['limits'][0] for _, _, body in self.requests[3:]]
+        self.assertEqual(
+            [('servers', 'p1'), ('class:PCPU', 'p1'), ('server_groups', 'p1')],
+            [
+                (limit['resource_name'], limit['project_id'])
+                for limit in limits
+            ],
+        )
+        self.assertEqual(
+            {2**31 - 1}, {limit['resource_limit'] for limit in limits}
+        )
+        self.requests.clear()
+        for restore in restorations:
+            restore()
+        self.assertIn(
+            ('DELETE', '/keystone/limits/id-of-class:PCPU', None),
+            self.requests,
+        )
+        self.assertEqual(3, len(self.requests))
+        self.handler.forbidden = 'keystone'
+        self.assertEqual(3, len(self.lift()))
 
     def test_projects_that_tempest_created(self) -> None:
         class OneTest(BaseTest):

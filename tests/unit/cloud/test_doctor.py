@@ -12,6 +12,7 @@ from keystoneauth1 import fixture as ksa
 
 from hvstack import errors, host_profiles
 from hvstack.cloud import doctor
+from hvstack.cloud.connection import access
 from hvstack.cloud.diagnosis import (
     FAULT,
     NOTE,
@@ -310,6 +311,46 @@ class DoctorTest(testtools.TestCase):
             'server_group_members: 31 needed, 10 less 0 used', finding.detail
         )
         self.assertIn('--server-group-members 31', finding.remedy)
+
+    def test_limits_in_keystone(self) -> None:
+        """Nova counts Placement's classes, and reports 0 without a limit."""
+        self.nova |= {
+            'instances': quota(40),
+            'cores': quota(0),
+            'ram': quota(0),
+            'server_groups': quota(0),
+        }
+        service = next(
+            item['id']
+            for item in access(self.cloud.connect()).service_catalog.catalog
+            if item['type'] == 'compute'
+        )
+        http = self.cloud.http
+        http.get(
+            f'{fake.KEYSTONE}/registered_limits',
+            json={
+                'registered_limits': [
+                    {
+                        'service_id': service,
+                        'region_id': None,
+                        'resource_name': name,
+                        'default_limit': limit,
+                    }
+                    for name, limit in (('servers', 40), ('class:PCPU', 9))
+                ]
+            },
+        )
+        http.get(f'{fake.KEYSTONE}/limits', json={'limits': []})
+        findings = self.examine()
+        self.assertEqual(OK, findings['quotas of nova'].state)
+        self.assertIn('class:VCPU', findings['limits in Keystone'].detail)
+        finding = self.examine('i1-dedicated')['quotas of nova']
+        self.assertRegex(finding.detail, '^class:PCPU: [0-9]+ needed, 9 less')
+        self.assertRegex(
+            finding.remedy,
+            f"^'openstack limit create --project PROJECT --service {service} "
+            "--resource-limit [0-9]+ class:PCPU'$",
+        )
 
     def test_server_groups(self) -> None:
         """One, one for each slot of pinned disks, one for controllers."""

@@ -6,7 +6,7 @@ from typing import Any
 import testtools
 
 from hvstack import errors
-from hvstack.cloud import quotas
+from hvstack.cloud import connection, quotas
 from hvstack.cloud.quotas import Need
 from tests.unit.cloud import fake
 
@@ -90,6 +90,139 @@ class QuotaTest(testtools.TestCase):
         self.assertIn('--volumes 11 ', self.refused(Need(volumes=11)))
         message = self.refused(Need(volumes=1, gigabytes=11))
         self.assertIn('--gigabytes 101 ', message)
+
+
+class UnifiedLimitsTest(testtools.TestCase):
+    """Nova has its limits in Keystone, and counts Placement's classes."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        self.conn = connection.connect(
+            credential=fake.CREDENTIAL | {'region_name': 'RegionOne'}
+        )
+        self.service = next(
+            item['id']
+            for item in connection.access(self.conn).service_catalog.catalog
+            if item['type'] == 'compute'
+        )
+        self.registered = [
+            self.registered_limit(name, limit)
+            for name, limit in (
+                ('servers', 10),
+                ('class:VCPU', 4),
+                ('class:PCPU', 40),
+                ('server_groups', 3),
+            )
+        ]
+        self.own = [
+            {
+                **self.registered_limit('class:PCPU', 0),
+                'id': 'limit-1',
+                'project_id': project,
+                'resource_limit': limit,
+            }
+            for project, limit in (('p1', 30), ('p2', 1))
+        ]
+        # What has no limit in Keystone is 0 in Nova's own API.
+        self.nova = NOVA | {
+            'maxTotalCores': 4,
+            'maxTotalRAMSize': 0,
+            'maxServerGroups': 3,
+            'maxServerGroupMembers': 0,
+        }
+        self.usages = {'VCPU': 4, 'PCPU': 6}
+        http = self.cloud.http
+        http.get(f'{fake.NOVA}/limits', json=lambda *_: limits(self.nova))
+        http.get(
+            f'{fake.KEYSTONE}/registered_limits',
+            json=lambda *_: {'registered_limits': self.registered},
+        )
+        http.get(
+            f'{fake.KEYSTONE}/limits', json=lambda *_: {'limits': self.own}
+        )
+        http.get(
+            f'{fake.PLACEMENT}/usages?project_id=p1',
+            json=lambda *_: {'usages': self.usages},
+        )
+
+    def registered_limit(self, name: str, limit: int) -> dict[str, Any]:
+        """Return a registered limit of Keystone."""
+        return {
+            'id': f'r-{name}',
+            'service_id': self.service,
+            'region_id': 'RegionOne',
+            'resource_name': name,
+            'default_limit': limit,
+        }
+
+    def refused(self, need: Need) -> str:
+        error = self.assertRaises(
+            errors.InputError, quotas.check, self.conn, need
+        )
+        return str(error)
+
+    def test_enough(self) -> None:
+        """Dedicated CPUs are no VCPU, and RAM has no limit."""
+        need = Need(
+            instances=8,
+            cores=24,
+            ram=10**6,
+            server_groups=3,
+            server_group_members=50,
+            classes={'PCPU': 24, 'MEMORY_MB': 10**6, 'DISK_GB': 10**5},
+        )
+        quotas.check(self.conn, need)
+
+    def test_each_is_named(self) -> None:
+        message = self.refused(
+            Need(instances=9, cores=26, classes={'PCPU': 25, 'VCPU': 1})
+        )
+        for part in (
+            'servers 9 needed, 8 left of 10',
+            'class:PCPU 25 needed, 24 left of 30',
+            'class:VCPU 1 needed, 0 left of 4',
+            "'openstack limit create --project p1 --service "
+            f"{self.service} --region RegionOne --resource-limit 11 servers'",
+            "'openstack limit set --resource-limit 31 limit-1'",
+        ):
+            self.assertIn(part, message)
+        self.assertNotIn('quota set', message)
+        self.assertNotIn('\n', message)
+
+    def test_users_without_rights_in_placement(self) -> None:
+        self.cloud.http.get(f'{fake.PLACEMENT}/usages', status_code=403)
+        quotas.check(self.conn, Need(classes={'PCPU': 30}))
+        self.assertIn('0 left of 4', self.refused(Need(classes={'VCPU': 1})))
+
+    def test_limits_that_nova_does_not_use(self) -> None:
+        """Keystone has some, but Nova reports others."""
+        self.nova['maxTotalCores'] = 20
+        self.nova['maxTotalRAMSize'] = -1
+        quotas.check(self.conn, Need(cores=16, classes={'PCPU': 100}))
+        self.assertIn('--cores 21', self.refused(Need(cores=17)))
+
+    def test_limits_of_others(self) -> None:
+        """Those of another service or region are not Nova's here."""
+        limits_of_nova = self.registered
+        for change in ({'service_id': 'other'}, {'region_id': 'RegionTwo'}):
+            self.registered = [limit | change for limit in limits_of_nova]
+            self.assertIn('--cores ', self.refused(Need(cores=1)))
+        self.registered = [
+            limit | {'region_id': None} for limit in limits_of_nova
+        ]
+        quotas.check(self.conn, Need(cores=1))
+
+    def test_a_keystone_that_does_not_answer(self) -> None:
+        path = f'{fake.KEYSTONE}/registered_limits'
+        for status in (403, 404):
+            self.cloud.http.get(path, status_code=status)
+            self.assertIn('--cores ', self.refused(Need(cores=1)))
+        self.cloud.http.get(path, status_code=500)
+        error = self.assertRaises(
+            errors.CloudError, quotas.check, self.conn, Need(cores=1)
+        )
+        self.assertIn('Cannot read the limits in Keystone', str(error))
 
 
 class NoCinderTest(testtools.TestCase):
