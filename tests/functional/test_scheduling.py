@@ -21,7 +21,9 @@ HOST = 'hv-fake1'
 ASK_FOR_HOST = '2.74'
 
 
-class FillTest(HostsTest):
+class FakeHostTest(HostsTest):
+    """Boots servers on a fake host with the hardware of vsphere6."""
+
     def setUp(self) -> None:
         super().setUp()
         self.need_fake_hosts()
@@ -92,6 +94,8 @@ class FillTest(HostsTest):
         except openstack.exceptions.ResourceFailure:
             return self.cloud.compute.get_server(server)
 
+
+class FillTest(FakeHostTest):
     def fill(self, instances: int) -> None:
         """Fill a host exactly; one more finds no place."""
         flavor = self.published(f'i{instances}-dedicated')
