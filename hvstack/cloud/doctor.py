@@ -409,6 +409,16 @@ def _network(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
             f'and a floating IP of {network.name}'
         )
     if network is not None and good:
+        reason = servers.explain_unprotected(conn, network)
+        if reason:
+            good = False
+            detail += f': {reason}'
+            remedy = (
+                "name another network as 'network' in hvstack.conf, or have "
+                "its owner run 'openstack network set --enable-port-security "
+                f"{network.name}'"
+            )
+    if network is not None and good:
         reason = servers.explain_ipv6(conn, network)
         if reason:
             good = False
@@ -427,6 +437,15 @@ def _network(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
                 'enlarge the allocation pools of its subnets'
             )
     yield build_finding('network', good, detail, remedy)
+    if network is not None and good and not servers.has_dhcp(conn, network):
+        yield Diagnosis(
+            'DHCP',
+            NOTE,
+            f'{network.name} has no IPv4 subnet with DHCP: a node of the '
+            "image of 'hvstack image upload' gets no address",
+            "'openstack subnet set --dhcp SUBNET', or use an image that reads "
+            'its address from a config drive',
+        )
 
 
 _CHECKS: tuple[

@@ -182,6 +182,43 @@ def explain_ipv6(conn: Connection, network: Network) -> str:
     )
 
 
+def explain_unprotected(conn: Connection, network: Network) -> str:
+    """Return why no security group can protect nodes; empty if one can.
+
+    Neutron rejects ports with security groups on a network without port
+    security. Without the extension port-security, all networks have it.
+
+    :param network: network of :func:`find_network`.
+    :raises hvstack.errors.CloudError: Neutron refused.
+    """
+    if network.is_port_security_enabled:
+        return ''
+    # openstacksdk has False for a network without this field, too.
+    with refused('Cannot inspect the network'):
+        answer = conn.network.get(f'/networks/{network.id}', raise_exc=True)
+    if answer.json()['network'].get('port_security_enabled', True):
+        return ''
+    return (
+        'it has no port security, so that no security group would protect '
+        'Hadoop'
+    )
+
+
+def has_dhcp(conn: Connection, network: Network) -> bool:
+    """Return whether a network assigns IPv4 addresses by DHCP.
+
+    :param network: network of :func:`find_network`.
+    :raises hvstack.errors.CloudError: Neutron refused.
+    """
+    with refused('Cannot list the subnets'):
+        return any(
+            subnet.is_dhcp_enabled is not False
+            for subnet in conn.network.subnets(
+                network_id=network.id, ip_version=4
+            )
+        )
+
+
 def explain_few_addresses(
     conn: Connection, network: Network, nodes: int
 ) -> str:
@@ -205,8 +242,8 @@ def check_network(conn: Connection, name: str, nodes: int) -> None:
     :param name: name or ID of the network.
     :param nodes: number of nodes of the cluster.
     :raises hvstack.errors.InputError: the network does not exist, has no
-        subnet or too few addresses, its nodes would use IPv6, or only
-        administrators can attach servers to it.
+        subnet, no port security or too few addresses, its nodes would use
+        IPv6, or only administrators can attach servers to it.
     :raises hvstack.errors.CloudError: Neutron refused.
     """
     network = find_network(conn, name)
@@ -217,8 +254,10 @@ def check_network(conn: Connection, name: str, nodes: int) -> None:
     elif is_admin_only(network) and not is_administrator(conn):
         reason = 'it is external, so only administrators can attach servers'
     else:
-        reason = explain_ipv6(conn, network) or explain_few_addresses(
-            conn, network, nodes
+        reason = (
+            explain_unprotected(conn, network)
+            or explain_ipv6(conn, network)
+            or explain_few_addresses(conn, network, nodes)
         )
     if not reason:
         return

@@ -578,10 +578,11 @@ class EnvironmentTest(ClusterTest):
         self.assertEqual('vsphere6', values['os_profile'])
 
     def test_connection_of_the_nodes(self) -> None:
-        self.cloud.http.get(
-            f'{fake.NEUTRON}/networks/direct',
-            json={'network': {'id': 'n2', 'name': 'direct', 'subnets': ['s']}},
-        )
+        direct = {'id': 'n2', 'name': 'direct', 'subnets': ['s']}
+        for name in ('direct', 'n2'):
+            self.cloud.http.get(
+                f'{fake.NEUTRON}/networks/{name}', json={'network': direct}
+            )
         macvtap = ('--vnic', 'macvtap')
         for args, network, vnic_type in (
             ((), 'provider', None),
@@ -788,6 +789,15 @@ class EnvironmentTest(ClusterTest):
             else:
                 status, _, err = self.call(*args, '--network', 'provider')
                 self.assertEqual((0, ''), (status, err))
+
+    def test_a_network_without_port_security(self) -> None:
+        """Neutron would reject ports with the cluster's security group."""
+        self.cloud.resources(port_security_enabled=False)
+        message = self.refused(
+            *('--worker-flavor', 'shared', '--hosts', '3'),
+            *('--network', 'provider'),
+        )
+        self.assertIn('no port security', message)
 
     def test_the_network_of_the_configuration_need_not_exist(self) -> None:
         """The environment file network-new.yaml creates another one."""

@@ -208,6 +208,8 @@ class FakeCloud(fixtures.Fixture):
                 status_code=404,
             )
             self.http.get(url, json=content)
+            if url.endswith('/provider'):
+                self.http.get(f'{NEUTRON}/networks/n1', json=content)
         for url, name in (
             (f'{GLANCE}/images', 'images'),
             (f'{NEUTRON}/networks', 'networks'),
@@ -215,11 +217,14 @@ class FakeCloud(fixtures.Fixture):
             self.http.get(url, json={name: []})
         self.pool('10.0.0.2', '10.0.255.254')
 
-    def pool(self, start: str, end: str, *, ipv6: str = '') -> None:
+    def pool(
+        self, start: str, end: str, *, ipv6: str = '', **fields: Any
+    ) -> None:
         """Give the network a subnet with a single allocation pool.
 
         :param start: first address; empty for no IPv4 subnet.
         :param ipv6: prefix of an IPv6 subnet; empty for none.
+        :param fields: other fields of the IPv4 subnet.
         """
         subnets: list[dict[str, Any]] = []
         if ipv6:
@@ -227,7 +232,12 @@ class FakeCloud(fixtures.Fixture):
         if start:
             pools = [{'start': start, 'end': end}]
             subnets.append(
-                {'id': 's1', 'ip_version': 4, 'allocation_pools': pools}
+                {
+                    'id': 's1',
+                    'ip_version': 4,
+                    'allocation_pools': pools,
+                    **fields,
+                }
             )
         self.http.get(f'{NEUTRON}/subnets', json={'subnets': subnets})
 

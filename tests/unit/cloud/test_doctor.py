@@ -421,6 +421,23 @@ class DoctorTest(testtools.TestCase):
         self.assertIn('2001:db8::/64 before its IPv4', finding.detail)
         self.assertIn('without IPv6 subnets', finding.remedy)
 
+    def test_network_without_port_security(self) -> None:
+        self.use_images_and_networks(port_security_enabled=False)
+        finding = self.examine()['network']
+        self.assertEqual(FAULT, finding.state)
+        self.assertIn('it has no port security', finding.detail)
+        self.assertIn('--enable-port-security', finding.remedy)
+        self.use_images_and_networks(port_security_enabled=True)
+        self.assertEqual(OK, self.examine()['network'].state)
+
+    def test_network_without_dhcp(self) -> None:
+        self.use_images_and_networks()
+        for enable_dhcp, is_noted in ((False, True), (True, False)):
+            self.cloud.pool(
+                '10.252.0.2', '10.252.9.9', enable_dhcp=enable_dhcp
+            )
+            self.assertEqual(is_noted, 'DHCP' in self.examine())
+
     def test_network_with_too_few_addresses(self) -> None:
         """31 workers and a controller do not fit into 31 addresses."""
         self.use_images_and_networks()
