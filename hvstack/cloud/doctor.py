@@ -9,6 +9,7 @@ the hosts.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from openstack.connection import Connection
+from openstack.network.v2.network import Network
 from openstack.proxy import Proxy
 from requests import Response
 
@@ -395,49 +396,33 @@ def _image(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
 
 def _network(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     network = servers.find_network(conn, request.network)
-    good = network is not None and bool(network.subnet_ids)
-    detail = f"'{request.network}' is not there"
-    remedy = "name one with a subnet as 'network' in hvstack.conf"
-    if network is not None:
-        detail = f'{network.name}: {len(network.subnet_ids)} subnets'
-    if network is not None and good and servers.is_admin_only(network):
-        detail += ', external: only administrators can attach servers to it'
-        good = is_administrator(conn)
-        remedy = (
-            "name a network of the project as 'network' in hvstack.conf, or "
-            'create stacks with network-new.yaml, which gives them a network '
-            f'and a floating IP of {network.name}'
+    if network is None or not network.subnet_ids:
+        yield Diagnosis(
+            'network',
+            FAULT,
+            f"'{request.network}' is not there"
+            if network is None
+            else f'{network.name}: 0 subnets',
+            "name one with a subnet as 'network' in hvstack.conf",
         )
-    if network is not None and good:
-        reason = servers.explain_unprotected(conn, network)
-        if reason:
-            good = False
-            detail += f': {reason}'
-            remedy = (
-                "name another network as 'network' in hvstack.conf, or have "
-                "its owner run 'openstack network set --enable-port-security "
-                f"{network.name}'"
+        return
+    detail = f'{network.name}: {len(network.subnet_ids)} subnets'
+    if servers.is_admin_only(network):
+        detail += ', external: only administrators can attach servers to it'
+        if not is_administrator(conn):
+            yield Diagnosis(
+                'network',
+                FAULT,
+                detail,
+                "name a network of the project as 'network' in hvstack.conf, "
+                'or create stacks with network-new.yaml, which gives them a '
+                f'network and a floating IP of {network.name}',
             )
-    if network is not None and good:
-        reason = servers.explain_ipv6(conn, network)
-        if reason:
-            good = False
-            detail += f': {reason}'
-            remedy = (
-                "name a network without IPv6 subnets as 'network' in "
-                'hvstack.conf'
-            )
-    if network is not None and good:
-        reason = servers.explain_few_addresses(conn, network, request.servers)
-        if reason:
-            good = False
-            detail += f': {reason}'
-            remedy = (
-                "name a larger network as 'network' in hvstack.conf, or "
-                'enlarge the allocation pools of its subnets'
-            )
-    yield build_finding('network', good, detail, remedy)
-    if network is not None and good and not servers.has_dhcp(conn, network):
+            return
+    reason, remedy = _explain_unusable_network(conn, request, network)
+    detail += f': {reason}' if reason else ''
+    yield build_finding('network', not reason, detail, remedy)
+    if not reason and not servers.has_dhcp(conn, network):
         yield Diagnosis(
             'DHCP',
             NOTE,
@@ -446,6 +431,30 @@ def _network(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
             "'openstack subnet set --dhcp SUBNET', or use an image that reads "
             'its address from a config drive',
         )
+
+
+def _explain_unusable_network(
+    conn: Connection, request: CloudNeeds, network: Network
+) -> tuple[str, str]:
+    """Return why nodes cannot use a network, and the remedy; empty if none."""
+    problems = (
+        (
+            servers.explain_unprotected(conn, network),
+            "name another network as 'network' in hvstack.conf, or have its "
+            "owner run 'openstack network set --enable-port-security "
+            f"{network.name}'",
+        ),
+        (
+            servers.explain_ipv6(conn, network),
+            "name a network without IPv6 subnets as 'network' in hvstack.conf",
+        ),
+        (
+            servers.explain_few_addresses(conn, network, request.servers),
+            "name a larger network as 'network' in hvstack.conf, or enlarge "
+            'the allocation pools of its subnets',
+        ),
+    )
+    return next((problem for problem in problems if problem[0]), ('', ''))
 
 
 _CHECKS: tuple[
