@@ -20,6 +20,7 @@ class Need:
 
     :param ram: MiB.
     :param server_group_members: of the fullest server group.
+    :param ports: ports of Neutron.
     :param classes: amounts of Placement's resource classes, which Nova counts
         if its limits are in Keystone.
     """
@@ -31,9 +32,17 @@ class Need:
     server_group_members: int = 0
     volumes: int = 0
     gigabytes: int = 0
+    ports: int = 0
+    security_groups: int = 0
     classes: Mapping[str, int] = field(default_factory=dict)
 
 
+#: Options of ``openstack quota set`` that have another name.
+_OPTIONS = {
+    'port': 'ports',
+    'security_group': 'secgroups',
+    'security_groups': 'secgroups',
+}
 #: Limit and use as Nova and Cinder call them ("Limits" of their APIs).
 _NOVA = {
     'instances': ('maxTotalInstances', 'totalInstancesUsed'),
@@ -42,6 +51,8 @@ _NOVA = {
     'server_groups': ('maxServerGroups', 'totalServerGroupsUsed'),
     'server_group_members': ('maxServerGroupMembers', ''),
 }
+#: Quotas as Neutron calls them ("Quotas details" of its API).
+_NEUTRON = {'ports': 'port', 'security_groups': 'security_group'}
 _CINDER = {
     'volumes': ('maxTotalVolumes', 'totalVolumesUsed'),
     'gigabytes': ('maxTotalVolumeGigabytes', 'totalGigabytesUsed'),
@@ -74,6 +85,8 @@ def check(conn: 'Connection', need: Need) -> None:
                 "Cinder installed (in the lab, 'hvstack lab up --with ceph')."
             )
         limits |= _read_limits(conn.block_storage, 'Cinder', _CINDER)
+    if need.ports:
+        limits |= _read_neutron(conn)
     shortages = find_shortages(needed, limits)
     if not shortages:
         return
@@ -154,7 +167,8 @@ def format_commands(
                 )
             )
         else:
-            options.append(f'--{shortage.name.replace("_", "-")} {value}')
+            option = _OPTIONS.get(shortage.name, shortage.name)
+            options.append(f'--{option.replace("_", "-")} {value}')
     if options:
         commands.insert(
             0, f'openstack quota set {" ".join(options)} {project}'
@@ -165,6 +179,25 @@ def format_commands(
 def _format_name(name: str) -> str:
     """Return the name of a quota for people; those of Keystone stay."""
     return name if ':' in name else name.replace('_', ' ')
+
+
+def _read_neutron(conn: 'Connection') -> dict[str, tuple[int, int]]:
+    """Return Neutron's limits and used amounts.
+
+    :returns: empty if Neutron does not show them to the project.
+    """
+    if not conn.has_service('network'):
+        return {}
+    answer = conn.network.get(f'/quotas/{conn.current_project_id}/details')
+    quota = answer.json()['quota'] if answer.ok else {}
+    return {
+        name: (
+            quota[key]['limit'],
+            quota[key]['used'] + quota[key].get('reserved', 0),
+        )
+        for name, key in _NEUTRON.items()
+        if key in quota
+    }
 
 
 def _read_limits(

@@ -129,6 +129,7 @@ def _compute_need(
         else 0,
         volumes=sum(volumes),
         gigabytes=sum(volumes) * sizes['disk_gb'],
+        ports=sum(added.values()),
         classes=count_classes(
             (nova_flavors.to_flavor(flavor, group), added[group])
             for group, flavor in flavors.items()

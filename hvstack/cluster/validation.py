@@ -233,6 +233,8 @@ def needs(plan: ClusterPlan) -> Need:
         ),
         volumes=volumes,
         gigabytes=volumes * plan.disks.size_gb,
+        ports=sum(count for _, count in counts),
+        security_groups=1,
         classes=count_classes(counts),
     )
 

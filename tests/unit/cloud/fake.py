@@ -213,6 +213,7 @@ class FakeCloud(fixtures.Fixture):
         for url, name in (
             (f'{GLANCE}/images', 'images'),
             (f'{NEUTRON}/networks', 'networks'),
+            (f'{NEUTRON}/quotas/p1/details', 'quota'),
         ):
             self.http.get(url, json={name: []})
         self.pool('10.0.0.2', '10.0.255.254')

@@ -92,6 +92,44 @@ class QuotaTest(testtools.TestCase):
         self.assertIn('--gigabytes 101 ', message)
 
 
+class NeutronTest(testtools.TestCase):
+    """A cluster has a port for each node, and a security group."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        cloud = self.useFixture(
+            fake.FakeCloud(services={'network': fake.NEUTRON})
+        )
+        cloud.http.get(f'{fake.NOVA}/limits', json=limits({}))
+        self.http = cloud.http
+        self.conn = cloud.connect()
+        self.url = f'{fake.NEUTRON}/quotas/p1/details'
+
+    def test_too_few(self) -> None:
+        quota = {
+            'port': {'limit': 500, 'used': 20, 'reserved': 1},
+            'security_group': {'limit': 10, 'used': 10, 'reserved': 0},
+        }
+        self.http.get(self.url, json={'quota': quota})
+        quotas.check(self.conn, Need(instances=1, ports=479))
+        error = self.assertRaises(
+            errors.InputError,
+            quotas.check,
+            self.conn,
+            Need(ports=480, security_groups=1),
+        )
+        for part in (
+            'ports 480 needed, 479 left of 500, security groups 1 needed, 0 ',
+            "'openstack quota set --ports 501 --secgroups 11 p1'",
+        ):
+            self.assertIn(part, str(error))
+
+    def test_quotas_that_cannot_be_read(self) -> None:
+        for status in (403, 404):
+            self.http.get(self.url, status_code=status)
+            quotas.check(self.conn, Need(ports=10000))
+
+
 class UnifiedLimitsTest(testtools.TestCase):
     """Nova has its limits in Keystone, and counts Placement's classes."""
 
