@@ -30,6 +30,7 @@ from hvstack.cluster.plan import (
     ClusterPlan,
     ClusterSpec,
     ProjectResources,
+    StackResources,
 )
 from hvstack.conf import CloudOptions
 from hvstack.model.configuration import parse
@@ -199,7 +200,7 @@ class Environment(Command):
         servers.image(conn, plan.stack.image)
         servers.check_key_pair(conn, plan.stack.key_name)
         node_count = validation.needs(plan).instances
-        _check_network(conn, plan.stack.network, args.network, node_count)
+        _check_network(conn, plan.stack, args.network, node_count)
         _report_credential(conn, options, node_count)
         _report_timeout(plan, options, node_count)
         if heat_environment.controllers_first(plan):
@@ -267,7 +268,10 @@ def _plan_compute_cluster(
 
 
 def _check_network(
-    conn: Connection, network: str, requested: str | None, nodes: int
+    conn: Connection,
+    resources: StackResources,
+    requested: str | None,
+    nodes: int,
 ) -> None:
     """Refuse a network that was requested, else report it.
 
@@ -275,12 +279,14 @@ def _check_network(
     network of hvstack.conf need not exist.
 
     :param conn: connection of the project.
-    :param network: network in the environment.
+    :param resources: resources in the environment.
     :param requested: value of ``--network``.
     :param nodes: number of nodes of the stack.
     """
     try:
-        servers.check_network(conn, network, nodes)
+        servers.check_network(
+            conn, resources.network, nodes, resources.port_security
+        )
     except errors.InputError as exc:
         if requested is not None:
             raise

@@ -182,21 +182,31 @@ def explain_ipv6(conn: Connection, network: Network) -> str:
     )
 
 
+def has_port_security(conn: Connection, name: str) -> bool:
+    """Return whether a network has port security.
+
+    Neutron rejects ports with security groups on a network without it.
+    Without the extension port-security, all networks have it.
+
+    :param name: name or ID of the network. One that does not exist has it.
+    :raises hvstack.errors.CloudError: Neutron refused.
+    """
+    network = find_network(conn, name)
+    if network is None or network.is_port_security_enabled:
+        return True
+    # openstacksdk has False for a network without this field, too.
+    with refused('Cannot inspect the network'):
+        answer = conn.network.get(f'/networks/{network.id}', raise_exc=True)
+    return bool(answer.json()['network'].get('port_security_enabled', True))
+
+
 def explain_unprotected(conn: Connection, network: Network) -> str:
     """Return why no security group can protect nodes; empty if one can.
-
-    Neutron rejects ports with security groups on a network without port
-    security. Without the extension port-security, all networks have it.
 
     :param network: network of :func:`find_network`.
     :raises hvstack.errors.CloudError: Neutron refused.
     """
-    if network.is_port_security_enabled:
-        return ''
-    # openstacksdk has False for a network without this field, too.
-    with refused('Cannot inspect the network'):
-        answer = conn.network.get(f'/networks/{network.id}', raise_exc=True)
-    if answer.json()['network'].get('port_security_enabled', True):
+    if has_port_security(conn, network.id):
         return ''
     return (
         'it has no port security, so that no security group would protect '
@@ -236,11 +246,14 @@ def explain_few_addresses(
     )
 
 
-def check_network(conn: Connection, name: str, nodes: int) -> None:
+def check_network(
+    conn: Connection, name: str, nodes: int, port_security: bool = True
+) -> None:
     """Check that servers of a project can be attached to a network.
 
     :param name: name or ID of the network.
     :param nodes: number of nodes of the cluster.
+    :param port_security: whether the ports have a security group.
     :raises hvstack.errors.InputError: the network does not exist, has no
         subnet, no port security or too few addresses, its nodes would use
         IPv6, or only administrators can attach servers to it.
@@ -255,7 +268,7 @@ def check_network(conn: Connection, name: str, nodes: int) -> None:
         reason = 'it is external, so only administrators can attach servers'
     else:
         reason = (
-            explain_unprotected(conn, network)
+            (port_security and explain_unprotected(conn, network))
             or explain_ipv6(conn, network)
             or explain_few_addresses(conn, network, nodes)
         )

@@ -132,6 +132,8 @@ def _list_connection_parameters(plan: ClusterPlan) -> JsonObject:
     values: JsonObject = {}
     if plan.stack.vnic_type != NORMAL:
         values['vnic_type'] = plan.stack.vnic_type
+    if not plan.stack.port_security:
+        values['port_security'] = False
     if plan.spec.stateless_security_group:
         values['stateless_security_group'] = True
         values['reply_cidrs'] = list(plan.stack.reply_cidrs)

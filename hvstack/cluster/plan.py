@@ -190,6 +190,8 @@ class StackResources:
     :param network: network of the nodes.
     :param key_name: key pair of the nodes.
     :param vnic_type: VNIC type of the nodes' ports in Neutron.
+    :param port_security: whether the network has port security, without
+        which no port has a security group.
     :param reply_cidrs: networks whose replies reach nodes with a stateless
         security group.
     :param host_keys: whether nodes send their public SSH host keys to Heat,
@@ -202,6 +204,7 @@ class StackResources:
     network: str
     key_name: str = ''
     vnic_type: str = NORMAL
+    port_security: bool = True
     reply_cidrs: tuple[str, ...] = ()
     host_keys: bool = True
     signal_seconds: float = stack_times.DEFAULT_SIGNAL_SECONDS

@@ -231,6 +231,8 @@ def _get_stack_resources(
         image=image or options.image,
         network=network,
         vnic_type=vnic_type,
+        port_security=vnic_type == NORMAL
+        or servers.has_port_security(conn, network),
         reply_cidrs=stateless_groups.list_reply_cidrs(conn, network)
         if spec.stateless_security_group
         else (),
@@ -326,7 +328,9 @@ def check(
         plan.stack.image,
         (plan.flavors.worker, plan.flavors.controller),
     )
-    servers.check_network(tenant, plan.stack.network, node_count)
+    servers.check_network(
+        tenant, plan.stack.network, node_count, plan.stack.port_security
+    )
     _check_project(tenant, plan)
 
 

@@ -30,7 +30,22 @@ class DirectNetworkTest(LabTest):
             if port.device_owner.startswith('compute:')
         ]
 
+    def remove_port_security(self) -> None:
+        """Have a network as operators of SR-IOV often have it."""
+        network = self.conn.network.find_network(
+            constants.DIRECT_PHYSNET, ignore_missing=False
+        )
+        self.addCleanup(
+            self.conn.network.update_network,
+            network,
+            is_port_security_enabled=True,
+        )
+        self.conn.network.update_network(
+            network, is_port_security_enabled=False
+        )
+
     def test_cluster(self) -> None:
+        self.remove_port_security()
         cluster = self.launch(
             ClusterSpec(parse('i1'), tuning=LAB, vnic=MACVTAP),
             NAME,
@@ -39,6 +54,7 @@ class DirectNetworkTest(LabTest):
         self.assertEqual(3, len(ports))
         for port in ports:
             self.assertEqual('macvtap', port.binding_vif_type)
+            self.assertEqual([], port.security_group_ids)
             [address] = port.fixed_ips
             self.assertEqual('10.253.0', address['ip_address'][:8])
             # No packet of the node goes through the switch of its host.

@@ -799,6 +799,24 @@ class EnvironmentTest(ClusterTest):
         )
         self.assertIn('no port security', message)
 
+    def test_a_network_past_the_switches_without_port_security(self) -> None:
+        """No port has a security group, which Neutron would reject."""
+        network = {'id': 'n1', 'name': 'provider', 'subnets': ['s1']}
+        args = (
+            *('--worker-flavor', 'shared', '--hosts', '3'),
+            *('--network', 'provider', '--vnic', 'macvtap'),
+        )
+        for fields, expected in (
+            ({}, None),
+            ({'port_security_enabled': True}, None),
+            ({'port_security_enabled': False}, False),
+        ):
+            self.cloud.resources(**network, **fields)
+            status, out, err = self.call(*args)
+            self.assertEqual((0, ''), (status, err))
+            values = yaml.safe_load(out)['parameters']
+            self.assertIs(expected, values.get('port_security'))
+
     def test_the_network_of_the_configuration_need_not_exist(self) -> None:
         """The environment file network-new.yaml creates another one."""
         self.cloud.http.get(
