@@ -322,7 +322,7 @@ def _list_unregistered(
             'limits in Keystone',
             UNCHECKED,
             f'none of {names}: [quota] unified_limits_resource_list of Nova '
-            'decides whether it accepts them; before 2025.1, it rejects them',
+            'decides whether it accepts them; releases without it reject them',
             "'openstack registered limit create --service SERVICE "
             "--default-limit NUMBER RESOURCE' if it rejects them",
         )

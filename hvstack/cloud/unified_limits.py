@@ -2,10 +2,10 @@
 """Limits of Nova's resources that are in Keystone ("unified limits").
 
 Nova takes its limits from there with ``[quota] driver =
-nova.quota.UnifiedLimitsDriver`` (Nova, "Manage Unified Limits Quotas"). It
-counts Placement's resource classes then: ``class:PCPU`` apart from
-``class:VCPU``. Its own API still has cores, RAM and instances, reports 0 for
-what has no limit in Keystone, and ignores changes.
+nova.quota.UnifiedLimitsDriver``, which it recommends from 2023.2 on (Nova,
+"Manage Unified Limits Quotas"). It counts Placement's resource classes then:
+``class:PCPU`` apart from ``class:VCPU``. Its own API still has cores, RAM and
+instances, reports 0 for what has no limit in Keystone, and ignores changes.
 """
 
 from collections.abc import Mapping
@@ -119,11 +119,6 @@ def name_needs(
         for resource, name in names.items()
         if name in needed
     } | {f'class:{name}': amount for name, amount in classes.items()}
-
-
-def is_quota(name: str) -> bool:
-    """Return whether Nova has the limit of one of its quotas in Keystone."""
-    return name in _COUNTED.values() or name in _LOCAL.values()
 
 
 def _read_limits(conn: 'Connection') -> dict[str, UnifiedLimit]:
