@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a project may still have, asked with its own rights."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ class Need:
 
     :param ram: MiB.
     :param server_group_members: of the fullest server group.
+    :param volume_gb: GB of a volume.
+    :param volume_types: numbers of volumes by volume type.
     :param ports: ports of Neutron.
     :param classes: amounts of Placement's resource classes, which Nova counts
         if its limits are in Keystone.
@@ -32,6 +35,8 @@ class Need:
     server_group_members: int = 0
     volumes: int = 0
     gigabytes: int = 0
+    volume_gb: int = 0
+    volume_types: Mapping[str, int] = field(default_factory=dict)
     ports: int = 0
     security_groups: int = 0
     classes: Mapping[str, int] = field(default_factory=dict)
@@ -85,6 +90,9 @@ def check(conn: 'Connection', need: Need) -> None:
                 "Cinder installed (in the lab, 'hvstack lab up --with ceph')."
             )
         limits |= _read_limits(conn.block_storage, 'Cinder', _CINDER)
+        by_type = _name_volumes(need)
+        needed |= by_type
+        limits |= _read_volume_types(conn, by_type)
     if need.ports:
         limits |= _read_neutron(conn)
     shortages = find_shortages(needed, limits)
@@ -157,7 +165,8 @@ def format_commands(
     :param project: ID of the project.
     :param unified: limits in Keystone by resource.
     """
-    options, commands = [], []
+    options: defaultdict[str, list[str]] = defaultdict(list)
+    commands = []
     for shortage in shortages:
         value = shortage.used + shortage.needed
         if unified and shortage.name in unified:
@@ -167,18 +176,68 @@ def format_commands(
                 )
             )
         else:
-            option = _OPTIONS.get(shortage.name, shortage.name)
-            options.append(f'--{option.replace("_", "-")} {value}')
-    if options:
-        commands.insert(
-            0, f'openstack quota set {" ".join(options)} {project}'
-        )
+            option, volume_type = _split_type(shortage.name)
+            option = _OPTIONS.get(option, option).replace('_', '-')
+            options[volume_type].append(f'--{option} {value}')
+    for volume_type, items in options.items():
+        if volume_type:
+            items.insert(0, f'--volume-type {volume_type}')
+        commands.append(f'openstack quota set {" ".join(items)} {project}')
     return ' and '.join(f"'{command}'" for command in commands)
 
 
+def _split_type(name: str) -> tuple[str, str]:
+    """Return quota and volume type; without a type, it is empty.
+
+    :param name: such as ``volumes_ssd`` (Cinder, "Quota sets extension").
+    """
+    quota, mark, volume_type = name.partition('_')
+    if mark and quota in _CINDER:
+        return quota, volume_type
+    return name, ''
+
+
 def _format_name(name: str) -> str:
-    """Return the name of a quota for people; those of Keystone stay."""
+    """Return the name of a quota for people."""
+    quota, volume_type = _split_type(name)
+    if volume_type:
+        return f"{quota} of type '{volume_type}'"
     return name if ':' in name else name.replace('_', ' ')
+
+
+def _name_volumes(need: Need) -> dict[str, int]:
+    """Return what Cinder has quotas for beside volumes and gigabytes."""
+    by_type = [
+        amount
+        for name, count in need.volume_types.items()
+        for amount in (
+            (f'volumes_{name}', count),
+            (f'gigabytes_{name}', count * need.volume_gb),
+        )
+    ]
+    return {'per_volume_gigabytes': need.volume_gb, **dict(by_type)}
+
+
+def _read_volume_types(
+    conn: 'Connection', names: Iterable[str]
+) -> dict[str, tuple[int, int]]:
+    """Return Cinder's limits and used amounts of some quotas.
+
+    :param names: result of :func:`_name_volumes`.
+    :returns: empty if Cinder does not show them to the project.
+    """
+    answer = conn.block_storage.get(
+        f'/os-quota-sets/{conn.current_project_id}', params={'usage': 'True'}
+    )
+    quota = answer.json()['quota_set'] if answer.ok else {}
+    return {
+        name: (
+            quota[name]['limit'],
+            quota[name].get('in_use', 0) + quota[name].get('reserved', 0),
+        )
+        for name in names
+        if name in quota
+    }
 
 
 def _read_neutron(conn: 'Connection') -> dict[str, tuple[int, int]]:

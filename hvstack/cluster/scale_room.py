@@ -2,6 +2,7 @@
 """Room for more workers of a stack: slots, quotas and the limit of Heat."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -94,7 +95,12 @@ def refuse(
         ),
         max_resources,
     )
-    quotas.check(conn, _compute_need(change, added, sizes, flavors, volumes))
+    volume_types = validation.list_volume_types(
+        types, range(change.before, change.after)
+    )
+    quotas.check(
+        conn, _compute_need(change, added, sizes, flavors, volume_types)
+    )
 
 
 def _compute_need(
@@ -102,14 +108,14 @@ def _compute_need(
     added: Mapping[str, int],
     sizes: Mapping[str, Any],
     flavors: Mapping[str, NovaFlavor],
-    volumes: Sequence[int],
+    volume_types: Sequence[str],
 ) -> Need:
     """Return the need of the new workers for quotas of the project.
 
     :param added: number of new workers by group.
     :param sizes: parameters of :data:`_SIZES`.
     :param flavors: flavors of the groups with new workers.
-    :param volumes: number of volumes of each new worker.
+    :param volume_types: volume type of each volume of the new workers.
     """
     groups = sizes['workers_per_host'] if sizes['disk_pinning'] else 1
     members = max(
@@ -127,8 +133,10 @@ def _compute_need(
         server_group_members=members
         if sizes['anti_affinity'] != 'none'
         else 0,
-        volumes=sum(volumes),
-        gigabytes=sum(volumes) * sizes['disk_gb'],
+        volumes=len(volume_types),
+        gigabytes=len(volume_types) * sizes['disk_gb'],
+        volume_gb=sizes['disk_gb'] if volume_types else 0,
+        volume_types=Counter(volume_types),
         ports=sum(added.values()),
         classes=count_classes(
             (nova_flavors.to_flavor(flavor, group), added[group])

@@ -2,7 +2,8 @@
 """What cannot work is refused before Heat is asked, with the remedy."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from hvstack import errors
 from hvstack.cloud.quotas import Need
@@ -220,7 +221,8 @@ def needs(plan: ClusterPlan) -> Need:
     )
     pinning = plan.spec.configuration.disk_pinning
     slots = nodes.workers_per_host if pinning else 1
-    volumes = sum(_volumes(plan))
+    types = list_volume_types(plan.disks.types, range(nodes.workers))
+    volumes = len(types)
     return Need(
         instances=sum(count for _, count in counts),
         cores=sum(count * flavor.vcpus for flavor, count in counts),
@@ -233,6 +235,8 @@ def needs(plan: ClusterPlan) -> Need:
         ),
         volumes=volumes,
         gigabytes=volumes * plan.disks.size_gb,
+        volume_gb=plan.disks.size_gb if volumes else 0,
+        volume_types=Counter(types),
         ports=sum(count for _, count in counts),
         security_groups=1,
         classes=count_classes(counts),
@@ -294,6 +298,21 @@ def stack_of(count: int, needed: int, max_resources: int) -> None:
         f'[cloud] max_resources_per_stack in hvstack.conf, to {needed} '
         'or -1, or use a smaller cluster.'
     )
+
+
+def list_volume_types(
+    types: Sequence[Sequence[str]], workers: Iterable[int]
+) -> list[str]:
+    """Return the volume type of each volume of some workers.
+
+    :param types: volume types of the disks of a worker, for each slot.
+    :param workers: indexes of the workers.
+    """
+    return [
+        volume_type
+        for index in workers
+        for volume_type in types[index % len(types)]
+    ]
 
 
 def _volumes(plan: ClusterPlan) -> list[int]:

@@ -128,6 +128,7 @@ class FakeCloud(fixtures.Fixture):
             (f'{NOVA}/servers/detail', 'servers'),
             (f'{NOVA}/os-server-groups', 'server_groups'),
             (f'{CINDER}/volumes/detail', 'volumes'),
+            (f'{CINDER}/os-quota-sets/p1', 'quota_set'),
             (f'{KEYSTONE}/registered_limits', 'registered_limits'),
         ):
             self.http.get(path, json={name: []})

@@ -86,10 +86,65 @@ class QuotaTest(testtools.TestCase):
                 }
             ),
         )
+        self.cloud.http.get(f'{fake.CINDER}/os-quota-sets/p1', status_code=403)
         quotas.check(self.conn, Need(volumes=10, gigabytes=10))
         self.assertIn('--volumes 11 ', self.refused(Need(volumes=11)))
         message = self.refused(Need(volumes=1, gigabytes=11))
         self.assertIn('--gigabytes 101 ', message)
+
+
+class VolumeTypesTest(testtools.TestCase):
+    """Cinder has quotas of volume types, and of the size of a volume."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.cloud = self.useFixture(fake.FakeCloud())
+        for url in (fake.NOVA, fake.CINDER):
+            self.cloud.http.get(f'{url}/limits', json=limits({}))
+        self.conn = self.cloud.connect()
+        self.url = f'{fake.CINDER}/os-quota-sets/p1'
+
+    def test_too_few(self) -> None:
+        quota = {'limit': -1, 'in_use': 0, 'reserved': 0}
+        self.cloud.http.get(
+            f'{self.url}?usage=True',
+            json={
+                'quota_set': {
+                    'id': 'p1',
+                    'per_volume_gigabytes': quota | {'limit': 500},
+                    'volumes_my_ssd': {'limit': 8, 'in_use': 2, 'reserved': 1},
+                    'gigabytes_my_ssd': quota | {'limit': 2500},
+                    'volumes_hdd': quota,
+                    'gigabytes_hdd': quota,
+                }
+            },
+        )
+        types = {'my_ssd': 5, 'hdd': 90}
+        quotas.check(
+            self.conn, Need(volumes=95, volume_gb=500, volume_types=types)
+        )
+        error = self.assertRaises(
+            errors.InputError,
+            quotas.check,
+            self.conn,
+            Need(
+                volumes=96, volume_gb=501, volume_types=types | {'my_ssd': 6}
+            ),
+        )
+        for part in (
+            "volumes of type 'my_ssd' 6 needed, 5 left of 8",
+            "gigabytes of type 'my_ssd' 3006 needed, 2500 left of 2500",
+            "'openstack quota set --per-volume-gigabytes 501 p1'",
+            "'openstack quota set --volume-type my_ssd --volumes 9 "
+            "--gigabytes 3006 p1'",
+        ):
+            self.assertIn(part, str(error))
+
+    def test_quotas_that_cannot_be_read(self) -> None:
+        self.cloud.http.get(self.url, status_code=403)
+        quotas.check(
+            self.conn, Need(volumes=1, volume_gb=1, volume_types={'ssd': 1})
+        )
 
 
 class NeutronTest(testtools.TestCase):
