@@ -70,6 +70,12 @@ _CLOUD = (
         help='VNIC type of the ports on macvtap_network. The default is that '
         'of a lab.',
     ),
+    cfg.StrOpt(
+        'availability_zone',
+        help='Availability zone of Nova for all nodes of the clusters. '
+        'Volumes are in the zone of Cinder with the same name, if there is '
+        'one. By default, Nova and Cinder choose.',
+    ),
     cfg.IntOpt(
         'stack_timeout',
         default=900,
@@ -385,6 +391,7 @@ class CloudOptions(Protocol):
     network: str
     macvtap_network: str
     macvtap_vnic_type: str
+    availability_zone: str | None
     stack_timeout: int
     host_key_source: str
     ssh_config: str | None

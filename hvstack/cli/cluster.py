@@ -62,6 +62,17 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_zone(parser: argparse.ArgumentParser) -> None:
+    """Add the availability zone of the nodes."""
+    parser.add_argument(
+        '--availability-zone',
+        default='',
+        metavar='ZONE',
+        help='Availability zone of all nodes (default: that of hvstack.conf, '
+        'otherwise any).',
+    )
+
+
 def add_readiness(parser: argparse.ArgumentParser) -> None:
     """Add whether nodes tell Heat when they are ready."""
     parser.add_argument(
@@ -148,6 +159,7 @@ class Create(_OnCloud):
             'hosts (default: %(default)s).',
         )
         add_connection(parser)
+        add_zone(parser)
         parser.add_argument(
             '--deployment',
             type=arguments.count,
@@ -200,6 +212,7 @@ class Create(_OnCloud):
             controllers=parsed_args.controllers,
             vnic=parsed_args.vnic,
             stateless_security_group=parsed_args.stateless_security_group,
+            availability_zone=parsed_args.availability_zone,
             deployment=parsed_args.deployment,
             gateway=parsed_args.gateway,
             readiness=parsed_args.readiness,

@@ -13,9 +13,15 @@ from openstack.connection import Connection
 
 from hvstack import conf, errors, paths
 from hvstack.cli import arguments, hadoop_options
-from hvstack.cli.cluster import add_connection, add_readiness
+from hvstack.cli.cluster import add_connection, add_readiness, add_zone
 from hvstack.cli.options import add_cloud
-from hvstack.cloud import connection, credentials, servers, stack_times
+from hvstack.cloud import (
+    connection,
+    credentials,
+    servers,
+    stack_times,
+    zones,
+)
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import (
     heat_environment,
@@ -124,6 +130,7 @@ class Environment(Command):
             'according to the configuration).',
         )
         add_connection(parser)
+        add_zone(parser)
         _add_hdfs(parser)
         _add_resources(parser, count_kwargs)
         hadoop_options.add(parser)
@@ -162,6 +169,7 @@ class Environment(Command):
             controllers=args.controllers,
             vnic=args.vnic,
             stateless_security_group=args.stateless_security_group,
+            availability_zone=args.availability_zone,
             deployment=args.deployment,
             gateway=args.gateway,
             readiness=args.readiness,
@@ -197,6 +205,8 @@ class Environment(Command):
             plan = _plan_compute_cluster(
                 conn, args.hdfs_of, spec, resources, options
             )
+        if plan.stack.zone:
+            zones.check(conn, plan.stack.zone)
         servers.image(conn, plan.stack.image)
         servers.check_key_pair(conn, plan.stack.key_name)
         node_count = validation.needs(plan).instances

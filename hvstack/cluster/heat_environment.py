@@ -128,8 +128,12 @@ def parameters(plan: ClusterPlan) -> JsonObject:
 
 
 def _list_connection_parameters(plan: ClusterPlan) -> JsonObject:
-    """Return how hosts connect the nodes, if not as by default."""
+    """Return zones, and how hosts connect nodes, if not as by default."""
     values: JsonObject = {}
+    if plan.stack.zone:
+        values['availability_zone'] = plan.stack.zone
+    if plan.stack.volume_zone:
+        values['volume_zone'] = plan.stack.volume_zone
     if plan.stack.vnic_type != NORMAL:
         values['vnic_type'] = plan.stack.vnic_type
     if not plan.stack.port_security:

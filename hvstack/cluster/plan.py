@@ -52,6 +52,8 @@ class ClusterSpec:
     :param vnic: one of :data:`hvstack.model.vnics.VNICS`.
     :param stateless_security_group: whether hosts do not track the
         connections of the nodes.
+    :param availability_zone: availability zone of the nodes; empty for that
+        of the configuration file.
     """
 
     configuration: Configuration = field(default_factory=Configuration)
@@ -69,6 +71,7 @@ class ClusterSpec:
     node_groups: bool = True
     vnic: str = NORMAL
     stateless_security_group: bool = False
+    availability_zone: str = ''
 
     @property
     def hve_deployment(self) -> int:
@@ -198,6 +201,8 @@ class StackResources:
         and the stack waits for them; otherwise, the keys are on the consoles.
     :param signal_seconds: seconds on an ordinary server for the signals of a
         node.
+    :param zone: availability zone of the nodes; empty for any.
+    :param volume_zone: availability zone of their volumes; empty for any.
     """
 
     image: str
@@ -208,6 +213,8 @@ class StackResources:
     reply_cidrs: tuple[str, ...] = ()
     host_keys: bool = True
     signal_seconds: float = stack_times.DEFAULT_SIGNAL_SECONDS
+    zone: str = ''
+    volume_zone: str = ''
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ without admin rights (:func:`plan_with_flavors`), or whole machines of Ironic
 (:func:`plan_machines`). Nothing is changed.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 
@@ -18,23 +17,22 @@ from hvstack.cloud import (
     credentials,
     hypervisors,
     nova_flavors,
-    placement,
     quotas,
     servers,
     stack_times,
     stateless_groups,
     user_data,
     volumes,
+    zones,
 )
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import (
     baseline_hosts,
     heat_environment,
     node_counts,
-    probe,
     validation,
+    worker_hosts,
 )
-from hvstack.cluster.base import Fact
 from hvstack.cluster.plan import (
     ClusterDisks,
     ClusterFlavors,
@@ -49,13 +47,12 @@ from hvstack.cluster.plan import (
 from hvstack.conf import CloudOptions
 from hvstack.hadoop import os_profiles
 from hvstack.hadoop.sizing import NodeSizing, size_node
-from hvstack.model import host_disks, pinned_disks
+from hvstack.model import pinned_disks
 from hvstack.model.compute_backends import unsupported_parameter
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import Flavor, derive_flavor
 from hvstack.model.host import HostProfile
 from hvstack.model.vnics import MACVTAP, NORMAL
-from hvstack.results.comparability import HOST_FACTS
 
 #: Beginning of the resource classes of whole machines: Ironic's, and any of
 #: an operator.
@@ -84,19 +81,18 @@ def plan_cluster(
         'worker': profile,
         'controller': host_profiles.load(get_controller_profile(options)),
     }
-    hosts_up = {
-        host.name: host for host in hypervisors.hypervisors(conn) if host.up
-    }
-    providers = _find_worker_hosts(conn, profile, hosts_up)
+    zone = _get_zone(spec, options)
+    hosts_up = worker_hosts.list_up(conn, zone)
+    providers = worker_hosts.find_workers(conn, profile, hosts_up)
     validation.disks(profile, configuration)
     if spec.deployment is not None:
         validation.deployment(spec.deployment, configuration)
     if spec.controllers == 'separate':
-        _check_controller_hosts(conn, profiles['controller'], hosts_up)
-    worker_hosts = [hosts_up[name] for name in providers]
+        worker_hosts.check_controllers(conn, profiles['controller'], hosts_up)
+    hosts = [hosts_up[name] for name in providers]
     _require_network(conn, spec, options)
     backend = hypervisors.backend(
-        worker_hosts, options.backend or baseline_hosts.lab_backend(profile)
+        hosts, options.backend or baseline_hosts.lab_backend(profile)
     )
     _require_supported(configuration, profile, backend)
     worker, controller = (
@@ -123,8 +119,10 @@ def plan_cluster(
         hosts=ClusterHosts(
             providers,
             backend,
-            _collect_host_facts(conn, profile, backend, worker_hosts)
-            | _describe_disks(profile, configuration, requested_volumes),
+            worker_hosts.collect_facts(conn, profile, backend, hosts)
+            | worker_hosts.describe_disks(
+                profile, configuration, requested_volumes
+            ),
             shared_kernel=backend == 'lxc' and profile.policy.shared_kernel,
             profiles={
                 role: {
@@ -191,17 +189,6 @@ def _require_supported(
         raise errors.InputError(refused)
 
 
-def _check_controller_hosts(
-    conn: Connection,
-    profile: HostProfile,
-    hosts_up: dict[str, hypervisors.Hypervisor],
-) -> None:
-    providers = placement.providers(conn, profile.traits.get('controller'))
-    validation.controllers(
-        'separate', len(providers.keys() & hosts_up.keys()), profile
-    )
-
-
 def get_controller_profile(options: CloudOptions) -> str:
     """Return the host profile of the controllers.
 
@@ -227,6 +214,7 @@ def _get_stack_resources(
         default_network, vnic_type = options.network, NORMAL
     network = network or default_network
     validation.security_group(spec)
+    zone = _get_zone(spec, options)
     return StackResources(
         image=image or options.image,
         network=network,
@@ -240,69 +228,14 @@ def _get_stack_resources(
             options.stack_timeout
         ),
         host_keys=options.host_key_source == 'heat',
+        zone=zone,
+        volume_zone=zone if zone and zones.has_volumes(conn, zone) else '',
     )
 
 
-def _find_worker_hosts(
-    conn: Connection,
-    profile: HostProfile,
-    hosts_up: dict[str, hypervisors.Hypervisor],
-) -> dict[str, str]:
-    """Return the resource providers of the workers' hosts, UUIDs by name."""
-    trait = profile.traits.get('worker')
-    all_providers = placement.providers(conn, trait)
-    providers = {
-        name: uuid for name, uuid in all_providers.items() if name in hosts_up
-    }
-    if not providers:
-        reason = 'no host for workers is up'
-        remedy = "Check the hosts with 'openstack hypervisor list'"
-        if trait and not all_providers:
-            reason = 'no host has the trait'
-            text = placement.explain_trait(trait)
-            remedy = f'{text[0].upper()}{text[1:]}'
-        raise errors.CloudError(
-            f"Cannot place workers (host profile '{profile.name}', trait "
-            f'{trait or "none"}): {reason}. {remedy}.'
-        )
-    return providers
-
-
-def _collect_host_facts(
-    conn: Connection,
-    profile: HostProfile,
-    backend: str,
-    worker_hosts: Iterable[hypervisors.Hypervisor],
-) -> dict[str, Fact]:
-    """Return the facts of the hosts that their guests cannot see."""
-    facts: dict[str, Fact] = {
-        'backend': backend,
-        **hypervisors.versions(conn, worker_hosts),
-    }
-    if profile.policy.lab and baseline_hosts.LAB.exists():
-        facts |= baseline_hosts.environment(
-            baseline_hosts.read(baseline_hosts.LAB)
-        )
-        own = probe.host(baseline_hosts.lab_machine())
-        # Containers see the hosts' hardware themselves.
-        skip = HOST_FACTS if backend == 'lxc' else ()
-        facts |= {k: own[k] for k in own if k not in skip}
-    return facts
-
-
-def _describe_disks(
-    profile: HostProfile, configuration: Configuration, requested: Volumes
-) -> dict[str, Fact]:
-    """Return which disks of a host its guests use, and how.
-
-    The disks of lab hosts are files on one disk of this machine.
-    """
-    if profile.policy.lab:
-        return {}
-    use = host_disks.of_guests(profile, configuration)
-    if configuration.disk_pinning and requested.count is not None:
-        use = replace(use, count=requested.count * configuration.instances)
-    return dict(use.to_facts())
+def _get_zone(spec: ClusterSpec, options: CloudOptions) -> str:
+    """Return the availability zone of the nodes; empty for any."""
+    return spec.availability_zone or options.availability_zone or ''
 
 
 def check(

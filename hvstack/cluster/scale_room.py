@@ -13,7 +13,6 @@ from openstack.orchestration.v1.stack import Stack
 
 from hvstack import errors
 from hvstack.cloud import (
-    hypervisors,
     nova_flavors,
     placement,
     quotas,
@@ -21,7 +20,7 @@ from hvstack.cloud import (
 )
 from hvstack.cloud.connection import refused
 from hvstack.cloud.quotas import Need
-from hvstack.cluster import topology_refresh, validation
+from hvstack.cluster import topology_refresh, validation, worker_hosts
 from hvstack.cluster.scale import GROUPS, ScalePlan
 from hvstack.model.flavor import count_classes
 
@@ -76,6 +75,7 @@ def refuse(
             nodes,
             {group: (added[group], flavors[group]) for group in flavors},
             {'workers': per_host, 'compute': sizes.get('compute_per_host', 0)},
+            str(stack.parameters.get('availability_zone') or ''),
         )
     types = (
         sizes['volume_types']
@@ -150,15 +150,17 @@ def _refuse_slots(
     nodes: Sequence[topology_refresh.StackNode],
     added: Mapping[str, tuple[int, NovaFlavor]],
     per_host: Mapping[str, int],
+    zone: str,
 ) -> None:
     """Refuse more workers than the server groups accept on these hosts.
 
     :param added: number and flavor of the new workers by group.
     :param per_host: most workers of a group on one host.
+    :param zone: availability zone of the nodes; empty for any.
     """
     for group, (count, flavor) in added.items():
         role = GROUPS[group]
-        free = _free(conn, flavor, per_host[group], nodes, role)
+        free = _free(conn, flavor, per_host[group], nodes, role, zone)
         if free is not None and count > free:
             kind = 'compute workers' if role == 'compute' else 'workers'
             before = sum(node.role == role for node in nodes)
@@ -175,19 +177,17 @@ def _free(
     per_host: int,
     nodes: Sequence[topology_refresh.StackNode],
     role: str,
+    zone: str,
 ) -> int | None:
     """Return how many workers the hosts have room for, if we may know.
 
     :param role: role of the workers. A slot of workers can have a controller,
         and a slot of compute workers has nothing else.
+    :param zone: availability zone of the nodes; empty for any.
     """
     traits = placement.join_required_traits(flavor.extra_specs or {})
     try:
-        up = {
-            hypervisor.name
-            for hypervisor in hypervisors.hypervisors(conn)
-            if hypervisor.up
-        }
+        up = worker_hosts.list_up(conn, zone).keys()
         able = placement.providers(conn, traits)
         with refused('Cannot list the servers'):
             servers = {server.id: server for server in conn.compute.servers()}

@@ -23,6 +23,7 @@ from hvstack.cluster import (
     observation,
     planner,
     probe,
+    worker_hosts,
 )
 from hvstack.cluster.plan import (
     ClusterFlavors,
@@ -57,6 +58,7 @@ def cloud_options(**options: Any) -> SimpleNamespace:
         'network': 'n',
         'host_key_source': 'heat',
         'stack_timeout': 900,
+        'availability_zone': None,
     }
     return SimpleNamespace(**defaults | options)
 
@@ -125,7 +127,7 @@ class Parameters(testtools.TestCase):
 
     def test_record_of_some_pinned_disks(self) -> None:
         """Two workers on a host use two disks each."""
-        facts = planner._describe_disks(
+        facts = worker_hosts.describe_disks(
             host_profiles.load('vsphere6'),
             parse('i2-pinned'),
             Volumes(count=2),
