@@ -11,7 +11,7 @@ from openstack.connection import Connection
 
 from hvstack import conf, errors
 from hvstack.cli import arguments, hadoop_options
-from hvstack.cli.options import add_cloud, cloud_name
+from hvstack.cli.options import add_cloud, add_zone, cloud_name
 from hvstack.cli.tables import Details, Table
 from hvstack.cloud import (
     allocation_ratios,
@@ -41,7 +41,7 @@ def _owner(name: str) -> str:
 
 
 def add_connection(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say how hosts connect the nodes.
+    """Add the options that say how hosts connect the nodes, and where.
 
     :param parser: parser of a command that describes a cluster.
     """
@@ -60,17 +60,7 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
         'replies only from the metadata service, the API of Heat and the name '
         'servers of the network.',
     )
-
-
-def add_zone(parser: argparse.ArgumentParser) -> None:
-    """Add the availability zone of the nodes."""
-    parser.add_argument(
-        '--availability-zone',
-        default='',
-        metavar='ZONE',
-        help='Availability zone of all nodes (default: that of hvstack.conf, '
-        'otherwise any).',
-    )
+    add_zone(parser)
 
 
 def add_readiness(parser: argparse.ArgumentParser) -> None:
@@ -159,7 +149,6 @@ class Create(_OnCloud):
             'hosts (default: %(default)s).',
         )
         add_connection(parser)
-        add_zone(parser)
         parser.add_argument(
             '--deployment',
             type=arguments.count,

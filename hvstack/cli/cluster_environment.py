@@ -13,7 +13,7 @@ from openstack.connection import Connection
 
 from hvstack import conf, errors, paths
 from hvstack.cli import arguments, hadoop_options
-from hvstack.cli.cluster import add_connection, add_readiness, add_zone
+from hvstack.cli.cluster import add_connection, add_readiness
 from hvstack.cli.options import add_cloud
 from hvstack.cloud import (
     connection,
@@ -130,7 +130,6 @@ class Environment(Command):
             'according to the configuration).',
         )
         add_connection(parser)
-        add_zone(parser)
         _add_hdfs(parser)
         _add_resources(parser, count_kwargs)
         hadoop_options.add(parser)

@@ -8,7 +8,7 @@ from cliff.lister import Lister
 
 from hvstack import conf, errors, host_profiles
 from hvstack.cli import arguments
-from hvstack.cli.options import add_cloud
+from hvstack.cli.options import add_cloud, add_zone
 from hvstack.cli.tables import Table
 from hvstack.cloud import connection, doctor
 from hvstack.cloud.diagnosis import NOTE, CloudNeeds, Diagnosis
@@ -68,6 +68,7 @@ class Doctor(Lister):
             metavar='N',
             help='Number of workers (default: the maximum).',
         )
+        add_zone(parser)
         parser.add_argument(
             '--volume-type',
             action='append',
@@ -94,6 +95,7 @@ class Doctor(Lister):
         if parsed_args.host:
             loaded.set_override('host_profile', parsed_args.host, 'cloud')
         options = loaded.cloud
+        zone = parsed_args.availability_zone or options.availability_zone or ''
         profile = host_profiles.load(options.host_profile)
         controller_profile = host_profiles.load(
             planner.get_controller_profile(options)
@@ -103,7 +105,7 @@ class Doctor(Lister):
         trait = profile.traits.get('worker')
         unknown: list[Diagnosis] = []
         try:
-            host_count = len(doctor.workers_hosts(conn, profile))
+            host_count = len(doctor.workers_hosts(conn, profile, zone))
         except errors.CloudError as exc:
             host_count = 0
             unknown.append(doctor.unseen("number of workers' hosts", exc))
@@ -138,6 +140,7 @@ class Doctor(Lister):
                 image=options.image,
                 network=options.network,
                 volume_types=tuple(parsed_args.volume_type),
+                zone=zone,
             ),
         )
         self.faulty = any(diagnosis.bad for diagnosis in diagnoses)

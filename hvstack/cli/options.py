@@ -59,3 +59,14 @@ def add_cloud(
         action=_CloudAction,
         help=help_text,
     )
+
+
+def add_zone(parser: argparse.ArgumentParser) -> None:
+    """Add the availability zone of the nodes."""
+    parser.add_argument(
+        '--availability-zone',
+        default='',
+        metavar='ZONE',
+        help='Availability zone of all nodes (default: that of hvstack.conf, '
+        'otherwise any).',
+    )

@@ -53,6 +53,7 @@ class CloudNeeds:
     :param image: name or id of the guest image.
     :param network: name or id of the clusters' network.
     :param volume_types: those that the cluster's volumes need.
+    :param zone: availability zone of the nodes; empty for any.
     """
 
     profile: HostProfile
@@ -61,6 +62,7 @@ class CloudNeeds:
     image: str
     network: str
     volume_types: tuple[str, ...] = ()
+    zone: str = ''
 
     @property
     def servers(self) -> int:

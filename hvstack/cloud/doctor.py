@@ -9,7 +9,6 @@ the hosts.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from openstack.connection import Connection
-from openstack.network.v2.network import Network
 from openstack.proxy import Proxy
 from requests import Response
 
@@ -23,11 +22,11 @@ from hvstack.cloud import (
     servers,
     unified_limits,
     volume_locality,
+    zones,
 )
 from hvstack.cloud.connection import (
     COMPUTE_API,
     access,
-    is_administrator,
     refused,
 )
 from hvstack.cloud.diagnosis import (
@@ -38,6 +37,7 @@ from hvstack.cloud.diagnosis import (
     Diagnosis,
     build_finding,
 )
+from hvstack.cloud.network_check import network
 from hvstack.cloud.unified_limits import UnifiedLimit
 from hvstack.model.flavor import count_classes
 from hvstack.model.host import HostProfile
@@ -148,12 +148,40 @@ def _rights(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     )
 
 
-def workers_hosts(conn: Connection, profile: HostProfile) -> dict[str, str]:
+def workers_hosts(
+    conn: Connection, profile: HostProfile, zone: str = ''
+) -> dict[str, str]:
     """Return the hosts that the worker's flavor can land on: UUID by name.
 
-    :raises hvstack.errors.CloudError: Placement refused, or is missing.
+    :param zone: availability zone of the workers; empty for any.
+    :raises hvstack.errors.CloudError: Placement or Nova refused, or is
+        missing.
     """
-    return placement.providers(conn, profile.traits.get('worker'))
+    providers = placement.providers(conn, profile.traits.get('worker'))
+    if not zone:
+        return providers
+    hosts = zones.list_hosts(conn, zone)
+    names = {
+        item.name
+        for item in hypervisors.hypervisors(conn)
+        if item.host in hosts
+    }
+    return {name: uuid for name, uuid in providers.items() if name in names}
+
+
+def _zone(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
+    """Check the availability zone, if one was named."""
+    if not request.zone:
+        return
+    names = zones.list_available(conn)
+    yield build_finding(
+        'availability zone',
+        request.zone in names,
+        request.zone
+        if request.zone in names
+        else f'{request.zone} is none of {", ".join(names)}',
+        "name one of these as 'availability_zone' in hvstack.conf",
+    )
 
 
 def _hosts(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
@@ -167,7 +195,7 @@ def _hosts(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     trait = request.profile.traits.get('worker')
     worker_hosts = [
         name
-        for name in workers_hosts(conn, request.profile)
+        for name in workers_hosts(conn, request.profile, request.zone)
         if name in hypervisors_by_name
     ]
     yield build_finding(
@@ -191,7 +219,7 @@ def _hosts(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
 def _inventories(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     """Check ratios, CPUs of the wanted kind and reserved memory."""
     inventories_by_host = placement.seen_inventories(
-        conn, workers_hosts(conn, request.profile)
+        conn, workers_hosts(conn, request.profile, request.zone)
     )
     for host, inventories in inventories_by_host.items():
         yield from host_checks.check_inventories(host, inventories, request)
@@ -211,7 +239,7 @@ def _cinder_hosts(
     profile = request.profile
     if not is_volume_local(profile, request.configuration):
         return
-    worker_hosts = workers_hosts(conn, profile)
+    worker_hosts = workers_hosts(conn, profile, request.zone)
     names = sorted(
         hypervisor.host
         for hypervisor in hypervisors.hypervisors(conn)
@@ -394,69 +422,6 @@ def _image(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
         )
 
 
-def _network(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
-    network = servers.find_network(conn, request.network)
-    if network is None or not network.subnet_ids:
-        yield Diagnosis(
-            'network',
-            FAULT,
-            f"'{request.network}' is not there"
-            if network is None
-            else f'{network.name}: 0 subnets',
-            "name one with a subnet as 'network' in hvstack.conf",
-        )
-        return
-    detail = f'{network.name}: {len(network.subnet_ids)} subnets'
-    if servers.is_admin_only(network):
-        detail += ', external: only administrators can attach servers to it'
-        if not is_administrator(conn):
-            yield Diagnosis(
-                'network',
-                FAULT,
-                detail,
-                "name a network of the project as 'network' in hvstack.conf, "
-                'or create stacks with network-new.yaml, which gives them a '
-                f'network and a floating IP of {network.name}',
-            )
-            return
-    reason, remedy = _explain_unusable_network(conn, request, network)
-    detail += f': {reason}' if reason else ''
-    yield build_finding('network', not reason, detail, remedy)
-    if not reason and not servers.has_dhcp(conn, network):
-        yield Diagnosis(
-            'DHCP',
-            NOTE,
-            f'{network.name} has no IPv4 subnet with DHCP: a node of the '
-            "image of 'hvstack image upload' gets no address",
-            "'openstack subnet set --dhcp SUBNET', or use an image that reads "
-            'its address from a config drive',
-        )
-
-
-def _explain_unusable_network(
-    conn: Connection, request: CloudNeeds, network: Network
-) -> tuple[str, str]:
-    """Return why nodes cannot use a network, and the remedy; empty if none."""
-    problems = (
-        (
-            servers.explain_unprotected(conn, network),
-            "name another network as 'network' in hvstack.conf, or have its "
-            "owner run 'openstack network set --enable-port-security "
-            f"{network.name}'",
-        ),
-        (
-            servers.explain_ipv6(conn, network),
-            "name a network without IPv6 subnets as 'network' in hvstack.conf",
-        ),
-        (
-            servers.explain_few_addresses(conn, network, request.servers),
-            "name a larger network as 'network' in hvstack.conf, or enlarge "
-            'the allocation pools of its subnets',
-        ),
-    )
-    return next((problem for problem in problems if problem[0]), ('', ''))
-
-
 _CHECKS: tuple[
     Callable[[Connection, CloudNeeds], Iterator[Diagnosis]], ...
 ] = (
@@ -464,6 +429,7 @@ _CHECKS: tuple[
     _microversions,
     _templates,
     _rights,
+    _zone,
     _hosts,
     _inventories,
     _hidden,
@@ -471,5 +437,5 @@ _CHECKS: tuple[
     _volumes,
     _quotas,
     _image,
-    _network,
+    network,
 )

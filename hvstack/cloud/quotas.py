@@ -206,7 +206,7 @@ def _format_name(name: str) -> str:
 
 
 def _name_volumes(need: Need) -> dict[str, int]:
-    """Return what Cinder has quotas for beside volumes and gigabytes."""
+    """Return needed amounts by the other quotas of Cinder."""
     by_type = [
         amount
         for name, count in need.volume_types.items()

@@ -174,7 +174,7 @@ def _read_limits(conn: 'Connection') -> dict[str, UnifiedLimit]:
 
 
 def _read_usages(conn: 'Connection') -> dict[str, int]:
-    """Return what a project uses of Placement's resource classes.
+    """Return the used amounts of a project by Placement's resource class.
 
     :returns: empty if its user may not read this.
     """

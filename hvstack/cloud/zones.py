@@ -7,6 +7,20 @@ from hvstack import errors
 from hvstack.cloud.connection import refused
 
 
+def list_available(conn: Connection) -> list[str]:
+    """Return the availability zones of Nova with hosts that are up.
+
+    :param conn: connection of a project.
+    :raises hvstack.errors.CloudError: Nova refused.
+    """
+    with refused('Cannot list the availability zones'):
+        return sorted(
+            item.name
+            for item in conn.compute.availability_zones()
+            if (item.state or {}).get('available')
+        )
+
+
 def check(conn: Connection, zone: str) -> None:
     """Check that nodes can be placed in an availability zone.
 
@@ -16,12 +30,7 @@ def check(conn: Connection, zone: str) -> None:
         it is up.
     :raises hvstack.errors.CloudError: Nova refused.
     """
-    with refused('Cannot list the availability zones'):
-        names = sorted(
-            item.name
-            for item in conn.compute.availability_zones()
-            if (item.state or {}).get('available')
-        )
+    names = list_available(conn)
     if zone not in names:
         raise errors.InputError(
             f"Cannot use the availability zone '{zone[:60]}': Nova has no "

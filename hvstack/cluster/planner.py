@@ -81,8 +81,7 @@ def plan_cluster(
         'worker': profile,
         'controller': host_profiles.load(get_controller_profile(options)),
     }
-    zone = _get_zone(spec, options)
-    hosts_up = worker_hosts.list_up(conn, zone)
+    hosts_up = worker_hosts.list_up(conn, _get_zone(spec, options))
     providers = worker_hosts.find_workers(conn, profile, hosts_up)
     validation.disks(profile, configuration)
     if spec.deployment is not None:

@@ -80,7 +80,7 @@ class Flavor:
 def count_classes(
     flavors: Iterable[tuple[Flavor, int]],
 ) -> dict[str, int]:
-    """Return what servers take of Placement's resource classes.
+    """Return the amounts of servers by Placement's resource class.
 
     An extra spec ``resources:CLASS`` replaces the amount of a size (Nova,
     "Extra Specs").

@@ -118,7 +118,11 @@ class DoctorTest(testtools.TestCase):
         )
 
     def examine(
-        self, label: str = 'i1', controllers: int = 1, **fields: Any
+        self,
+        label: str = 'i1',
+        controllers: int = 1,
+        zone: str = '',
+        **fields: Any,
     ) -> dict[str, Diagnosis]:
         """Return findings by check.
 
@@ -138,6 +142,7 @@ class DoctorTest(testtools.TestCase):
             ),
             image='hvstack-hadoop',
             network='provider',
+            zone=zone,
         )
         findings = doctor.examine(self.cloud.connect(), request)
         for finding in findings:
@@ -523,6 +528,33 @@ class DoctorTest(testtools.TestCase):
             doctor.workers_hosts,
             *(conn, host_profiles.load('vsphere6')),
         )
+
+    def test_availability_zone(self) -> None:
+        """Hosts of other zones do not count."""
+        self.assertNotIn('availability zone', self.examine())
+        http = self.cloud.http
+        http.get(
+            f'{fake.NOVA}/os-availability-zone',
+            json={
+                'availabilityZoneInfo': [
+                    {'zoneName': name, 'zoneState': {'available': True}}
+                    for name in ('az1', 'az2')
+                ]
+            },
+        )
+        http.get(
+            f'{fake.NOVA}/os-services?binary=nova-compute',
+            json={
+                'services': [{'id': 's', 'host': 'compute1', 'zone': 'az1'}]
+            },
+        )
+        for zone, state, hosts in (
+            ('az1', OK, 1), ('az2', OK, 0), ('az9', FAULT, 0)
+        ):  # fmt: skip
+            findings = self.examine(zone=zone)
+            self.assertEqual(state, findings['availability zone'].state)
+            detail = findings["workers' hosts"].detail
+            self.assertTrue(detail.startswith(f'{hosts} '), detail)
 
     def test_volumes_of_no_type(self) -> None:
         self.assertNotIn('volume types', self.examine())

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check of the network of the nodes before anything is made on a cloud."""
+
+from collections.abc import Iterator
+
+from openstack.connection import Connection
+from openstack.network.v2.network import Network
+
+from hvstack.cloud import servers
+from hvstack.cloud.connection import is_administrator
+from hvstack.cloud.diagnosis import (
+    FAULT,
+    NOTE,
+    CloudNeeds,
+    Diagnosis,
+    build_finding,
+)
+
+
+def network(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
+    """Check that nodes can use the network, and what they find there."""
+    nodes_network = servers.find_network(conn, request.network)
+    if nodes_network is None or not nodes_network.subnet_ids:
+        yield Diagnosis(
+            'network',
+            FAULT,
+            f"'{request.network}' is not there"
+            if nodes_network is None
+            else f'{nodes_network.name}: 0 subnets',
+            "name one with a subnet as 'network' in hvstack.conf",
+        )
+        return
+    detail = f'{nodes_network.name}: {len(nodes_network.subnet_ids)} subnets'
+    if servers.is_admin_only(nodes_network):
+        detail += ', external: only administrators can attach servers to it'
+        if not is_administrator(conn):
+            yield Diagnosis(
+                'network',
+                FAULT,
+                detail,
+                "name a network of the project as 'network' in hvstack.conf, "
+                'or create stacks with network-new.yaml, which gives them a '
+                f'network and a floating IP of {nodes_network.name}',
+            )
+            return
+    reason, remedy = _explain_unusable_network(conn, request, nodes_network)
+    detail += f': {reason}' if reason else ''
+    yield build_finding('network', not reason, detail, remedy)
+    if not reason and not servers.has_dhcp(conn, nodes_network):
+        yield Diagnosis(
+            'DHCP',
+            NOTE,
+            f'{nodes_network.name} has no IPv4 subnet with DHCP: nodes of the '
+            "image of 'hvstack image upload' get no address",
+            "'openstack subnet set --dhcp SUBNET', or use an image that reads "
+            'its address from a config drive',
+        )
+
+
+def _explain_unusable_network(
+    conn: Connection, request: CloudNeeds, network: Network
+) -> tuple[str, str]:
+    """Return why nodes cannot use a network, and the remedy; empty if none."""
+    problems = (
+        (
+            servers.explain_unprotected(conn, network),
+            "name another network as 'network' in hvstack.conf, or have its "
+            "owner run 'openstack network set --enable-port-security "
+            f"{network.name}'",
+        ),
+        (
+            servers.explain_ipv6(conn, network),
+            "name a network without IPv6 subnets as 'network' in hvstack.conf",
+        ),
+        (
+            servers.explain_few_addresses(conn, network, request.servers),
+            "name a larger network as 'network' in hvstack.conf, or enlarge "
+            'the allocation pools of its subnets',
+        ),
+    )
+    return next((problem for problem in problems if problem[0]), ('', ''))
