@@ -32,11 +32,40 @@ def image(conn: Connection, name: str) -> Resource:
         glance_image = conn.image.find_image(name, ignore_missing=True)
     if glance_image is None:
         raise errors.InputError(
-            f"Cannot find image '{name}' on the cloud. Upload the image of "
+            _explain_hidden_image(conn, name)
+            or f"Cannot find image '{name}' on the cloud. Upload the image of "
             "hvstack with 'hvstack image upload', or set 'image' in "
             "hvstack.conf to one of 'openstack image list'."
         )
     return glance_image
+
+
+def _explain_hidden_image(conn: Connection, name: str) -> str:
+    """Return why an image of another project is not found by its name.
+
+    :returns: empty if there is no such image (Glance, "Image visibility").
+    """
+    for fields, reason, remedy in (
+        (
+            {'visibility': 'community'},
+            'it is a community image of another project, which Glance lists '
+            'by its ID only',
+            "Set 'image' in hvstack.conf, or --image, to {id}",
+        ),
+        (
+            {'visibility': 'shared', 'member_status': 'pending'},
+            'the project has not accepted this image of another project',
+            "Run 'openstack image set --accept {id}'",
+        ),
+    ):
+        with refused('Cannot list the images'):
+            hidden = next(conn.image.images(name=name, **fields), None)
+        if hidden is not None:
+            return (
+                f"Cannot use the image '{name}': {reason}. "
+                f'{remedy.format(id=hidden.id)}.'
+            )
+    return ''
 
 
 def explain_unusable_image(
