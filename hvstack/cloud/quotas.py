@@ -207,15 +207,11 @@ def _format_name(name: str) -> str:
 
 def _name_volumes(need: Need) -> dict[str, int]:
     """Return needed amounts by the other quotas of Cinder."""
-    by_type = [
-        amount
-        for name, count in need.volume_types.items()
-        for amount in (
-            (f'volumes_{name}', count),
-            (f'gigabytes_{name}', count * need.volume_gb),
-        )
-    ]
-    return {'per_volume_gigabytes': need.volume_gb, **dict(by_type)}
+    needed = {'per_volume_gigabytes': need.volume_gb}
+    for name, count in need.volume_types.items():
+        needed[f'volumes_{name}'] = count
+        needed[f'gigabytes_{name}'] = count * need.volume_gb
+    return needed
 
 
 def _read_volume_types(
@@ -226,9 +222,13 @@ def _read_volume_types(
     :param names: result of :func:`_name_volumes`.
     :returns: empty if Cinder does not show them to the project.
     """
-    answer = conn.block_storage.get(
-        f'/os-quota-sets/{conn.current_project_id}', params={'usage': 'True'}
-    )
+    from hvstack.cloud.connection import refused
+
+    with refused('Cannot read the quotas of Cinder'):
+        answer = conn.block_storage.get(
+            f'/os-quota-sets/{conn.current_project_id}',
+            params={'usage': 'True'},
+        )
     quota = answer.json()['quota_set'] if answer.ok else {}
     return {
         name: (
@@ -247,7 +247,10 @@ def _read_neutron(conn: 'Connection') -> dict[str, tuple[int, int]]:
     """
     if not conn.has_service('network'):
         return {}
-    answer = conn.network.get(f'/quotas/{conn.current_project_id}/details')
+    from hvstack.cloud.connection import refused
+
+    with refused('Cannot read the quotas of Neutron'):
+        answer = conn.network.get(f'/quotas/{conn.current_project_id}/details')
     quota = answer.json()['quota'] if answer.ok else {}
     return {
         name: (

@@ -178,10 +178,13 @@ def _read_usages(conn: 'Connection') -> dict[str, int]:
 
     :returns: empty if its user may not read this.
     """
-    answer = conn.placement.get(
-        '/usages',
-        params={'project_id': conn.current_project_id},
-        microversion=_USAGES,
-    )
+    from hvstack.cloud.connection import refused
+
+    with refused('Cannot read the used amounts in Placement'):
+        answer = conn.placement.get(
+            '/usages',
+            params={'project_id': conn.current_project_id},
+            microversion=_USAGES,
+        )
     usages: dict[str, int] = answer.json()['usages'] if answer.ok else {}
     return usages

@@ -3,6 +3,7 @@
 
 from typing import Any
 
+import requests
 import testtools
 
 from hvstack import errors
@@ -183,6 +184,11 @@ class NeutronTest(testtools.TestCase):
         for status in (403, 404):
             self.http.get(self.url, status_code=status)
             quotas.check(self.conn, Need(ports=10000))
+        self.http.get(self.url, exc=requests.ConnectionError('down'))
+        error = self.assertRaises(
+            errors.CloudError, quotas.check, self.conn, Need(ports=1)
+        )
+        self.assertIn('Cannot read the quotas of Neutron', str(error))
 
 
 class UnifiedLimitsTest(testtools.TestCase):
