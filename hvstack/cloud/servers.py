@@ -43,7 +43,7 @@ def image(conn: Connection, name: str) -> Resource:
 def _explain_hidden_image(conn: Connection, name: str) -> str:
     """Return why an image of another project is not found by its name.
 
-    :returns: empty if there is no such image (Glance, "Image visibility").
+    :returns: empty if Glance has no such image ("Image visibility").
     """
     for fields, reason, remedy in (
         (
