@@ -11,12 +11,14 @@ instances, reports 0 for what has no limit in Keystone, and ignores changes.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hvstack import errors
 
 if TYPE_CHECKING:
     from openstack.connection import Connection
+    from openstack.identity.v3.limit import Limit
+    from openstack.identity.v3.registered_limit import RegisteredLimit
 
 #: Largest limit of Keystone.
 MAX_LIMIT = 2**31 - 1
@@ -137,7 +139,7 @@ def _read_limits(conn: 'Connection') -> dict[str, UnifiedLimit]:
         )
     }
 
-    def is_ours(limit: Any) -> bool:
+    def is_ours(limit: 'Limit | RegisteredLimit') -> bool:
         return limit.service_id in services and (
             not region or limit.region_id in (None, region)
         )

@@ -89,10 +89,14 @@ def _lift_unified(
             )['limits']
             for own in created:
                 if own['resource_name'] == name:
-                    path = f'limits/{own["id"]}'
-                    yield functools.partial(_reset, client.delete, path)
+                    yield functools.partial(_delete, client, own['id'])
 
 
-def _reset(reset: Callable[[str], object], target: str) -> None:
+def _delete(client: 'LimitsClient', limit: str) -> None:
     with contextlib.suppress(*_REFUSALS):
-        reset(target)
+        client.delete(f'limits/{limit}')
+
+
+def _reset(reset: Callable[[str], None], project: str) -> None:
+    with contextlib.suppress(*_REFUSALS):
+        reset(project)
