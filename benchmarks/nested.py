@@ -16,6 +16,10 @@ random chi-square variables over their degrees of freedom, from a fixed seed.
 A component is a difference of mean squares, for which Satterthwaite's
 approximation is poor, and four blocks are too few for a bootstrap.
 
+The same components of the seconds for each CPU second of the nodes are printed
+below them. The work of all runs is the same: if it takes more CPU time, the
+machine is slower. What then remains is that of stacks, restarts and runs.
+
 A run is stored in a file of its block when it ends, and is not repeated: a
 SIGKILL costs one run. A cluster stays until all of its runs are stored. If it
 was deleted before, another cluster takes its part.
@@ -30,8 +34,8 @@ import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import fresh_clusters
@@ -51,6 +55,7 @@ from nested_results import (
 from hvstack import errors, paths, speed
 from hvstack.cloud import journal
 from hvstack.hadoop import daemon_http
+from hvstack.results.file_run_store import FileRunStore
 from hvstack.tpcxhs import preparation
 
 
@@ -170,6 +175,38 @@ def list_complete(
                 ]
             )
     return complete
+
+
+def read_cpu_seconds(store: FileRunStore) -> dict[str, float]:
+    """Return the CPU seconds of all nodes in each run by record.
+
+    A record without the CPU seconds of a node is missing.
+
+    :param store: store of the experiment.
+    """
+    seconds = {}
+    for run in store.list_all_runs():
+        summary = store.load_run(run).observations.telemetry
+        nodes = summary.nodes.values() if summary else ()
+        values = [node.cpu for node in nodes if node.cpu is not None]
+        if values and len(values) == len(nodes):
+            seconds[run.id] = math.fsum(values)
+    return seconds
+
+
+def divide_by_cpu(
+    runs: Iterable[NestedRun], cpu_seconds: Mapping[str, float]
+) -> list[NestedRun]:
+    """Return runs with the seconds for each CPU second of their nodes.
+
+    :param cpu_seconds: result of :func:`read_cpu_seconds`. Runs without CPU
+        seconds are missing in the result.
+    """
+    return [
+        replace(run, seconds=run.seconds / cpu_seconds[run.record])
+        for run in runs
+        if run.record in cpu_seconds
+    ]
 
 
 def get_path(directory: Path, block: int) -> Path:
@@ -304,6 +341,14 @@ def print_result(directory: Path, design: Design) -> None:
     components = estimate_components(compute_mean_squares(complete))
     print(format_components(components))
     print(describe_stacks(components))
+    cpu_seconds = read_cpu_seconds(fresh_clusters.open_store(directory))
+    by_cpu = list_complete(
+        [divide_by_cpu(runs, cpu_seconds) for runs in blocks], design
+    )
+    if len(by_cpu) == len(complete):
+        print('The same of the seconds for each CPU second of the nodes:')
+        components = estimate_components(compute_mean_squares(by_cpu))
+        print(format_components(components))
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -191,6 +191,23 @@ class StateTest(testtools.TestCase):
             nested.list_complete([whole, whole[:-1], []], SMALL),
         )
 
+    def test_pace_of_the_machine(self) -> None:
+        """Runs whose work took twice the CPU time took twice the time."""
+        runs = [
+            nested.NestedRun(stack, 'c', 1, seconds, record)
+            for stack, seconds, record in (
+                (1, 50.0, 'a'), (1, 100.0, 'b'), (2, 75.0, 'c'), (2, 1.0, 'd')
+            )
+        ]  # fmt: skip
+        cpu_seconds = {'a': 10.0, 'b': 20.0, 'c': 15.0}
+        self.assertEqual(
+            [(1, 5.0), (1, 5.0), (2, 5.0)],
+            [
+                (item.stack, item.seconds)
+                for item in nested.divide_by_cpu(runs, cpu_seconds)
+            ],
+        )
+
     def test_file_of_a_block(self) -> None:
         path = nested.get_path(self.directory, 3)
         self.assertEqual([], nested.load_runs(path))
