@@ -329,6 +329,7 @@ class _Cloud(BaseHTTPRequestHandler):
             'os-flavor-access:is_public': True,
             'extra_specs': {},
         }
+        network = {'id': 'n1', 'name': 'provider', 'subnets': ['s1']}
         answers: dict[str, Any] = {
             '/v3': {'version': ksa.V3Discovery(url)},
             '/v2.1': {'version': nova},
@@ -356,11 +357,8 @@ class _Cloud(BaseHTTPRequestHandler):
                     }
                 ]
             },
-            '/network/v2.0/networks': {
-                'networks': [
-                    {'id': 'n1', 'name': 'provider', 'subnets': ['s1']}
-                ]
-            },
+            '/network/v2.0/networks': {'networks': [network]},
+            '/network/v2.0/networks/n1': {'network': network},
             '/network/v2.0/subnets': {
                 'subnets': [
                     {
