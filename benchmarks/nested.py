@@ -16,9 +16,10 @@ random chi-square variables over their degrees of freedom, from a fixed seed.
 A component is a difference of mean squares, for which Satterthwaite's
 approximation is poor, and four blocks are too few for a bootstrap.
 
-The same components of the seconds for each CPU second of the nodes are printed
-below them. The work of all runs is the same: if it takes more CPU time, the
-machine is slower. What then remains is that of stacks, restarts and runs.
+The same components of the seconds for each CPU second of the nodes are
+printed below them. The work of all runs is the same. It takes more CPU time
+on a slower machine, or on a stack that needs more for it; what remains has
+other reasons.
 
 A run is stored in a file of its block when it ends, and is not repeated: a
 SIGKILL costs one run. A cluster stays until all of its runs are stored. If it
