@@ -17,6 +17,7 @@ from hvstack.cloud import (
     compute_services,
     host_checks,
     hypervisors,
+    local_disks,
     placement,
     quotas,
     servers,
@@ -232,6 +233,31 @@ def _hidden(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
         yield from host_checks.list_unchecked_cinder(request)
 
 
+def _local_disks(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
+    """Name hosts whose local disks can be on Ceph."""
+    if request.needs_volumes:
+        return
+    worker_hosts = workers_hosts(conn, request.profile, request.zone)
+    names = local_disks.list_uncertain(
+        conn,
+        (
+            host
+            for host in hypervisors.hypervisors(conn)
+            if host.name in worker_hosts
+        ),
+    )
+    if names:
+        yield Diagnosis(
+            'local disks',
+            NOTE,
+            f'images_type of Nova is rbd or lvm on {", ".join(names)}: with '
+            'rbd, ephemeral disks are on Ceph, and a configuration with local '
+            'storage measures Ceph',
+            "'hvstack accept --scope host' sees where the disks are; "
+            "'hvstack host nova-conf' prints the settings for local disks",
+        )
+
+
 def _cinder_hosts(
     conn: Connection, request: CloudNeeds
 ) -> Iterator[Diagnosis]:
@@ -433,6 +459,7 @@ _CHECKS: tuple[
     _hosts,
     _inventories,
     _hidden,
+    _local_disks,
     _cinder_hosts,
     _volumes,
     _quotas,

@@ -120,7 +120,7 @@ def plan_cluster(
             backend,
             worker_hosts.collect_facts(conn, profile, backend, hosts)
             | worker_hosts.describe_disks(
-                profile, configuration, requested_volumes
+                conn, hosts, profile, configuration, requested_volumes
             ),
             shared_kernel=backend == 'lxc' and profile.policy.shared_kernel,
             profiles={

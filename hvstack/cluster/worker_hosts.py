@@ -7,7 +7,7 @@ from dataclasses import replace
 from openstack.connection import Connection
 
 from hvstack import errors
-from hvstack.cloud import hypervisors, placement, zones
+from hvstack.cloud import hypervisors, local_disks, placement, zones
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import baseline_hosts, probe, validation
 from hvstack.cluster.base import Fact
@@ -105,15 +105,30 @@ def collect_facts(
 
 
 def describe_disks(
-    profile: HostProfile, configuration: Configuration, requested: Volumes
+    conn: Connection,
+    worker_hosts: Iterable[hypervisors.Hypervisor],
+    profile: HostProfile,
+    configuration: Configuration,
+    requested: Volumes,
 ) -> dict[str, Fact]:
     """Return which disks of a host its guests use, and how.
 
     The disks of lab hosts are files on one disk of this machine.
+
+    :param conn: connection of an administrator.
+    :param worker_hosts: hosts of the workers.
+    :param profile: their host profile.
+    :param configuration: configuration of the workers.
+    :param requested: volumes of each worker.
+    :raises hvstack.errors.CloudError: Placement refused.
     """
     if profile.policy.lab:
         return {}
     use = host_disks.of_guests(profile, configuration)
+    if use.access == host_disks.EPHEMERAL and local_disks.list_uncertain(
+        conn, worker_hosts
+    ):
+        use = replace(use, access=host_disks.UNCERTAIN)
     if configuration.disk_pinning and requested.count is not None:
         use = replace(use, count=requested.count * configuration.instances)
     return dict(use.to_facts())

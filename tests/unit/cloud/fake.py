@@ -271,6 +271,20 @@ class FakeCloud(fixtures.Fixture):
                 ]
             },
         )
+        self.take_raw_images_only()
+
+    def take_raw_images_only(self, *names: str) -> None:
+        """Let images_type be rbd or lvm on these hosts alone."""
+        self.http.get(
+            f'{PLACEMENT}/resource_providers?required='
+            'COMPUTE_IMAGE_TYPE_RAW,!COMPUTE_IMAGE_TYPE_QCOW2',
+            json={
+                'resource_providers': [
+                    {'name': name, 'uuid': name, 'parent_provider_uuid': None}
+                    for name in names
+                ]
+            },
+        )
 
     def connect(self) -> Connection:
         """Return a connection to it."""

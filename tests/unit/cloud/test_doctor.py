@@ -100,6 +100,7 @@ class DoctorTest(testtools.TestCase):
                 ]
             },
         )
+        self.cloud.take_raw_images_only()
         http.get(
             f'{provider}/{UUID}/inventories',
             json=lambda *_: {'inventories': self.inventories},
@@ -626,6 +627,20 @@ class DoctorTest(testtools.TestCase):
                 self.assertTrue(
                     any(line.startswith(name) for line in doctor_lines), name
                 )
+
+    def test_hosts_that_take_raw_images_only(self) -> None:
+        """Local disks can be on Ceph with images_type rbd, not with lvm."""
+        self.assertNotIn('local disks', self.examine())
+        self.cloud.take_raw_images_only('compute1', 'others')
+        finding = self.examine()['local disks']
+        self.assertEqual(NOTE, finding.state)
+        self.assertIn(
+            'images_type of Nova is rbd or lvm on compute1: ', finding.detail
+        )
+        # Their data is on volumes, whatever the root disk is.
+        self.assertNotIn('local disks', self.examine('i4-ceph'))
+        self.hypervisors[0]['hypervisor_type'] = 'fake'
+        self.assertNotIn('local disks', self.examine())
 
     def test_local_disks(self) -> None:
         """Cinder needs the names of Nova's hosts, and a backend a disk."""

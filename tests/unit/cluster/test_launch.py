@@ -12,7 +12,7 @@ import testtools
 import yaml
 
 from hvstack import errors, host_profiles
-from hvstack.cloud import host_keys
+from hvstack.cloud import host_keys, hypervisors
 from hvstack.cloud.stack_outputs import StackOutputs
 from hvstack.cloud.volumes import Volumes, VolumeType
 from hvstack.cluster import (
@@ -127,13 +127,36 @@ class Parameters(testtools.TestCase):
 
     def test_record_of_some_pinned_disks(self) -> None:
         """Two workers on a host use two disks each."""
+        cloud = self.useFixture(fake.FakeCloud())
         facts = worker_hosts.describe_disks(
+            cloud.connect(),
+            (),
             host_profiles.load('vsphere6'),
             parse('i2-pinned'),
             Volumes(count=2),
         )
         disks: Any = facts['host_disks']
         self.assertEqual(4, disks['count'])
+
+    def test_record_of_hosts_that_take_raw_images_only(self) -> None:
+        """Their ephemeral disks can be on Ceph."""
+        cloud = self.useFixture(fake.FakeCloud())
+        cloud.hosts(1)
+        conn = cloud.connect()
+        profile = host_profiles.load('vsphere6')
+        for names, access in (
+            ((), 'local ephemeral'),
+            (('h0',), 'ephemeral on LVM or Ceph'),
+        ):
+            cloud.take_raw_images_only(*names)
+            facts = worker_hosts.describe_disks(
+                conn,
+                hypervisors.hypervisors(conn),
+                profile,
+                parse('i2'),
+                Volumes(),
+            )
+            self.assertEqual(access, facts['disk_access'])
 
     def test_some_pinned_disks(self) -> None:
         """The disks that are used are whole, and those of their slot."""
