@@ -19,6 +19,7 @@ from hvstack.cloud import (
     hypervisors,
     local_disks,
     placement,
+    qos,
     quotas,
     servers,
     unified_limits,
@@ -312,6 +313,15 @@ def _volumes(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
             f'backend {backend}' if backend else 'missing, or of no backend',
             f"'openstack volume type create --property "
             f"volume_backend_name=BACKEND {name}'",
+        )
+    # Only administrators see QoS specs.
+    for limit in qos.list_volume_limits(conn, request.volume_types):
+        yield Diagnosis(
+            'QoS of volumes',
+            NOTE,
+            f'{limit}: bare metal has no such limit',
+            "'openstack volume qos disassociate' them from the type, or name "
+            'another type with --volume-type',
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from openstack.connection import Connection
 from openstack.network.v2.network import Network
 
-from hvstack.cloud import servers
+from hvstack.cloud import qos, servers
 from hvstack.cloud.connection import is_administrator
 from hvstack.cloud.diagnosis import (
     FAULT,
@@ -54,6 +54,16 @@ def network(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
             "image of 'hvstack image upload' get no address",
             "'openstack subnet set --dhcp SUBNET', or use an image that reads "
             'its address from a config drive',
+        )
+    limits = qos.describe_policy(conn, nodes_network.qos_policy_id)
+    if limits:
+        yield Diagnosis(
+            'QoS of the network',
+            NOTE,
+            f'{nodes_network.name} has {limits}: bare metal has no such limit',
+            "'openstack network set --no-qos-policy "
+            f"{nodes_network.name}', or name another network as 'network' in "
+            'hvstack.conf',
         )
 
 

@@ -6,7 +6,13 @@ from importlib import metadata
 
 from openstack.connection import Connection
 
-from hvstack.cloud import allocation_ratios, placement, servers, volumes
+from hvstack.cloud import (
+    allocation_ratios,
+    placement,
+    qos,
+    servers,
+    volumes,
+)
 from hvstack.cloud.stack_outputs import (
     StackOutputs,
     read_nodes,
@@ -16,7 +22,7 @@ from hvstack.cluster import local_volumes
 from hvstack.cluster.base import Fact
 from hvstack.cluster.node_counts import PASSED_THROUGH
 from hvstack.cluster.plan import ClusterPlan
-from hvstack.results.typed_json import JsonObject
+from hvstack.results.typed_json import Json, JsonObject
 
 
 def observe_cloud(
@@ -52,8 +58,15 @@ def observe_cloud(
                 admin, [worker.server_id for worker in workers]
             )
         ]
+    limits: list[Json] = [
+        *qos.list_port_limits(admin, workers[0].server_id),
+        *qos.list_volume_limits(
+            admin, {name for slot in plan.disks.types for name in slot}
+        ),
+    ]
     return {
         **on_ceph,
+        **({'qos': limits} if limits else {}),
         'hvstack': metadata.version('hvstack'),
         'host_profile': plan.hosts.profiles,
         'flavor': {

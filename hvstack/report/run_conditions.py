@@ -143,11 +143,16 @@ def _check_task_splits(record: RunRecord) -> Iterator[str]:
     yield from map(str, task_splits.list_uneven(record.phases))
 
 
+def _check_qos(record: RunRecord) -> Iterator[str]:
+    yield from record.observations.cloud.qos
+
+
 #: Findings about these conditions, with the functions that find them.
 CHECKS: tuple[tuple[str, Callable[[RunRecord], Iterator[str]]], ...] = (
     ('uneven tasks', _check_task_splits),
     ('foreign CPU time', _check_foreign_cpu),
     ('probe not passed', _check_probe),
+    ('limited by QoS', _check_qos),
 )
 #: Where the limit of each finding comes from.
 SOURCES = {
@@ -156,6 +161,7 @@ SOURCES = {
     'foreign CPU time': f"{MAX_FOREIGN_CORES} cores in a phase; hvstack's "
     'own limit',
     'probe not passed': "98 % of the cap; hvstack's own limit",
+    'limited by QoS': 'none',
 }
 
 

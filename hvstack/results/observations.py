@@ -385,6 +385,8 @@ class CloudObservations:
     :param inventory: inventories by host and resource class.
     :param allocations: resources of each server by resource class.
     :param ceph_pools: number of copies by Ceph pool.
+    :param qos: limits of QoS on the ports of a worker and its volumes; absent
+        without any, and in older records.
     """
 
     flavor: Mapping[str, ObservedFlavor] = field(default_factory=dict)
@@ -396,6 +398,7 @@ class CloudObservations:
         default_factory=dict
     )
     ceph_pools: Mapping[str, int] = field(default_factory=dict)
+    qos: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -404,7 +404,7 @@ class DoctorTest(testtools.TestCase):
                 self.assertIn('network-new.yaml', finding.remedy)
 
     def use_images_and_networks(
-        self, roles: tuple[str, ...] = (), **network: bool
+        self, roles: tuple[str, ...] = (), **network: object
     ) -> None:
         """Use a cloud in which Glance and Neutron alone have resources."""
         self.cloud = self.useFixture(
@@ -443,6 +443,25 @@ class DoctorTest(testtools.TestCase):
                 '10.252.0.2', '10.252.9.9', enable_dhcp=enable_dhcp
             )
             self.assertEqual(is_noted, 'DHCP' in self.examine())
+
+    def test_network_with_a_qos_policy(self) -> None:
+        self.use_images_and_networks(qos_policy_id='q1')
+        self.cloud.http.get(
+            f'{fake.NEUTRON}/qos/policies/q1',
+            json={
+                'policy': {
+                    'id': 'q1',
+                    'name': 'gold',
+                    'rules': [{'type': 'bandwidth_limit', 'max_kbps': 9}],
+                }
+            },
+        )
+        finding = self.examine()['QoS of the network']
+        self.assertEqual(NOTE, finding.state)
+        self.assertIn(
+            'provider has QoS policy gold: egress at most 9 kbit/s: ',
+            finding.detail,
+        )
 
     def test_network_with_too_few_addresses(self) -> None:
         """31 workers and a controller do not fit into 31 addresses."""

@@ -518,8 +518,32 @@ INVENTORY = {'total': 56, 'reserved': 0, 'allocation_ratio': 1.0}
 class Seen(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.cloud = self.useFixture(fake.FakeCloud())
+        self.cloud = self.useFixture(
+            fake.FakeCloud(services={'network': fake.NEUTRON})
+        )
         http = self.cloud.http
+        self.ports: list[dict[str, str]] = []
+        http.get(
+            f'{fake.NEUTRON}/ports?device_id=w1',
+            json=lambda *_: {'ports': self.ports},
+        )
+        http.get(
+            f'{fake.CINDER}/types',
+            json={'volume_types': [{'name': 'ceph', 'qos_specs_id': 'q1'}]},
+        )
+        http.get(
+            f'{fake.CINDER}/qos-specs',
+            json={
+                'qos_specs': [
+                    {
+                        'id': 'q1',
+                        'name': 'shared',
+                        'consumer': 'both',
+                        'specs': {'total_iops_sec': '2000'},
+                    }
+                ]
+            },
+        )
         nova = {
             'vcpus': 14,
             'ram': 49152,
@@ -634,6 +658,21 @@ class Seen(testtools.TestCase):
         observed, compared = self.observe('i4-pinned', worker=passed)
         self.assertNotIn('volume_backends', observed)
         self.assertEqual({'storage': 'PCI pass-through'}, compared)
+
+    def test_qos(self) -> None:
+        """Limits of the ports and of the volume types, if there are any."""
+        self.assertNotIn('qos', self.observe('i4')[0])
+        self.ports = [{'qos_network_policy_id': 'q9'}]
+        self.cloud.http.get(f'{fake.NEUTRON}/qos/policies/q9', status_code=404)
+        observed, _ = self.observe('i4-ceph', types=(('ceph', 'ceph'),))
+        self.assertEqual(
+            [
+                'ports: QoS policy q9, whose rules are not visible',
+                'volume type ceph: QoS specs shared (both): total_iops_sec '
+                '2000',
+            ],
+            observed['qos'],
+        )
 
     def test_seen(self) -> None:
         vsan = host_profiles.load('vsan')

@@ -294,6 +294,13 @@ class Findings(testtools.TestCase):
         quiet = sweep_report.build_report([records[0], records[2]])
         self.assertNotIn('probe', ' '.join(quiet.provenance_notes))
 
+    def test_limits_of_the_cloud(self) -> None:
+        limit = 'ports: QoS policy gold: egress at most 9 kbit/s'
+        record = counted(run('i1', 0, 9, observations={'qos': [limit]}))
+        self.assertEqual(
+            {'limited by QoS': f'run 0: {limit}'}, self.list_findings(record)
+        )
+
     def test_medians_of_others(self) -> None:
         for count in (2, 3, 8, 9):
             values = {f'w{n}': float(n * n % 7) for n in range(count)}
