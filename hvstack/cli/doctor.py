@@ -10,7 +10,7 @@ from hvstack import conf, errors, host_profiles
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud, add_zone
 from hvstack.cli.tables import Table
-from hvstack.cloud import connection, doctor
+from hvstack.cloud import connection, doctor, host_checks
 from hvstack.cloud.diagnosis import NOTE, CloudNeeds, Diagnosis
 from hvstack.cluster import disk_check, planner
 from hvstack.model.cluster_size import compute_cluster_size
@@ -105,7 +105,7 @@ class Doctor(Lister):
         trait = profile.traits.get('worker')
         unknown: list[Diagnosis] = []
         try:
-            host_count = len(doctor.workers_hosts(conn, profile, zone))
+            host_count = len(host_checks.workers_hosts(conn, profile, zone))
         except errors.CloudError as exc:
             host_count = 0
             unknown.append(doctor.unseen("number of workers' hosts", exc))

@@ -17,7 +17,6 @@ from hvstack.cloud import (
     compute_services,
     host_checks,
     hypervisors,
-    local_disks,
     placement,
     qos,
     quotas,
@@ -42,7 +41,6 @@ from hvstack.cloud.diagnosis import (
 from hvstack.cloud.network_check import network
 from hvstack.cloud.unified_limits import UnifiedLimit
 from hvstack.model.flavor import count_classes
-from hvstack.model.host import HostProfile
 from hvstack.model.pinned_disks import is_volume_local
 
 #: Newest of Placement's APIs that hvstack uses.
@@ -150,27 +148,6 @@ def _rights(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     )
 
 
-def workers_hosts(
-    conn: Connection, profile: HostProfile, zone: str = ''
-) -> dict[str, str]:
-    """Return the hosts that the worker's flavor can land on: UUID by name.
-
-    :param zone: availability zone of the workers; empty for any.
-    :raises hvstack.errors.CloudError: Placement or Nova refused, or is
-        missing.
-    """
-    providers = placement.providers(conn, profile.traits.get('worker'))
-    if not zone:
-        return providers
-    hosts = zones.list_hosts(conn, zone)
-    names = {
-        item.name
-        for item in hypervisors.hypervisors(conn)
-        if item.host in hosts
-    }
-    return {name: uuid for name, uuid in providers.items() if name in names}
-
-
 def _zone(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     """Check the availability zone, if one was named."""
     if not request.zone:
@@ -197,7 +174,9 @@ def _hosts(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     trait = request.profile.traits.get('worker')
     worker_hosts = [
         name
-        for name in workers_hosts(conn, request.profile, request.zone)
+        for name in host_checks.workers_hosts(
+            conn, request.profile, request.zone
+        )
         if name in hypervisors_by_name
     ]
     yield build_finding(
@@ -221,7 +200,7 @@ def _hosts(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
 def _inventories(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     """Check ratios, CPUs of the wanted kind and reserved memory."""
     inventories_by_host = placement.seen_inventories(
-        conn, workers_hosts(conn, request.profile, request.zone)
+        conn, host_checks.workers_hosts(conn, request.profile, request.zone)
     )
     for host, inventories in inventories_by_host.items():
         yield from host_checks.check_inventories(host, inventories, request)
@@ -234,31 +213,6 @@ def _hidden(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
         yield from host_checks.list_unchecked_cinder(request)
 
 
-def _local_disks(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
-    """Name hosts whose local disks can be on Ceph."""
-    if request.needs_volumes:
-        return
-    worker_hosts = workers_hosts(conn, request.profile, request.zone)
-    names = local_disks.list_uncertain(
-        conn,
-        (
-            host
-            for host in hypervisors.hypervisors(conn)
-            if host.name in worker_hosts
-        ),
-    )
-    if names:
-        yield Diagnosis(
-            'local disks',
-            NOTE,
-            f'images_type of Nova is rbd or lvm on {", ".join(names)}: with '
-            'rbd, ephemeral disks are on Ceph, and a configuration with local '
-            'storage measures Ceph',
-            "'hvstack accept --scope host' sees where the disks are; "
-            "'hvstack host nova-conf' prints the settings for local disks",
-        )
-
-
 def _cinder_hosts(
     conn: Connection, request: CloudNeeds
 ) -> Iterator[Diagnosis]:
@@ -266,7 +220,7 @@ def _cinder_hosts(
     profile = request.profile
     if not is_volume_local(profile, request.configuration):
         return
-    worker_hosts = workers_hosts(conn, profile, request.zone)
+    worker_hosts = host_checks.workers_hosts(conn, profile, request.zone)
     names = sorted(
         hypervisor.host
         for hypervisor in hypervisors.hypervisors(conn)
@@ -468,8 +422,9 @@ _CHECKS: tuple[
     _zone,
     _hosts,
     _inventories,
+    host_checks.other_servers,
     _hidden,
-    _local_disks,
+    host_checks.local_disks,
     _cinder_hosts,
     _volumes,
     _quotas,

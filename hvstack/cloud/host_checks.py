@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of compute hosts against the settings of their host profile.
+"""Checks of compute hosts before a cluster is on them.
 
-The settings are those that 'hvstack host nova-conf' prints.
+The settings with which they are compared are those that 'hvstack host
+nova-conf' prints.
 """
 
 import math
 from collections.abc import Iterator
 
+from openstack.connection import Connection
+
+from hvstack.cloud import disk_locality, hypervisors, placement, zones
 from hvstack.cloud.diagnosis import (
+    NOTE,
     UNCHECKED,
     CloudNeeds,
     Diagnosis,
@@ -15,8 +20,31 @@ from hvstack.cloud.diagnosis import (
 )
 from hvstack.cloud.placement import HostInventories
 from hvstack.model import cinder_conf, config_options, nova_conf
+from hvstack.model.host import HostProfile
 from hvstack.model.host_settings import HostSettings, compute_host_settings
 from hvstack.model.host_share import PAGE_MIB, to_fraction
+from hvstack.nouns import format_server_use
+
+
+def workers_hosts(
+    conn: Connection, profile: HostProfile, zone: str = ''
+) -> dict[str, str]:
+    """Return the hosts that the worker's flavor can land on: UUID by name.
+
+    :param zone: availability zone of the workers; empty for any.
+    :raises hvstack.errors.CloudError: Placement or Nova refused, or is
+        missing.
+    """
+    providers = placement.providers(conn, profile.traits.get('worker'))
+    if not zone:
+        return providers
+    hosts = zones.list_hosts(conn, zone)
+    names = {
+        item.name
+        for item in hypervisors.hypervisors(conn)
+        if item.host in hosts
+    }
+    return {name: uuid for name, uuid in providers.items() if name in names}
 
 
 def check_inventories(
@@ -202,3 +230,49 @@ def list_unchecked_cinder(request: CloudNeeds) -> Iterator[Diagnosis]:
         f"('hvstack host nova-conf {request.profile.name} --disk-pinning "
         "--file cinder-scheduler')",
     )
+
+
+def other_servers(
+    conn: Connection, request: CloudNeeds
+) -> Iterator[Diagnosis]:
+    """Name the workers' hosts on which servers are."""
+    uses = placement.list_other_consumers(
+        conn, workers_hosts(conn, request.profile, request.zone), ()
+    )
+    if uses:
+        yield Diagnosis(
+            "servers on the workers' hosts",
+            NOTE,
+            '; '.join(
+                f'{name}: {format_server_use(use)}'
+                for name, use in uses.items()
+            ),
+            'a figure is that of an idle host only without them, and workers '
+            "that fill a host find no room beside them: 'openstack server "
+            f"list --all-projects --host {min(uses)}'",
+        )
+
+
+def local_disks(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
+    """Name workers' hosts whose local disks can be on Ceph."""
+    if request.needs_volumes:
+        return
+    worker_hosts = workers_hosts(conn, request.profile, request.zone)
+    names = disk_locality.list_uncertain(
+        conn,
+        (
+            host
+            for host in hypervisors.hypervisors(conn)
+            if host.name in worker_hosts
+        ),
+    )
+    if names:
+        yield Diagnosis(
+            'local disks',
+            NOTE,
+            f'images_type of Nova is rbd or lvm on {", ".join(names)}: with '
+            'rbd, ephemeral disks are on Ceph, and a configuration with local '
+            'storage measures Ceph',
+            "'hvstack accept --scope host' sees where the disks are; "
+            "'hvstack host nova-conf' prints the settings for local disks",
+        )

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Placement has of hosts and of servers."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from typing import Any, TypedDict
@@ -132,6 +133,43 @@ def allocations(
                 total[resource_class] = total.get(resource_class, 0) + amount
         totals[name] = total
     return totals
+
+
+def list_other_consumers(
+    conn: Connection, hosts: Mapping[str, str], own_ids: Collection[str]
+) -> dict[str, dict[str, int]]:
+    """Return what other servers use of hosts, by the name of the host.
+
+    :param conn: connection of an administrator.
+    :param hosts: UUID of the resource provider by name of the host.
+    :param own_ids: IDs of the servers that are not counted.
+    :returns: number of the ``servers``, and what they use by resource class;
+        hosts without any are missing.
+    :raises hvstack.errors.CloudError: Placement refused.
+    """
+    names = sorted(hosts)
+    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+        contents = list(
+            pool.map(
+                lambda name: get(
+                    conn, f'/resource_providers/{hosts[name]}/allocations'
+                ),
+                names,
+            )
+        )
+    uses = {}
+    for name, content in zip(names, contents, strict=True):
+        others = [
+            allocation['resources']
+            for consumer, allocation in content['allocations'].items()
+            if consumer not in own_ids
+        ]
+        if others:
+            use = Counter[str]({'servers': len(others)})
+            for resources in others:
+                use.update(resources)
+            uses[name] = dict(use)
+    return uses
 
 
 def join_required_traits(extra_specs: Mapping[str, str]) -> str:

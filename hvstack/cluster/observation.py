@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Nova, Placement and Cinder report while a cluster runs."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from importlib import metadata
 
@@ -64,8 +65,10 @@ def observe_cloud(
             admin, {name for slot in plan.disks.types for name in slot}
         ),
     ]
+    others = _list_other_servers(admin, plan.hosts.providers, ids.values())
     return {
         **on_ceph,
+        **({'other_servers': others} if others else {}),
         **({'qos': limits} if limits else {}),
         'hvstack': metadata.version('hvstack'),
         'host_profile': plan.hosts.profiles,
@@ -82,6 +85,21 @@ def observe_cloud(
                 allocation_ratios.current(admin, plan.hosts.providers)
             )
         },
+    }
+
+
+def _list_other_servers(
+    admin: Connection, providers: Mapping[str, str], own_ids: Collection[str]
+) -> JsonObject:
+    """Return what servers that are not of the cluster use of its hosts.
+
+    :param providers: UUID of the resource provider by name of the host.
+    """
+    return {
+        name: dict[str, Json](use)
+        for name, use in placement.list_other_consumers(
+            admin, providers, own_ids
+        ).items()
     }
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from openstack.connection import Connection
 
 from hvstack import errors
-from hvstack.cloud import hypervisors, local_disks, placement, zones
+from hvstack.cloud import disk_locality, hypervisors, placement, zones
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import baseline_hosts, probe, validation
 from hvstack.cluster.base import Fact
@@ -125,7 +125,7 @@ def describe_disks(
     if profile.policy.lab:
         return {}
     use = host_disks.of_guests(profile, configuration)
-    if use.access == host_disks.EPHEMERAL and local_disks.list_uncertain(
+    if use.access == host_disks.EPHEMERAL and disk_locality.list_uncertain(
         conn, worker_hosts
     ):
         use = replace(use, access=host_disks.UNCERTAIN)

@@ -16,7 +16,7 @@ from hvstack.model.plain_data import Json
 
 #: Ways in which workers reach the disks.
 EPHEMERAL = 'local ephemeral'
-#: images_type of Nova is lvm or rbd, see hvstack/cloud/local_disks.py.
+#: images_type of Nova is lvm or rbd, see hvstack/cloud/disk_locality.py.
 UNCERTAIN = 'ephemeral on LVM or Ceph'
 PINNED = 'pinned volume'
 PASSED_THROUGH = 'PCI pass-through'

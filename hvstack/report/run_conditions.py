@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from hvstack.model.target import parse_target
+from hvstack.nouns import format_server_use
 from hvstack.results import task_splits
 from hvstack.results.record_data import RunRecord
 
@@ -143,6 +144,15 @@ def _check_task_splits(record: RunRecord) -> Iterator[str]:
     yield from map(str, task_splits.list_uneven(record.phases))
 
 
+def _check_other_servers(record: RunRecord) -> Iterator[str]:
+    uses = record.observations.cloud.other_servers
+    if uses:
+        yield ', '.join(
+            f'{format_server_use(use)} on {host}'
+            for host, use in sorted(uses.items())
+        )
+
+
 def _check_qos(record: RunRecord) -> Iterator[str]:
     yield from record.observations.cloud.qos
 
@@ -152,6 +162,7 @@ CHECKS: tuple[tuple[str, Callable[[RunRecord], Iterator[str]]], ...] = (
     ('uneven tasks', _check_task_splits),
     ('foreign CPU time', _check_foreign_cpu),
     ('probe not passed', _check_probe),
+    ('other servers on the hosts', _check_other_servers),
     ('limited by QoS', _check_qos),
 )
 #: Where the limit of each finding comes from.
@@ -161,6 +172,7 @@ SOURCES = {
     'foreign CPU time': f"{MAX_FOREIGN_CORES} cores in a phase; hvstack's "
     'own limit',
     'probe not passed': "98 % of the cap; hvstack's own limit",
+    'other servers on the hosts': 'none when the cluster was complete',
     'limited by QoS': 'none',
 }
 

@@ -385,6 +385,9 @@ class CloudObservations:
     :param inventory: inventories by host and resource class.
     :param allocations: resources of each server by resource class.
     :param ceph_pools: number of copies by Ceph pool.
+    :param other_servers: number of the ``servers`` that were not of the
+        cluster, and what they used by resource class, by worker host; absent
+        without any, and in older records.
     :param qos: limits of QoS on the ports of a worker and its volumes; absent
         without any, and in older records.
     """
@@ -398,6 +401,9 @@ class CloudObservations:
         default_factory=dict
     )
     ceph_pools: Mapping[str, int] = field(default_factory=dict)
+    other_servers: Mapping[str, Mapping[str, float]] = field(
+        default_factory=dict
+    )
     qos: tuple[str, ...] = ()
 
 

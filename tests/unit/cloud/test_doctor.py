@@ -11,7 +11,7 @@ import yaml
 from keystoneauth1 import fixture as ksa
 
 from hvstack import errors, host_profiles
-from hvstack.cloud import doctor
+from hvstack.cloud import doctor, host_checks
 from hvstack.cloud.connection import access
 from hvstack.cloud.diagnosis import (
     FAULT,
@@ -104,6 +104,11 @@ class DoctorTest(testtools.TestCase):
         http.get(
             f'{provider}/{UUID}/inventories',
             json=lambda *_: {'inventories': self.inventories},
+        )
+        self.consumers: dict[str, Any] = {}
+        http.get(
+            f'{provider}/{UUID}/allocations',
+            json=lambda *_: {'allocations': self.consumers},
         )
         http.get(
             f'{fake.HEAT}/template_versions',
@@ -542,10 +547,10 @@ class DoctorTest(testtools.TestCase):
         self.useFixture(LabProfiles())
         profile = host_profiles.load('lab-worker')
         conn = self.cloud.connect()
-        self.assertEqual({}, doctor.workers_hosts(conn, profile))
+        self.assertEqual({}, host_checks.workers_hosts(conn, profile))
         self.assertRaises(
             errors.CloudError,
-            doctor.workers_hosts,
+            host_checks.workers_hosts,
             *(conn, host_profiles.load('vsphere6')),
         )
 
@@ -646,6 +651,21 @@ class DoctorTest(testtools.TestCase):
                 self.assertTrue(
                     any(line.startswith(name) for line in doctor_lines), name
                 )
+
+    def test_servers_on_the_hosts(self) -> None:
+        check = "servers on the workers' hosts"
+        self.assertNotIn(check, self.examine())
+        self.consumers = {
+            'w1': {'resources': {'VCPU': 4, 'MEMORY_MB': 2048}},
+            'w2': {'resources': {'VCPU': 2, 'DISK_GB': 10}},
+        }
+        finding = self.examine()[check]
+        self.assertEqual(NOTE, finding.state)
+        self.assertEqual(
+            'compute1: 2 servers (DISK_GB 10, MEMORY_MB 2048, VCPU 6)',
+            finding.detail,
+        )
+        self.assertIn('--all-projects --host compute1', finding.remedy)
 
     def test_hosts_that_take_raw_images_only(self) -> None:
         """Local disks can be on Ceph with images_type rbd, not with lvm."""

@@ -579,6 +579,13 @@ class Seen(testtools.TestCase):
             f'{fake.PLACEMENT}/resource_providers/p1/inventories',
             json={'inventories': {'VCPU': INVENTORY}},
         )
+        self.consumers = {
+            server: {'resources': {'VCPU': 14}} for server in ('w1', 'w2')
+        }
+        http.get(
+            f'{fake.PLACEMENT}/resource_providers/p1/allocations',
+            json=lambda *_: {'allocations': self.consumers},
+        )
         http.get(
             f'{fake.CINDER}/scheduler-stats/get_pools',
             json={
@@ -658,6 +665,15 @@ class Seen(testtools.TestCase):
         observed, compared = self.observe('i4-pinned', worker=passed)
         self.assertNotIn('volume_backends', observed)
         self.assertEqual({'storage': 'PCI pass-through'}, compared)
+
+    def test_servers_of_others(self) -> None:
+        self.assertNotIn('other_servers', self.observe('i4')[0])
+        self.consumers['x1'] = {'resources': {'VCPU': 2}}
+        self.consumers['x2'] = {'resources': {'VCPU': 1}}
+        observed, _ = self.observe('i4')
+        self.assertEqual(
+            {'one': {'servers': 2, 'VCPU': 3}}, observed['other_servers']
+        )
 
     def test_qos(self) -> None:
         """Limits of the ports and of the volume types, if there are any."""

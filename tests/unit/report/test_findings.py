@@ -301,6 +301,14 @@ class Findings(testtools.TestCase):
             {'limited by QoS': f'run 0: {limit}'}, self.list_findings(record)
         )
 
+    def test_servers_of_others(self) -> None:
+        use = {'h2': {'servers': 1, 'VCPU': 4}, 'h1': {'servers': 2}}
+        record = run('i1', 0, 9, observations={'other_servers': use})
+        self.assertEqual(
+            'run 0: 2 servers on h1, 1 server (VCPU 4) on h2',
+            self.list_findings(record)['other servers on the hosts'],
+        )
+
     def test_medians_of_others(self) -> None:
         for count in (2, 3, 8, 9):
             values = {f'w{n}': float(n * n % 7) for n in range(count)}
