@@ -15,6 +15,8 @@ DONE = ('CREATE_COMPLETE', 'UPDATE_COMPLETE')
 #: Maximum number of unfinished resources that a message names.
 _NAMED = 6
 _CONSOLE_LINES = 8
+#: Nova's words for a server that fits no host.
+_NO_HOST = 'No valid host'
 #: A wait condition for the host key of a node got no signal.
 _HOST_KEY_TIMEOUT = re.compile(
     r'host_key \(OS::Heat::WaitCondition\).* 0 of 1 received'
@@ -77,6 +79,12 @@ def with_remedy(cause: str) -> str:
             f'{cause.removesuffix(".")}. Each worker has one. Have an '
             'administrator increase max_software_configs_per_tenant in '
             'heat.conf, or set it to -1'
+        )
+    if _NO_HOST in cause:
+        return (
+            f'{cause.removesuffix(".")}. No host that the flavor and its '
+            'server group permit has room. Other servers may be there: an '
+            "administrator sees them with 'hvstack doctor'"
         )
     if _HOST_KEY_TIMEOUT.search(cause):
         return (

@@ -164,7 +164,9 @@ class StacksTest(testtools.TestCase):
         )
         self.assertEqual(
             "Stack 'hv-x' failed: server (OS::Nova::Server): No valid host "
-            'was found.',
+            'was found. No host that the flavor and its server group permit '
+            'has room. Other servers may be there: an administrator sees them '
+            "with 'hvstack doctor'.",
             str(error),
         )
 
