@@ -50,10 +50,10 @@ def network(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
         yield Diagnosis(
             'DHCP',
             NOTE,
-            f'{nodes_network.name} has no IPv4 subnet with DHCP: nodes of the '
-            "image of 'hvstack image upload' get no address",
-            "'openstack subnet set --dhcp SUBNET', or use an image that reads "
-            'its address from a config drive',
+            f'{nodes_network.name} has no IPv4 subnet with DHCP: nodes get '
+            'their addresses from a config drive, which containers do not have',
+            f"'openstack image set --property img_config_drive=mandatory "
+            f"{request.image}', or 'openstack subnet set --dhcp SUBNET'",
         )
     limits = qos.describe_policy(conn, nodes_network.qos_policy_id)
     if limits:
