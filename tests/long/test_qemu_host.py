@@ -92,6 +92,27 @@ class QemuHostTest(QemuTest):
         self.answers(second, 180)
         self.wait(second, 'hostname', self.name)
 
+    def test_subnet_without_dhcp(self) -> None:
+        """The guest takes its address and its key from a config drive."""
+        network = self.cloud.network.find_network('provider')
+        [subnet_id] = network.subnet_ids
+        subnet = self.cloud.network.get_subnet(subnet_id)
+        self.addCleanup(
+            self.cloud.network.update_subnet, subnet, is_dhcp_enabled=True
+        )
+        self.cloud.network.update_subnet(subnet, is_dhcp_enabled=False)
+        self.cloud.image.update_image(self.image, img_config_drive='mandatory')
+        server = self.active(
+            self.start(self.flavor('-static'), LAST, self.image)
+        )
+        self.answers(server, 180)
+        self.wait(server, 'hostname', self.name)
+        self.wait(
+            server,
+            'ip route show',
+            f'default via {subnet.gateway_ip}',
+        )
+
     def settings(self) -> Any:
         """Return the lab's settings."""
         return settings.load() or settings.LabSettings()
