@@ -51,8 +51,8 @@ def network(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
             'DHCP',
             NOTE,
             f'{nodes_network.name} has no IPv4 subnet with DHCP: nodes get '
-            'their addresses from a config drive, which containers do not have',
-            f"'openstack image set --property img_config_drive=mandatory "
+            'their addresses from a config drive, which containers lack',
+            "'openstack image set --property img_config_drive=mandatory "
             f"{request.image}', or 'openstack subnet set --dhcp SUBNET'",
         )
     limits = qos.describe_policy(conn, nodes_network.qos_policy_id)

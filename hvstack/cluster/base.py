@@ -158,6 +158,9 @@ class Cluster(Protocol):
     def observe(self) -> JsonObject:
         """Return the observed facts, not the requested ones."""
 
+    def list_moved(self) -> list[str]:
+        """Names of the nodes that are on other hosts than at first."""
+
     def drop_caches(self) -> None:
         """Write back and forget the page cache below all nodes."""
 
@@ -195,6 +198,8 @@ class ClusterNodes:
     :param facts: what the nodes cannot report themselves.
     :param tuning: profile of Hadoop's settings.
     :param resourcemanager: the other controller, if they are separate.
+    :param find_moved: returns the nodes that are on other hosts than at
+        first; None if nodes cannot move.
     """
 
     name: str
@@ -204,6 +209,7 @@ class ClusterNodes:
     facts: ClusterFacts = field(default_factory=ClusterFacts)
     tuning: str = sizing.DEFAULT
     resourcemanager: Node | None = None
+    find_moved: Callable[[], list[str]] | None = None
 
     @property
     def manager(self) -> Node:
@@ -220,6 +226,13 @@ class ClusterNodes:
     def worker_hosts(self) -> int:
         """How many physical hosts carry workers."""
         return len({node.host for node in self.workers})
+
+    def list_moved(self) -> list[str]:
+        """Return the nodes that are on other hosts than at first.
+
+        :raises hvstack.errors.CloudError: the cloud does not tell.
+        """
+        return self.find_moved() if self.find_moved else []
 
     def drop_caches(self) -> None:
         """Write back and forget the page cache below all nodes.

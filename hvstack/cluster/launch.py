@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a plan to a running cluster: publish, create, wait."""
 
+import functools
 from collections.abc import Callable
 
 from openstack.connection import Connection
@@ -132,7 +133,7 @@ def open_cluster(
     observed = observation.observe_cloud(
         admin, plan, outputs
     ) | local_volumes.observe(admin, plan, outputs)
-    return StackCluster.from_outputs(
+    cluster = StackCluster.from_outputs(
         outputs,
         access,
         name=name,
@@ -147,6 +148,10 @@ def open_cluster(
         console=host_keys.console_of(tenant),
         console_timeout=_compute_ready_timeout(plan, options),
     )
+    cluster.find_moved = functools.partial(
+        topology_refresh.list_moved, tenant, outputs
+    )
+    return cluster
 
 
 def compute_stack_timeout(plan: ClusterPlan, options: CloudOptions) -> float:

@@ -347,7 +347,7 @@ def warm_up(cluster: Cluster, workload: Workload) -> None:
 def _check_nodes(
     cluster: Cluster, run_result: RunResult, kills: set[str]
 ) -> None:
-    """Make a run invalid if a process was killed, or if a node has failed.
+    """Make a run invalid if a process was killed, or a node failed or moved.
 
     :param cluster: cluster that executed the run.
     :param run_result: result of the run.
@@ -362,5 +362,12 @@ def _check_nodes(
         ]
     except errors.HVStackError as exc:
         failures = [str(exc)]
+    try:
+        failures += [
+            f'{name} moved to another host' for name in cluster.list_moved()
+        ]
+    except errors.CloudError as exc:
+        # The run is measured; only whether a node moved is not known.
+        run_result.observations['moved_nodes'] = f'not checked: {exc}'
     run_result.add_failures(failures)
     run_result.add_kills(new_kills)

@@ -84,6 +84,23 @@ class NodesTest(testtools.TestCase):
             path.write_text(text)
         return topology_refresh.nodes(self.cloud.connect(), OUTPUTS, path)
 
+    def test_moved(self) -> None:
+        """Nodes that were on a known host, and are on another now."""
+        conn = self.cloud.connect()
+        outputs: Any = {
+            **OUTPUTS,
+            'workers': [
+                {**worker, 'host_id': host}
+                for worker, host in zip(
+                    OUTPUTS['workers'], ('aa', 'bb', ''), strict=True
+                )
+            ],
+        }
+        self.assertEqual([], topology_refresh.list_moved(conn, outputs))
+        # w0 was deleted or shelved, and the host of w2 was not known.
+        self.servers('', 'dd', 'dd', zones=('r1', 'r2', 'r2'))
+        self.assertEqual(['w1'], topology_refresh.list_moved(conn, outputs))
+
     def test_hosts_and_zones(self) -> None:
         nodes = self.nodes()
         self.assertEqual(

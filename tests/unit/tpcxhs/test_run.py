@@ -190,6 +190,7 @@ class Some:
     tuning: str = 'hvstack'
     count: int = 1
     facts: dict[str, Fact] = field(default_factory=dict)
+    moved: list[str] | errors.CloudError = field(default_factory=list)
 
     @property
     def manager(self) -> Node:
@@ -208,6 +209,11 @@ class Some:
 
     def observe(self) -> dict[str, Any]:
         return {'workers': 2}
+
+    def list_moved(self) -> list[str]:
+        if isinstance(self.moved, errors.CloudError):
+            raise self.moved
+        return self.moved
 
     def drop_caches(self) -> None:
         self.dropped += 1
@@ -760,6 +766,18 @@ class RunTest(testtools.TestCase):
             255, '', 'refused'
         )
         self.assertIn('c: every daemon is dead', self.run_once().reason)
+
+    def test_node_that_moved(self) -> None:
+        """A run on other hosts than the recorded ones does not count."""
+        self.cluster.moved = ['w1']
+        self.assertIn('w1 moved to another host', self.run_once().reason)
+        self.cluster.moved = errors.CloudError('Nova refused.')
+        run_result = self.run_once()
+        self.assertTrue(run_result.is_valid)
+        self.assertEqual(
+            'not checked: Nova refused.',
+            run_result.observations['moved_nodes'],
+        )
 
     def test_only_the_kernel_proves_that_memory_ran_out(self) -> None:
         """Other runs that fail are repeated.
