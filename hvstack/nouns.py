@@ -13,7 +13,7 @@ def format_noun(count: int, noun: str) -> str:
 
 
 def format_server_use(use: Mapping[str, float]) -> str:
-    """Return what servers use, such as ``2 servers (VCPU 4)``.
+    """Return the use of a host, such as ``2 servers (VCPU 4)``.
 
     :param use: number of the ``servers``, and amounts by resource class.
     """

@@ -16,6 +16,9 @@ from hvstack.cloud.diagnosis import (
     build_finding,
 )
 
+#: Largest MTU of a network without jumbo frames.
+_STANDARD_MTU = 1500
+
 
 def network(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     """Check that nodes can use the network, and what they find there."""
@@ -54,6 +57,17 @@ def network(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
             'their addresses from a config drive, which containers lack',
             "'openstack image set --property img_config_drive=mandatory "
             f"{request.image}', or 'openstack subnet set --dhcp SUBNET'",
+        )
+    if nodes_network.mtu and nodes_network.mtu <= _STANDARD_MTU:
+        yield Diagnosis(
+            'MTU of the network',
+            NOTE,
+            f'{nodes_network.name}: {nodes_network.mtu}; the papers use jumbo '
+            'frames of 9000 bytes on hosts and switches (vsphere6, best '
+            'practices and appendix A; vsan, appendix A)',
+            'with such switches, set global_physnet_mtu and path_mtu in '
+            "Neutron, then 'openstack network set --mtu' for "
+            f'{nodes_network.name}',
         )
     limits = qos.describe_policy(conn, nodes_network.qos_policy_id)
     if limits:

@@ -138,12 +138,12 @@ def allocations(
 def list_other_consumers(
     conn: Connection, hosts: Mapping[str, str], own_ids: Collection[str]
 ) -> dict[str, dict[str, int]]:
-    """Return what other servers use of hosts, by the name of the host.
+    """Return the use of hosts by other servers, by the name of the host.
 
     :param conn: connection of an administrator.
     :param hosts: UUID of the resource provider by name of the host.
     :param own_ids: IDs of the servers that are not counted.
-    :returns: number of the ``servers``, and what they use by resource class;
+    :returns: number of the ``servers`` and their resources by class;
         hosts without any are missing.
     :raises hvstack.errors.CloudError: Placement refused.
     """

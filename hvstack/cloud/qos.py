@@ -7,12 +7,26 @@ limit, so that a percent of bare metal measures the limit, too.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import TypedDict
 
 from openstack.connection import Connection
 
 from hvstack import errors
 from hvstack.cloud.connection import refused
+from hvstack.results.typed_json import JsonObject
+
+
+class QosSpecs(TypedDict):
+    """QoS specs in the API of Cinder.
+
+    :param consumer: ``front-end`` (Nova), ``back-end`` (Cinder) or ``both``.
+    :param specs: limits by name.
+    """
+
+    id: str
+    name: str
+    consumer: str
+    specs: dict[str, str]
 
 
 def describe_policy(conn: Connection, policy_id: str | None) -> str:
@@ -35,7 +49,7 @@ def describe_policy(conn: Connection, policy_id: str | None) -> str:
     return f'QoS policy {policy.name}: {", ".join(limits)}' if limits else ''
 
 
-def _format_rule(rule: Mapping[str, Any]) -> str:
+def _format_rule(rule: JsonObject) -> str:
     """Return the limit of a rule; empty for a guarantee or a mark."""
     direction = rule.get('direction') or 'egress'
     match rule.get('type'):
@@ -84,9 +98,10 @@ def list_volume_limits(conn: Connection, names: Collection[str]) -> list[str]:
         return []
     with refused('Cannot list the QoS specs of Cinder'):
         content = conn.block_storage.get('/qos-specs', raise_exc=True).json()
+    all_specs: list[QosSpecs] = content['qos_specs']
     return [
         f'volume type {name}: QoS specs {_format_specs(specs)}'
-        for specs in content['qos_specs']
+        for specs in all_specs
         for name in _list_types(specs_by_type, specs['id'])
         if specs['specs']
     ]
@@ -101,7 +116,7 @@ def _list_types(
     )
 
 
-def _format_specs(specs: Mapping[str, Any]) -> str:
+def _format_specs(specs: QosSpecs) -> str:
     """Return QoS specs with who applies them: Cinder, Nova, or both."""
     values = ', '.join(
         f'{key} {value}' for key, value in sorted(specs['specs'].items())

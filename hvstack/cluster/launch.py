@@ -149,7 +149,7 @@ def open_cluster(
         console_timeout=_compute_ready_timeout(plan, options),
     )
     cluster.find_moved = functools.partial(
-        topology_refresh.list_moved, tenant, outputs
+        observation.list_moved, tenant, outputs
     )
     return cluster
 

@@ -91,7 +91,7 @@ def observe_cloud(
 def _list_other_servers(
     admin: Connection, providers: Mapping[str, str], own_ids: Collection[str]
 ) -> JsonObject:
-    """Return what servers that are not of the cluster use of its hosts.
+    """Return the use of the hosts by servers that are not of the cluster.
 
     :param providers: UUID of the resource provider by name of the host.
     """
@@ -125,3 +125,24 @@ def storage(plan: ClusterPlan, observed: JsonObject) -> dict[str, Fact]:
     if fields.get('host') == local_volumes.SAME_HOST:
         return {'storage': f'same host, by {protocol}'}
     return {'storage': str(protocol)}
+
+
+def list_moved(conn: Connection, outputs: StackOutputs) -> list[str]:
+    """Return the nodes that are on other hosts than their outputs say.
+
+    A server moves when it is migrated, evacuated or resized.
+
+    :param conn: connection of the project of the stack.
+    :param outputs: outputs of the stack, read when the cluster was complete.
+    :raises hvstack.errors.CloudError: Nova refused.
+    """
+    locations = servers.locate_servers(conn)
+    unknown = servers.ServerLocation('', '', False)
+    return sorted(
+        node.name
+        for name in ('controller', 'resourcemanager', 'workers', 'compute')
+        for node in read_nodes(outputs, name)
+        if node.host_id
+        and locations.get(node.server_id, unknown).host_id
+        not in ('', node.host_id)
+    )

@@ -19,7 +19,7 @@ from openstack.connection import Connection
 
 from hvstack import errors, processutils, yamlfile
 from hvstack.cloud import servers
-from hvstack.cloud.stack_outputs import StackOutputs, read_nodes
+from hvstack.cloud.stack_outputs import StackOutputs
 from hvstack.hadoop import daemon_http, daemons, fsck, site_files
 from hvstack.hadoop.daemon_http import HadoopNodes, Runner
 from hvstack.model.strict_mapping import Fields
@@ -111,27 +111,6 @@ def nodes(
             )
         )
     return sorted(placed, key=lambda node: node.role == 'worker')
-
-
-def list_moved(conn: Connection, outputs: StackOutputs) -> list[str]:
-    """Return the nodes that are on other hosts than their outputs say.
-
-    A server moves when it is migrated, evacuated or resized.
-
-    :param conn: connection of the project of the stack.
-    :param outputs: outputs of the stack, read when the cluster was complete.
-    :raises hvstack.errors.CloudError: Nova refused.
-    """
-    locations = servers.locate_servers(conn)
-    unknown = servers.ServerLocation('', '', False)
-    return sorted(
-        node.name
-        for name in ('controller', 'resourcemanager', 'workers', 'compute')
-        for node in read_nodes(outputs, name)
-        if node.host_id
-        and locations.get(node.server_id, unknown).host_id
-        not in ('', node.host_id)
-    )
 
 
 def _of_outputs(outputs: StackOutputs) -> Iterator[StackNode]:

@@ -449,6 +449,12 @@ class DoctorTest(testtools.TestCase):
             )
             self.assertEqual(is_noted, 'DHCP' in self.examine())
 
+    def test_network_without_jumbo_frames(self) -> None:
+        for mtu, is_noted in ((1500, True), (1442, True), (8942, False)):
+            self.use_images_and_networks(mtu=mtu)
+            finding = self.examine().get('MTU of the network')
+            self.assertEqual(is_noted, finding is not None, mtu)
+
     def test_network_with_a_qos_policy(self) -> None:
         self.use_images_and_networks(qos_policy_id='q1')
         self.cloud.http.get(

@@ -10,7 +10,7 @@ import fixtures
 import testtools
 
 from hvstack import errors, processutils
-from hvstack.cluster import topology_refresh
+from hvstack.cluster import observation, topology_refresh
 from hvstack.hadoop import daemons
 from hvstack.hadoop.site_files import TABLE
 from hvstack.model.topology import Mismatch, Topology, build_topology
@@ -96,10 +96,10 @@ class NodesTest(testtools.TestCase):
                 )
             ],
         }
-        self.assertEqual([], topology_refresh.list_moved(conn, outputs))
+        self.assertEqual([], observation.list_moved(conn, outputs))
         # w0 was deleted or shelved, and the host of w2 was not known.
         self.servers('', 'dd', 'dd', zones=('r1', 'r2', 'r2'))
-        self.assertEqual(['w1'], topology_refresh.list_moved(conn, outputs))
+        self.assertEqual(['w1'], observation.list_moved(conn, outputs))
 
     def test_hosts_and_zones(self) -> None:
         nodes = self.nodes()

@@ -139,7 +139,7 @@ ip() { echo "ip $*"; }
 
 
 def describe_network(**subnet: Any) -> dict[str, Any]:
-    """Return what Nova writes of a network and its port."""
+    """Return the network data of Nova for a server with a port."""
     network = {'id': 'network0', 'link': 'tap1', 'network_id': 'n'}
     return {
         'links': [{'id': 'tap1', 'type': 'ovs', 'mtu': 8942, 'vif_id': 'v'}],
