@@ -37,7 +37,7 @@ from hvstack.progress import Progress
 from hvstack.results.typed_json import JsonObject
 
 KIND = 'lease'
-NAME = placement.LEASE
+NAME = 'hvstack-lease'
 #: Environment variable with the lease that a child process shares.
 VARIABLE = 'HVSTACK_LEASE'
 #: Seconds after which a lease that is not renewed has run out.

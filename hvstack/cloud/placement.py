@@ -14,8 +14,8 @@ from requests import Response
 from hvstack import errors
 from hvstack.cloud.connection import get_status, refused
 
-#: Name of the provider that is hvstack's lease on a cloud, and no host.
-LEASE = 'hvstack-lease'
+#: Trait of the resource providers of all compute nodes, since Nova 20.
+_COMPUTE_NODE = 'COMPUTE_NODE'
 #: Requests to Placement at the same time.
 _THREADS = 8
 #: Inventories of a host by resource class.
@@ -50,15 +50,16 @@ def _get_response(conn: Connection, path: str) -> Response:
 def providers(conn: Connection, trait: str | None = None) -> dict[str, str]:
     """Return the hosts' resource providers: UUID by name.
 
+    Storage that hosts share, reservations and hvstack's lease are providers,
+    too, but not of compute nodes.
+
     :param trait: only those that have it; several with commas between them.
     :returns: no host if a trait does not exist.
     :raises hvstack.errors.CloudError: Placement refused.
     """
-    query = '/resource_providers'
-    if trait:
-        query += f'?required={trait}'
+    traits = f'{_COMPUTE_NODE},{trait}' if trait else _COMPUTE_NODE
     try:
-        content = get(conn, query)
+        content = get(conn, f'/resource_providers?required={traits}')
     except errors.CloudError as exc:
         # A custom trait exists only once a host has had it.
         if trait and get_status(exc) == HTTPStatus.BAD_REQUEST:
@@ -67,7 +68,7 @@ def providers(conn: Connection, trait: str | None = None) -> dict[str, str]:
     return {
         item['name']: item['uuid']
         for item in content['resource_providers']
-        if item['parent_provider_uuid'] is None and item['name'] != LEASE
+        if item['parent_provider_uuid'] is None
     }
 
 

@@ -277,7 +277,7 @@ class FakeCloud(fixtures.Fixture):
         """Let images_type be rbd or lvm on these hosts alone."""
         self.http.get(
             f'{PLACEMENT}/resource_providers?required='
-            'COMPUTE_IMAGE_TYPE_RAW,!COMPUTE_IMAGE_TYPE_QCOW2',
+            'COMPUTE_NODE,COMPUTE_IMAGE_TYPE_RAW,!COMPUTE_IMAGE_TYPE_QCOW2',
             json={
                 'resource_providers': [
                     {'name': name, 'uuid': name, 'parent_provider_uuid': None}

@@ -658,6 +658,18 @@ class DoctorTest(testtools.TestCase):
                     any(line.startswith(name) for line in doctor_lines), name
                 )
 
+    def test_shared_storage_is_no_host(self) -> None:
+        """Placement has other providers than those of compute nodes."""
+        self.examine()
+        queries = {
+            tuple(request.qs['required'])
+            for request in self.cloud.http.request_history
+            if request.path.endswith('/resource_providers')
+        }
+        self.assertNotEqual(set(), queries)
+        for query in queries:
+            self.assertIn('compute_node', query[0].split(','))
+
     def test_servers_on_the_hosts(self) -> None:
         check = "servers on the workers' hosts"
         self.assertNotIn(check, self.examine())

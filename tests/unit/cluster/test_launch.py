@@ -249,7 +249,8 @@ class PlanTest(testtools.TestCase):
             {'json': {'resource_providers': []}},
         ):
             self.cloud.http.get(
-                f'{fake.PLACEMENT}/resource_providers?required=CUSTOM_W',
+                f'{fake.PLACEMENT}/resource_providers'
+                '?required=COMPUTE_NODE,CUSTOM_W',
                 **answer,
             )
             error = self.assertRaises(errors.CloudError, self.plan, 'i4')

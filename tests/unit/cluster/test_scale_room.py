@@ -125,7 +125,8 @@ class RefuseTest(testtools.TestCase):
             },
         )
         self.cloud.http.get(
-            f'{fake.PLACEMENT}/resource_providers?required=CUSTOM_X',
+            f'{fake.PLACEMENT}/resource_providers'
+            '?required=COMPUTE_NODE,CUSTOM_X',
             json={
                 'resource_providers': [
                     {'name': 'h1', 'uuid': 'h1', 'parent_provider_uuid': None}
