@@ -50,7 +50,9 @@ class Placement:
             'resource_providers': [
                 item
                 for item in self.providers.values()
-                if (not name or item['name'] == name[0])
+                # Nova gives traits to its own providers alone.
+                if 'required' not in request.qs
+                and (not name or item['name'] == name[0])
                 and (not tree or tree[0] in (item['uuid'], item['parent']))
             ]
         }
