@@ -17,8 +17,9 @@ from hvstack.tpcxhs import workload
 #: task, so that the work of a job grows with the square of its tasks.
 MAX_WAVES = 4
 #: Smallest part of a data set for a task, if more tasks than one wave are
-#: needed: the start of a JVM takes as long as the sort of some MiB.
-MIN_WAVE_TASK_MIB = 16
+#: needed: the start of a JVM takes as long as the sort of some MB. Sizes of
+#: data sets are multiples of MB, too.
+MIN_WAVE_TASK_BYTES = 16_000_000
 #: Smallest part of a data set for a task of a single wave, which is also the
 #: smallest HDFS block.
 MIN_SLOT_TASK_MIB = 1
@@ -75,7 +76,7 @@ def count_tasks(
     max_tasks = size_bytes // (MIN_SLOT_TASK_MIB * workload.MIB)
     if first > max_tasks:
         return min(first, hosts * max(1, max_tasks // hosts))
-    wave_tasks = size_bytes // (MIN_WAVE_TASK_MIB * workload.MIB)
+    wave_tasks = size_bytes // MIN_WAVE_TASK_BYTES
     choices = [
         first * waves
         for waves in range(1, MAX_WAVES + 1)

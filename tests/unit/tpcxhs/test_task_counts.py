@@ -22,9 +22,12 @@ class TaskCountsTest(testtools.TestCase):
         # 24 is the smallest multiple of both.
         self.assertEqual(24, self.count(800, 8, 8, 12))
         self.assertEqual(8, self.count(800, 8, 4))
+        # The data of a demo, with and without CPU over-subscription.
+        platforms = slots(8, 8, 8, 12, 8)
+        self.assertEqual(24, count_tasks(400_000_000, platforms, 2, 'lab'))
 
     def test_small_data_or_many_waves_fill_only_bare_metal(self) -> None:
-        # 24 tasks of less than 16 MiB would only start JVMs.
+        # 24 tasks of less than 16 MB would only start JVMs.
         self.assertEqual(8, self.count(300, 8, 8, 12))
         # 7 x 8 are more than four waves.
         self.assertEqual(8, self.count(10**6, 8, 7))
