@@ -6,7 +6,7 @@ specs of a volume type in Cinder limit its volumes. Bare metal has neither
 limit, so that a percent of bare metal measures the limit, too.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
 from typing import TypedDict
 
 from openstack.connection import Connection
@@ -99,21 +99,12 @@ def list_volume_limits(conn: Connection, names: Collection[str]) -> list[str]:
     with refused('Cannot list the QoS specs of Cinder'):
         content = conn.block_storage.get('/qos-specs', raise_exc=True).json()
     all_specs: list[QosSpecs] = content['qos_specs']
+    specs_by_id = {specs['id']: specs for specs in all_specs}
     return [
         f'volume type {name}: QoS specs {_format_specs(specs)}'
-        for specs in all_specs
-        for name in _list_types(specs_by_type, specs['id'])
-        if specs['specs']
+        for name, specs_id in sorted(specs_by_type.items())
+        if (specs := specs_by_id.get(specs_id)) and specs['specs']
     ]
-
-
-def _list_types(
-    specs_by_type: Mapping[str, str], specs_id: str
-) -> Iterable[str]:
-    """Return the names of the volume types with these QoS specs."""
-    return sorted(
-        name for name, item in specs_by_type.items() if item == specs_id
-    )
 
 
 def _format_specs(specs: QosSpecs) -> str:
