@@ -16,6 +16,7 @@ from hvstack import errors
 from hvstack.cloud import (
     compute_services,
     host_checks,
+    host_room,
     hypervisors,
     placement,
     qos,
@@ -268,14 +269,14 @@ def _volumes(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
             f"'openstack volume type create --property "
             f"volume_backend_name=BACKEND {name}'",
         )
-    # Only administrators see QoS specs.
+    # Only administrators see them.
     for limit in qos.list_volume_limits(conn, request.volume_types):
         yield Diagnosis(
-            'QoS of volumes',
+            'QoS and encryption of volumes',
             NOTE,
-            f'{limit}: bare metal has no such limit',
-            "'openstack volume qos disassociate' them from the type, or name "
-            'another type with --volume-type',
+            f'{limit}; bare metal has neither QoS nor encryption',
+            'name another volume type with --volume-type; QoS specs can be '
+            "taken from this one with 'openstack volume qos disassociate'",
         )
 
 
@@ -423,6 +424,7 @@ _CHECKS: tuple[
     _hosts,
     _inventories,
     host_checks.other_servers,
+    host_room.room,
     _hidden,
     host_checks.local_disks,
     _cinder_hosts,

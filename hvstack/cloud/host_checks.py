@@ -35,7 +35,21 @@ def workers_hosts(
     :raises hvstack.errors.CloudError: Placement or Nova refused, or is
         missing.
     """
-    providers = placement.providers(conn, profile.traits.get('worker'))
+    return list_zone_hosts(conn, profile.traits.get('worker'), zone)
+
+
+def list_zone_hosts(
+    conn: Connection, traits: str | None, zone: str
+) -> dict[str, str]:
+    """Return the hosts with traits in a zone: UUID by name.
+
+    :param traits: traits as :func:`hvstack.cloud.placement.providers` expects
+        them.
+    :param zone: name of the availability zone; empty for any.
+    :raises hvstack.errors.CloudError: Placement or Nova refused, or is
+        missing.
+    """
+    providers = placement.providers(conn, traits)
     if not zone:
         return providers
     hosts = zones.list_hosts(conn, zone)
@@ -247,9 +261,8 @@ def other_servers(
                 f'{name}: {format_server_use(use)}'
                 for name, use in uses.items()
             ),
-            'a figure is that of an idle host only without them, and workers '
-            "that fill a host find no room beside them: 'openstack server "
-            f"list --all-projects --host {min(uses)}'",
+            'a figure is that of an idle host only without them: '
+            f"'openstack server list --all-projects --host {min(uses)}'",
         )
 
 

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits that a cloud sets on the ports and volumes of servers.
 
-The QoS policy of a network in Neutron limits all of its ports, and the QoS
-specs of a volume type in Cinder limit its volumes. Bare metal has neither
-limit, so that a percent of bare metal measures the limit, too.
+The QoS policy of a network in Neutron limits all of its ports, the QoS specs
+of a volume type in Cinder limit its volumes, and the encryption of a volume
+type costs CPU time of the hosts. Bare metal has none of them, so that a
+percent of bare metal measures them, too.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from http import HTTPStatus
 from typing import TypedDict
 
 from openstack.connection import Connection
 
 from hvstack import errors
-from hvstack.cloud.connection import refused
+from hvstack.cloud.connection import get_status, refused
 from hvstack.results.typed_json import JsonObject
 
 
@@ -77,34 +79,75 @@ def list_port_limits(conn: Connection, server_id: str) -> list[str]:
 
 
 def list_volume_limits(conn: Connection, names: Collection[str]) -> list[str]:
-    """Return the limits of volume types.
+    """Return the limits and the encryption of volume types.
 
-    :param conn: connection of an administrator; other users see no limits.
+    :param conn: connection of an administrator; other users see nothing.
     :param names: names of the volume types.
     :raises hvstack.errors.CloudError: Cinder refused.
     """
     if not names:
         return []
     with refused('Cannot list the volume types of Cinder'):
-        types = conn.block_storage.get(
+        content = conn.block_storage.get(
             '/types', params={'is_public': 'None'}, raise_exc=True
         ).json()
-    specs_by_type = {
-        item['name']: item['qos_specs_id']
-        for item in types['volume_types']
-        if item['name'] in names and item.get('qos_specs_id')
+    types_by_name: dict[str, JsonObject] = {
+        item['name']: item
+        for item in content['volume_types']
+        if item['name'] in names
     }
-    if not specs_by_type:
-        return []
+    return [
+        f'volume type {name}: {limit}'
+        for limits in (
+            _list_specs(conn, types_by_name),
+            _list_encryption(conn, types_by_name),
+        )
+        for name, limit in limits
+    ]
+
+
+def _list_specs(
+    conn: Connection, types_by_name: dict[str, JsonObject]
+) -> Iterator[tuple[str, str]]:
+    """Yield names of volume types with their QoS specs."""
+    ids_by_name = {
+        name: specs_id
+        for name, item in sorted(types_by_name.items())
+        if (specs_id := item.get('qos_specs_id'))
+    }
+    if not ids_by_name:
+        return
     with refused('Cannot list the QoS specs of Cinder'):
         content = conn.block_storage.get('/qos-specs', raise_exc=True).json()
     all_specs: list[QosSpecs] = content['qos_specs']
     specs_by_id = {specs['id']: specs for specs in all_specs}
-    return [
-        f'volume type {name}: QoS specs {_format_specs(specs)}'
-        for name, specs_id in sorted(specs_by_type.items())
-        if (specs := specs_by_id.get(specs_id)) and specs['specs']
-    ]
+    for name, specs_id in ids_by_name.items():
+        specs = specs_by_id.get(str(specs_id))
+        if specs and specs['specs']:
+            yield name, f'QoS specs {_format_specs(specs)}'
+
+
+def _list_encryption(
+    conn: Connection, types_by_name: dict[str, JsonObject]
+) -> Iterator[tuple[str, str]]:
+    """Yield names of volume types with their encryption."""
+    for name, item in sorted(types_by_name.items()):
+        try:
+            with refused('Cannot inspect the encryption of a volume type'):
+                encryption = conn.block_storage.get(
+                    f'/types/{item["id"]}/encryption', raise_exc=True
+                ).json()
+        except errors.CloudError as exc:
+            # Cinder shows it to administrators only.
+            if get_status(exc) != HTTPStatus.FORBIDDEN:
+                raise
+            return
+        if encryption.get('provider'):
+            yield (
+                name,
+                f'encrypted by {encryption["provider"]} '
+                f'({encryption["control_location"]})',
+            )
 
 
 def _format_specs(specs: QosSpecs) -> str:

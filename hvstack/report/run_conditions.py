@@ -163,7 +163,7 @@ CHECKS: tuple[tuple[str, Callable[[RunRecord], Iterator[str]]], ...] = (
     ('foreign CPU time', _check_foreign_cpu),
     ('probe not passed', _check_probe),
     ('other servers on the hosts', _check_other_servers),
-    ('limited by QoS', _check_qos),
+    ('QoS or encryption', _check_qos),
 )
 #: Where the limit of each finding comes from.
 SOURCES = {
@@ -173,7 +173,7 @@ SOURCES = {
     'own limit',
     'probe not passed': "98 % of the cap; hvstack's own limit",
     'other servers on the hosts': 'none when the cluster was complete',
-    'limited by QoS': 'none',
+    'QoS or encryption': 'none',
 }
 
 

@@ -388,8 +388,9 @@ class CloudObservations:
     :param other_servers: number of the ``servers`` that were not of the
         cluster, and what they used by resource class, by worker host; absent
         without any, and in older records.
-    :param qos: limits of QoS on the ports of a worker and its volumes; absent
-        without any, and in older records.
+    :param qos: limits of QoS on the ports of a worker and its volumes, and
+        the encryption of the volumes; absent without any, and in older
+        records.
     """
 
     flavor: Mapping[str, ObservedFlavor] = field(default_factory=dict)

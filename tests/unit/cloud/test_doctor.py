@@ -4,6 +4,7 @@
 import re
 from dataclasses import replace
 from typing import Any
+from urllib.parse import unquote
 
 import fixtures
 import testtools
@@ -128,6 +129,7 @@ class DoctorTest(testtools.TestCase):
         label: str = 'i1',
         controllers: int = 1,
         zone: str = '',
+        workers: int = 31,
         **fields: Any,
     ) -> dict[str, Diagnosis]:
         """Return findings by check.
@@ -140,7 +142,7 @@ class DoctorTest(testtools.TestCase):
             profile=profile,
             configuration=configuration,
             nodes=(
-                (derive_flavor(profile, configuration), 31),
+                (derive_flavor(profile, configuration), workers),
                 (
                     derive_flavor(profile, configuration, 'controller'),
                     controllers,
@@ -684,6 +686,56 @@ class DoctorTest(testtools.TestCase):
             finding.detail,
         )
         self.assertIn('--all-projects --host compute1', finding.remedy)
+
+    def test_room(self) -> None:
+        finding = self.examine()['room for workers']
+        self.assertEqual((FAULT, '1 of 31'), (finding.state, finding.detail))
+        self.assertIn('--host compute1', finding.remedy)
+        finding = self.examine('i2', workers=2)['room for workers']
+        self.assertEqual((OK, '2 of 2'), (finding.state, finding.detail))
+        self.consumers['a'] = {'resources': {'VCPU': 1, 'MEMORY_MB': 4096}}
+        findings = self.examine('i2', workers=2)
+        self.assertEqual(
+            '1 of 2 (compute1: 1 fit, VCPU 39 free, 20 for each)',
+            findings['room for workers'].detail,
+        )
+        self.assertEqual(OK, findings['room for controllers'].state)
+        self.assertTrue(
+            any(
+                ',!COMPUTE_STATUS_DISABLED' in unquote(request.url)
+                for request in self.cloud.http.request_history
+            )
+        )
+        # A sweep sets the ratios of the configuration.
+        findings = self.examine('i2-c1.5', workers=2)
+        self.assertEqual(
+            '1 of 2 (compute1: 1 fit, VCPU 59 free, 30 for each)',
+            findings['room for workers'].detail,
+        )
+
+    def test_room_for_disks(self) -> None:
+        self.inventories['DISK_GB'] = {
+            'total': 30000,
+            'reserved': 0,
+            'allocation_ratio': 1.5,
+            'max_unit': 30000,
+        }
+        flavor = derive_flavor(host_profiles.load('vsphere6'), parse('i1'))
+        gigabytes = flavor.disk + flavor.ephemeral
+        for total, max_unit, state in (
+            (gigabytes, gigabytes, OK),
+            (gigabytes // 1.5 + 1, gigabytes, OK),
+            (gigabytes // 1.5 - 1, gigabytes, FAULT),
+            (gigabytes, gigabytes - 1, FAULT),
+        ):
+            self.inventories['DISK_GB'] |= {
+                'total': total,
+                'max_unit': max_unit,
+            }
+            finding = self.examine(workers=1)['room for workers']
+            self.assertEqual(state, finding.state, finding)
+            if state == FAULT:
+                self.assertIn('DISK_GB', finding.detail)
 
     def test_hosts_that_take_raw_images_only(self) -> None:
         """Local disks can be on Ceph with images_type rbd, not with lvm."""

@@ -2,6 +2,7 @@
 """Limits of ports and volumes, at the boundary of Neutron and Cinder."""
 
 import re
+from http import HTTPStatus
 from typing import Any
 
 import testtools
@@ -80,14 +81,17 @@ class VolumesTest(testtools.TestCase):
             f'{fake.CINDER}/types',
             json={
                 'volume_types': [
-                    {'name': 'fast', 'qos_specs_id': 'q1'},
-                    {'name': 'large', 'qos_specs_id': 'q1'},
-                    {'name': 'plain', 'qos_specs_id': None},
+                    {'id': 't1', 'name': 'fast', 'qos_specs_id': 'q1'},
+                    {'id': 't2', 'name': 'large', 'qos_specs_id': 'q1'},
+                    {'id': 't3', 'name': 'plain', 'qos_specs_id': None},
                     # Members do not see the field.
-                    {'name': 'hidden'},
-                    {'name': 'empty', 'qos_specs_id': 'q2'},
+                    {'id': 't4', 'name': 'hidden'},
+                    {'id': 't5', 'name': 'empty', 'qos_specs_id': 'q2'},
                 ]
             },
+        )
+        self.encryption = self.cloud.http.get(
+            re.compile(f'^{fake.CINDER}/types/t[1-5]/encryption$'), json={}
         )
         self.specs = self.cloud.http.get(
             f'{fake.CINDER}/qos-specs',
@@ -124,6 +128,40 @@ class VolumesTest(testtools.TestCase):
             ],
             qos.list_volume_limits(conn, {'fast', 'empty', 'plain'}),
         )
+
+    def test_encryption(self) -> None:
+        self.cloud.http.get(
+            f'{fake.CINDER}/types/t3/encryption',
+            json={
+                'volume_type_id': 't3',
+                'encryption_id': 'e1',
+                'provider': 'luks',
+                'cipher': 'aes-xts-plain64',
+                'key_size': 256,
+                'control_location': 'front-end',
+            },
+        )
+        conn = self.cloud.connect()
+        self.assertEqual(
+            ['volume type plain: encrypted by luks (front-end)'],
+            qos.list_volume_limits(conn, {'plain', 'hidden'}),
+        )
+        for status in (403, 500):
+            with self.subTest(status=status):
+                self.cloud.http.get(
+                    f'{fake.CINDER}/types/t3/encryption', status_code=status
+                )
+                if status == HTTPStatus.FORBIDDEN:
+                    self.assertEqual(
+                        [], qos.list_volume_limits(conn, {'plain'})
+                    )
+                else:
+                    self.assertRaises(
+                        errors.CloudError,
+                        qos.list_volume_limits,
+                        conn,
+                        {'plain'},
+                    )
 
     def test_refusal(self) -> None:
         self.cloud.http.get(f'{fake.CINDER}/qos-specs', status_code=403)

@@ -298,7 +298,8 @@ class Findings(testtools.TestCase):
         limit = 'ports: QoS policy gold: egress at most 9 kbit/s'
         record = counted(run('i1', 0, 9, observations={'qos': [limit]}))
         self.assertEqual(
-            {'limited by QoS': f'run 0: {limit}'}, self.list_findings(record)
+            {'QoS or encryption': f'run 0: {limit}'},
+            self.list_findings(record),
         )
 
     def test_servers_of_others(self) -> None:
