@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
+from openstack import exceptions
 from openstack.connection import Connection
 
 from hvstack import errors
 from hvstack.cloud import journal, lease, placement
-from hvstack.cloud.connection import get_status, refused, scope
+from hvstack.cloud.connection import AWAY, get_status, refused, scope
 from hvstack.results.typed_json import JsonObject, named
 
 KIND = 'ratio'
@@ -231,6 +232,8 @@ def _put(
                 },
                 raise_exc=False,
             )
+            if response.status_code in AWAY:
+                exceptions.raise_from_response(response)
         if response.status_code == 200:
             return
         if response.status_code != 409:

@@ -28,6 +28,14 @@ PLACEMENT_API = '1.36'
 #: Seconds after which a service that says nothing has failed. Heat's API
 #: waits 60 s for a busy engine; an upload counts from its last byte.
 _TIMEOUT = 300.0
+#: HTTP statuses of a proxy whose service does not answer.
+AWAY = (
+    HTTPStatus.BAD_GATEWAY,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    HTTPStatus.GATEWAY_TIMEOUT,
+)
+#: Number of tries after the answer 503, half a second to 4 s apart.
+_RETRIES = 4
 
 _CACERT = (
     'cacert of the cloud in clouds.yaml to the file with the certificate of '
@@ -108,6 +116,20 @@ def passing(failure: Exception) -> bool:
     return status >= 500 or status == HTTPStatus.TOO_MANY_REQUESTS
 
 
+def is_outage(failure: BaseException) -> bool:
+    """Return whether a service, or a host, is away or used for the moment.
+
+    An error of the service itself (HTTP 500) is none: it can follow from the
+    request.
+
+    :param failure: exception of hvstack.
+    """
+    if isinstance(failure, errors.BusyError):
+        return True
+    kind = keystoneauth1.exceptions.RetriableConnectionFailure
+    return get_status(failure) in AWAY or find_cause(failure, kind) is not None
+
+
 def connect(
     os_cloud: str | None = None,
     credential: Mapping[str, Json] | None = None,
@@ -142,6 +164,9 @@ def connect(
     if conn.session.timeout is None:
         # Without api_timeout in clouds.yaml a command would wait for ever.
         conn.session.timeout = _TIMEOUT
+    # A service behind a proxy that changes over answers 503, which must not
+    # end a sweep. keystoneauth waits between its tries.
+    conn.config.config.setdefault('status_code_retries', _RETRIES)
     with refused('Cannot connect to the cloud'):
         auth = conn.config.config.get('auth')
         url = str(auth.get('auth_url') if isinstance(auth, dict) else None)
@@ -309,9 +334,12 @@ def _identity_plugin(conn: Connection) -> BaseIdentityPlugin:
 def is_administrator(conn: Connection) -> bool:
     """Return whether the user of a connection has the role ``admin``.
 
+    As in the policies of the services, its case does not matter: some
+    distributions of OpenStack call it ``Admin``.
+
     :raises hvstack.errors.CloudError: Keystone refused.
     """
-    return 'admin' in (access(conn).role_names or ())
+    return 'admin' in map(str.lower, access(conn).role_names or ())
 
 
 def access(conn: Connection) -> AccessInfo:

@@ -10,6 +10,7 @@ import secrets
 
 from keystoneauth1.access import AccessInfo, AccessInfoV3
 from keystoneauth1.identity import generic, v3
+from keystoneauth1.identity.v3 import oidc
 from openstack.connection import Connection
 
 from hvstack import errors, speed
@@ -18,14 +19,26 @@ from hvstack.cloud.connection import access, refused
 from hvstack.conf import CloudOptions
 from hvstack.model.compute_backends import timeout_factor
 
+#: Credentials that get one token only: another token of a token expires at the
+#: same time, and an identity provider accepts a code once.
+_ONCE = (
+    *(generic.Token, v3.Token, v3.TOTP),
+    *(v3.OidcAccessToken, v3.OidcAuthorizationCode),
+    oidc.OidcDeviceAuthorization,
+)
+
 
 def is_token(conn: Connection) -> bool:
-    """Return whether the credential of a connection is a token.
+    """Return whether the credential of a connection gets no further token.
 
-    A password and an application credential get new tokens; a token does not:
-    each token that Keystone gives for it expires at the same time.
+    A password and an application credential get new tokens. A token, the
+    access token and the code of an identity provider, and a passcode do not.
     """
-    return isinstance(conn.session.auth, generic.Token | v3.Token)
+    auth = conn.session.auth
+    return isinstance(auth, _ONCE) or any(
+        isinstance(method, v3.TOTPMethod)
+        for method in getattr(auth, 'auth_methods', None) or ()
+    )
 
 
 def check(
@@ -97,10 +110,10 @@ def _check_expiry(
     if expires_at < end:
         activity = 'the sweep' if needed > one_stack else 'creating a stack'
         raise errors.InputError(
-            f'Cannot use the token ({cloud}): it expires at '
+            f'Cannot use the credential ({cloud}): its token expires at '
             f'{expires_at:%Y-%m-%d %H:%M} UTC, and {activity} may take until '
             f'{end:%Y-%m-%d %H:%M} UTC. Use a password, or a token that '
-            'expires later.'
+            'expires later: no other token can be had with this credential.'
         )
 
 

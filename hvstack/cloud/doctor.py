@@ -15,6 +15,7 @@ from requests import Response
 from hvstack import errors
 from hvstack.cloud import (
     compute_services,
+    connection,
     host_checks,
     host_room,
     hypervisors,
@@ -142,7 +143,7 @@ def _rights(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     roles = sorted(token.role_names or ())
     yield build_finding(
         'rights',
-        'admin' in roles,
+        connection.is_administrator(conn),
         f'roles {", ".join(roles)} in project {token.project_name}',
         'flavors, ratios and hosts need the role admin; a cluster needs '
         'member only',

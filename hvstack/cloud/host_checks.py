@@ -50,13 +50,12 @@ def list_zone_hosts(
         missing.
     """
     providers = placement.providers(conn, traits)
-    if not zone:
-        return providers
-    hosts = zones.list_hosts(conn, zone)
+    hosts = zones.list_hosts(conn, zone) if zone else None
+    # Nodes of Ironic are compute nodes in Placement, too.
     names = {
         item.name
         for item in hypervisors.hypervisors(conn)
-        if item.host in hosts
+        if hosts is None or item.host in hosts
     }
     return {name: uuid for name, uuid in providers.items() if name in names}
 

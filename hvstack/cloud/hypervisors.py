@@ -12,6 +12,8 @@ from hvstack.results.typed_json import JsonObject
 
 #: Compute API whose hypervisors have ``cpu_info``, which 2.88 dropped.
 _CPU_INFO_API = '2.86'
+#: Nova's type of the nodes of Ironic.
+_IRONIC = 'ironic'
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,9 @@ class Hypervisor:
 
 
 def hypervisors(conn: Connection) -> list[Hypervisor]:
-    """Return all hypervisors; needs an administrator.
+    """Return the hypervisors of guests; needs an administrator.
+
+    A node of Ironic is one to Nova, too, but no flavor of guests fits it.
 
     :raises hvstack.errors.CloudError: Nova refused.
     """
@@ -53,6 +57,7 @@ def hypervisors(conn: Connection) -> list[Hypervisor]:
                 is_enabled=item.status == 'enabled',
             )
             for item in conn.compute.hypervisors(details=True)
+            if str(item.hypervisor_type).lower() != _IRONIC
         ]
 
 

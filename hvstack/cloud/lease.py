@@ -104,18 +104,20 @@ class Lease:
     def renew(self) -> None:
         """Renew it once; a failure is left to the next time.
 
-        A lease that has run out is never renewed: another process may have
-        taken it over and have believed what it saw.
+        Another process may have taken over a lease that has run out, and have
+        believed what it saw. It began with another generation, so that this
+        one is renewed only with the last known generation.
         """
-        started_at = clock()
-        if not self.is_valid():
-            self.is_lost = True
+        if self.is_lost:
             return
+        started_at = clock()
         try:
             status, generation = _swap(
                 self.conn, self.provider, self.generation
             )
-            if status == 409:
+            if status == 409 and not self.is_valid():
+                self.is_lost = True
+            elif status == 409:
                 # The answer to an earlier renewal was lost on its way.
                 current = placement.inventories(self.conn, self.provider)
                 self.generation = current['resource_provider_generation']

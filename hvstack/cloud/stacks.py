@@ -2,20 +2,19 @@
 """Heat stacks: create, wait, say why one failed, delete."""
 
 import contextlib
-import logging
 import math
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import TypeVar
 
 from openstack.connection import Connection
 from openstack.orchestration.v1.stack import Stack
 
-from hvstack import conf, errors, speed
+from hvstack import errors, speed
 from hvstack.cloud import (
     host_keys,
     journal,
@@ -24,7 +23,13 @@ from hvstack.cloud import (
     stack_times,
     user_data,
 )
-from hvstack.cloud.connection import FAILURES, passing, refused, scope
+from hvstack.cloud.connection import (
+    FAILURES,
+    get_status,
+    passing,
+    refused,
+    scope,
+)
 from hvstack.cloud.stack_outputs import StackOutputs
 from hvstack.cloud.stack_resources import (
     DONE,
@@ -38,7 +43,6 @@ from hvstack.progress import Progress
 from hvstack.results.typed_json import Json, JsonObject
 
 T = TypeVar('T')
-LOG = logging.getLogger(__name__)
 KIND = 'stack'
 #: Seconds between two looks at a stack, at least.
 _INTERVAL = 2.0
@@ -47,33 +51,24 @@ _MAX_INTERVAL = 60.0
 #: Maximum share of the time of a stack in which its status is read. Heat's
 #: engine loads the stack for it, and does not create resources meanwhile.
 _MAX_LOOK_SHARE = 0.2
-#: An update that failed leaves what was created, and another may follow.
-_CREATED = (*DONE, 'UPDATE_FAILED')
+#: Statuses of a stack that was created. An update that failed leaves what was
+#: created, and another may follow; so does a check, which marks members that
+#: do not answer.
+_CREATED = (
+    *(*DONE, 'UPDATE_FAILED', 'CHECK_COMPLETE', 'CHECK_FAILED'),
+    *('RESUME_COMPLETE', 'SNAPSHOT_COMPLETE'),
+)
 _DELETING = ('DELETE_IN_PROGRESS', 'DELETE_COMPLETE')
-_DELETE_SECONDS = 300
+DELETE_SECONDS = 300
 _SAY_SECONDS = 20
 #: Maximum share of the time of a stack in which its resources are listed.
 _MAX_REPORT_SHARE = 0.05
+#: HTTP statuses with which Heat does not create a stack. After a time-out, its
+#: engine may still examine the templates, and lists the stack only later.
+_REFUSED = {*range(400, 500)} - {HTTPStatus.REQUEST_TIMEOUT}
 #: Seconds without an answer after which a stack is no longer waited for. A
 #: busy engine lets a question of Heat's API time out, after 60 s.
-_SILENCE = 180.0
-
-
-@dataclass(frozen=True)
-class _CreatedStack:
-    """Data of an entry of the journal.
-
-    :param name: name of the stack.
-    :param tag: tag of the stack; None in entries of old releases.
-    :param id: ID of the stack; None if Heat did not return it.
-    :param workers: number of workers, whose deletion takes time; 0 in entries
-        of old releases.
-    """
-
-    name: str
-    tag: str | None = None
-    id: str | None = None
-    workers: int = 0
+SILENCE = 180.0
 
 
 def create(
@@ -114,14 +109,20 @@ def create(
                 str(environment) for environment in environments
             ],
         )
-        stack = conn.orchestration.create_stack(
-            name=name,
-            parameters=dict(parameters),
-            is_rollback_disabled=True,
-            timeout_mins=stack_times.compute_heat_minutes(timeout),
-            tags=tag,
-            **content,
-        )
+        entry = journal.update(entry, requested=time.time())
+        try:
+            stack = conn.orchestration.create_stack(
+                name=name,
+                parameters=dict(parameters),
+                is_rollback_disabled=True,
+                timeout_mins=stack_times.compute_heat_minutes(timeout),
+                tags=tag,
+                **content,
+            )
+        except FAILURES as exc:
+            if get_status(exc) in _REFUSED:
+                journal.update(entry, requested=0.0)
+            raise
     journal.update(entry, id=str(stack.id))
     return str(stack.id)
 
@@ -140,7 +141,7 @@ def wait(
         or Heat has not answered for some minutes.
     :raises hvstack.errors.DeadlineExceededError: it took too long.
     """
-    report = _get_reporter(progress)
+    report = build_reporter(progress)
 
     def is_complete(stack: Stack) -> bool:
         if stack.status.endswith('_FAILED'):
@@ -186,7 +187,7 @@ def wait_until(
     The looks are less frequent if the cloud takes long to answer, with at
     most :data:`_MAX_INTERVAL` seconds between them.
     Failures of ``look`` and ``is_done`` that may pass are ignored for
-    :data:`_SILENCE` seconds, multiplied as the timeout.
+    :data:`SILENCE` seconds, multiplied as the timeout.
 
     :param look: function that returns the stack, or its status.
     :param is_done: function that returns whether the result of ``look`` is
@@ -215,7 +216,7 @@ def wait_until(
                 return state
         except FAILURES as exc:
             unanswered = time.monotonic() - answered_at
-            if not passing(exc) or unanswered >= _SILENCE * speed.factor():
+            if not passing(exc) or unanswered >= SILENCE * speed.factor():
                 with refused(failure):
                     raise
         else:
@@ -225,7 +226,7 @@ def wait_until(
         time.sleep(pause)
 
 
-def _get_reporter(
+def build_reporter(
     progress: Progress | None,
 ) -> Callable[[Callable[[], str]], None]:
     """Return a function that reports a text at most every 20 seconds.
@@ -317,7 +318,7 @@ def delete(
     name: str,
     *,
     stack_id: str | None = None,
-    timeout: float = _DELETE_SECONDS,
+    timeout: float = DELETE_SECONDS,
     progress: Progress | None = None,
 ) -> None:
     """Delete a stack and wait until it is gone; none of the name is fine.
@@ -339,7 +340,7 @@ def delete(
             (
                 stack
                 for stack in stacks
-                if _own(conn, stack) and stack_id in (None, stack.id)
+                if is_own(conn, stack) and stack_id in (None, stack.id)
             ),
             None,
         )
@@ -361,7 +362,7 @@ def delete(
                 orphans.delete(conn, existing.id, resource_ids)
         conn.orchestration.delete_stack(existing, ignore_missing=True)
 
-    report = _get_reporter(progress)
+    report = build_reporter(progress)
     wait_until_deleted(
         name,
         look,
@@ -432,7 +433,7 @@ def wait_until_deleted(
     )
 
 
-def _own(conn: Connection, stack: Stack) -> bool:
+def is_own(conn: Connection, stack: Stack) -> bool:
     """Tell whether a stack is in the connection's project.
 
     Heat lists those of all projects to an administrator, and openstacksdk
@@ -443,57 +444,3 @@ def _own(conn: Connection, stack: Stack) -> bool:
         for link in stack.links or []
         if link['rel'] == 'self'
     )
-
-
-def undo(
-    conn: Connection, data: JsonObject, progress: Progress | None = None
-) -> None:
-    """Delete a stack that hvstack created, and no other one of its name.
-
-    It may take as long as to create it.
-
-    :param data: of the journal: ``name``, ``tag``, ``workers``, and ``id``
-        once Heat has returned it.
-    :raises hvstack.errors.CloudError: Heat failed twice to delete it, or a
-        resource that Heat does not know cannot be deleted.
-    :raises hvstack.errors.DeadlineExceededError: it took too long.
-    """
-    created = journal.read_data(_CreatedStack, data)
-    name = created.name
-    stack_id = created.id or _tagged(conn, name, created.tag)
-    if stack_id is None:
-        return
-    timeout = stack_times.compute_stack_seconds(
-        max(_DELETE_SECONDS, conf.load().cloud.stack_timeout), created.workers
-    )
-    delete(conn, name, stack_id=stack_id, timeout=timeout, progress=progress)
-    for orphan in orphans.delete(conn, stack_id):
-        LOG.warning(
-            "Deleted the %s of the stack '%s', which Heat did not know.",
-            orphan,
-            name,
-        )
-
-
-def _tagged(conn: Connection, name: str, tag: str | None) -> str | None:
-    """Return the ID of the project's stack with a name and a tag.
-
-    Heat 27 answers 500 to a list that it is to filter by a tag.
-
-    :raises hvstack.errors.CloudError: an older release wrote the entry, and
-        the stack may be that of another user.
-    """
-    with refused(f"Cannot find stack '{name}'"):
-        for stack in conn.orchestration.stacks(name=name):
-            has_tag = tag is None or tag in (stack.tags or ())
-            if has_tag and _own(conn, stack):
-                break
-        else:
-            return None
-    if tag is None:
-        raise errors.CloudError(
-            f"Cannot delete the stack '{name}' ({stack.id}): the journal has "
-            "no ID of it. Delete it with 'openstack stack delete', unless "
-            'another user created it.'
-        )
-    return str(stack.id)

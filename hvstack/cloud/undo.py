@@ -16,6 +16,7 @@ from hvstack.cloud import (
     journal,
     keypairs,
     lease,
+    stack_undo,
     stacks,
 )
 from hvstack.progress import Progress
@@ -78,7 +79,7 @@ def _undo(
     entry: journal.JournalEntry, conn: Connection, progress: Progress | None
 ) -> None:
     if entry.kind == stacks.KIND:
-        stacks.undo(conn, entry.data, progress)
+        stack_undo.undo(conn, entry.data, progress)
     elif entry.kind in _UNDO:
         _UNDO[entry.kind](conn, entry.data)
     else:

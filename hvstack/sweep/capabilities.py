@@ -155,7 +155,14 @@ def _explain_missing_slots(conn: Connection, profile: HostProfile) -> str:
 
 def _explain_shared_mode(conn: Connection, profile: HostProfile) -> str:
     """Return the reason why a host has no dedicated CPUs; empty if all do."""
-    providers = placement.providers(conn, profile.traits.get('worker'))
+    names = {item.name for item in hypervisors.hypervisors(conn)}
+    providers = {
+        name: uuid
+        for name, uuid in placement.providers(
+            conn, profile.traits.get('worker')
+        ).items()
+        if name in names
+    }
     for name, mode in cpu_mode.current(conn, providers).items():
         if mode == 'shared':
             return (

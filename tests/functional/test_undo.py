@@ -5,7 +5,14 @@ from pathlib import Path
 
 import fixtures
 
-from hvstack.cloud import connection, journal, keypairs, stacks, undo
+from hvstack.cloud import (
+    connection,
+    journal,
+    keypairs,
+    stack_undo,
+    stacks,
+    undo,
+)
 from tests.functional.test_hosts import HostsTest
 
 _TEMPLATE = """
@@ -54,16 +61,18 @@ class UndoTest(HostsTest):
         # The ID of the first stack is not that of the second one.
         self.assertNotEqual(first, second)
         data = dict(entry.data)
-        stacks.undo(self.cloud, data)
+        stack_undo.undo(self.cloud, data)
         # Nor is its tag, where the answer with the ID was lost.
         del data['id']
-        stacks.undo(self.cloud, data)
+        # The request was long ago: Heat cannot list the stack any more.
+        data['requested'] = 1.0
+        stack_undo.undo(self.cloud, data)
         self.assertEqual([second], self.stacks())
 
         (entry,) = journal.own()
         data = dict(entry.data)
         del data['id']
-        stacks.undo(self.cloud, data)
+        stack_undo.undo(self.cloud, data)
         self.assertEqual([], self.stacks())
 
     def test_key_pair(self) -> None:

@@ -169,6 +169,10 @@ class FirstRunTest(testtools.TestCase):
         def interrupt(*_args: object) -> None:
             raise KeyboardInterrupt
 
+        # Heat may list the stack only later.
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.stacks.SILENCE', 0.001)
+        )
         self.cloud.http.post(f'{fake.HEAT}/stacks', text=interrupt)
         status, out, _ = self.run_main()
         self.assertNotEqual(0, status)

@@ -100,6 +100,10 @@ class FakeCloud(fixtures.Fixture):
                 type(journal.DIRECTORY)(directory),
             )
         )
+        # keystoneauth waits before it tries again.
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.connection._RETRIES', 0)
+        )
         token = ksa.V3Token(project_id='p1', user_id='u1')
         for role in self.roles:
             token.add_role(name=role)

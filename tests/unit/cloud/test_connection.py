@@ -12,10 +12,11 @@ from pathlib import Path
 import fixtures
 import keystoneauth1.exceptions
 import openstack.exceptions
+import requests
 import testtools
 
 from hvstack import errors, processutils
-from hvstack.cloud import connection, servers
+from hvstack.cloud import connection, placement, servers
 from tests.unit.cloud import fake
 
 
@@ -44,6 +45,52 @@ class ConnectTest(testtools.TestCase):
         self.assertIn("'http://keystone.invalid/v3'): ", message)
         self.assertNotIn('HTTPConnectionPool', message)
         self.assertNotIn('Errno', message)
+
+    def test_a_service_that_is_away_for_a_moment(self) -> None:
+        """A proxy answers 503 while it changes over."""
+        cloud = self.useFixture(fake.FakeCloud())
+        url = f'{fake.PLACEMENT}/resource_providers'
+        answers = [{'status_code': 503}, {'json': {'resource_providers': []}}]
+        cloud.http.get(url, answers)
+        self.assertRaises(
+            errors.CloudError, placement.providers, cloud.connect()
+        )
+        cloud.http.get(url, answers)
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.connection._RETRIES', 1)
+        )
+        self.assertEqual({}, placement.providers(cloud.connect()))
+
+    def test_outages(self) -> None:
+        """An error of the service itself can follow from the request."""
+        cloud = self.useFixture(fake.FakeCloud())
+        url = f'{fake.PLACEMENT}/resource_providers'
+        for answer, expected in (
+            ({'status_code': 502}, True),
+            ({'status_code': 503}, True),
+            ({'status_code': 504}, True),
+            ({'exc': requests.ConnectTimeout}, True),
+            ({'status_code': 500}, False),
+            ({'status_code': 403}, False),
+        ):
+            cloud.http.get(url, **answer)
+            error = self.assertRaises(
+                errors.CloudError, placement.providers, cloud.connect()
+            )
+            self.assertEqual(expected, connection.is_outage(error), answer)
+        self.assertTrue(connection.is_outage(errors.BusyError('used')))
+        self.assertFalse(connection.is_outage(errors.InputError('wrong')))
+
+    def test_administrator_of_other_distributions(self) -> None:
+        for roles, expected in (
+            (('admin',), True),
+            (('Admin', 'member'), True),
+            (('member',), False),
+        ):
+            with fake.FakeCloud(roles=roles) as cloud:
+                self.assertEqual(
+                    expected, connection.is_administrator(cloud.connect())
+                )
 
     def test_rejected_credentials(self) -> None:
         cloud = self.useFixture(fake.FakeCloud())

@@ -8,6 +8,7 @@ from typing import Any
 import fixtures
 import testtools
 from keystoneauth1 import fixture as ksa
+from keystoneauth1.identity import v3
 from openstack.config.loader import OpenStackConfig
 from openstack.connection import Connection
 
@@ -145,6 +146,30 @@ class CheckTest(testtools.TestCase):
         )
         self.refused(self.by_token(20 * 20 - 2), OPTIONS)
         credentials.check(self.by_token(20 * 20 + 2), OPTIONS)
+
+    def test_credentials_that_get_one_token(self) -> None:
+        provider = (fake.KEYSTONE, 'idp', 'openid')
+        user = {'username': 'u', 'user_domain_name': 'd'}
+        conn = self.cloud.connect()
+        for auth, expected in (
+            (v3.Password(fake.KEYSTONE, password='p', **user), False),
+            (v3.Token(fake.KEYSTONE, 't'), True),
+            (v3.TOTP(fake.KEYSTONE, '123456', **user), True),
+            (v3.OidcAccessToken(*provider, access_token='t'), True),
+            (v3.OidcAuthorizationCode(*provider, 'c', 's', code='x'), True),
+            (
+                v3.MultiFactor(
+                    fake.KEYSTONE,
+                    ['v3password', 'v3totp'],
+                    password='p',
+                    passcode='123456',
+                    **user,
+                ),
+                True,
+            ),
+        ):
+            conn.session.auth = auth
+            self.assertEqual(expected, credentials.is_token(conn), auth)
 
     def test_token_that_expires_later(self) -> None:
         credentials.check(self.by_token(60), OPTIONS)

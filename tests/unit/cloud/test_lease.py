@@ -213,7 +213,6 @@ class LeaseTest(testtools.TestCase):
         acquired = self.acquire()
         lease.check(self.conn)
         self.now += lease.DURATION
-        acquired.renew()
         error = self.assertRaises(
             errors.BusyError,
             allocation_ratios.set_ratios,
@@ -222,6 +221,15 @@ class LeaseTest(testtools.TestCase):
             {'VCPU': 2.0},
         )
         self.assertIn('lease', str(error))
+        # The network was away for some minutes, and no other process took it.
+        acquired.renew()
+        lease.check(self.conn)
+        # Another process began to take it over.
+        self.now += lease.DURATION
+        self.placement.providers[acquired.provider]['generation'] += 1
+        acquired.renew()
+        self.assertTrue(acquired.is_lost)
+        self.assertRaises(errors.BusyError, lease.check, self.conn)
 
     def test_child_processes_share_it(self) -> None:
         with lease.held(self.conn):

@@ -13,7 +13,7 @@ import testtools
 from keystoneauth1 import fixture as ksa
 
 from hvstack import errors
-from hvstack.cloud import journal, stacks, undo
+from hvstack.cloud import journal, stack_undo, stacks, undo
 from hvstack.progress import Progress
 from hvstack.results.typed_json import Json
 from tests.unit.cloud import fake
@@ -114,7 +114,7 @@ class StacksTest(testtools.TestCase):
 
     def test_silence(self) -> None:
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.cloud.stacks._SILENCE', -1.0)
+            fixtures.MonkeyPatch('hvstack.cloud.stacks.SILENCE', -1.0)
         )
         self.http.get(f'{URL}/s1', status_code=500)
         error = self.assertRaises(
@@ -424,7 +424,7 @@ class StacksTest(testtools.TestCase):
         self.http.delete(f'{URL}/s1', status_code=204)
         error = self.assertRaises(
             errors.DeadlineExceededError,
-            stacks.undo,
+            stack_undo.undo,
             self.conn,
             entry.data,
         )
@@ -470,7 +470,7 @@ class StacksTest(testtools.TestCase):
 
     def test_delete_without_an_answer(self) -> None:
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.cloud.stacks._SILENCE', -1.0)
+            fixtures.MonkeyPatch('hvstack.cloud.stacks.SILENCE', -1.0)
         )
         self.mock_stack_list('CREATE_FAILED')
         self.http.delete(f'{URL}/s1', status_code=500)
@@ -481,7 +481,7 @@ class StacksTest(testtools.TestCase):
 
     def test_silence_of_a_slow_machine(self) -> None:
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.cloud.stacks._SILENCE', 0.001)
+            fixtures.MonkeyPatch('hvstack.cloud.stacks.SILENCE', 0.001)
         )
         self.useFixture(
             fixtures.MonkeyPatch('hvstack.speed.factor', lambda: 10_000.0)
@@ -528,14 +528,14 @@ class StacksTest(testtools.TestCase):
         data = {'name': 'hv-x', 'id': 's1'}
         self.mock_stack_list('CREATE_COMPLETE')
         self.http.delete(f'{URL}/s1', status_code=204)
-        stacks.undo(self.conn, data)
+        stack_undo.undo(self.conn, data)
         # A user, or an earlier command, has deleted the stack.
         self.mock_stack_list()
-        stacks.undo(self.conn, data)
+        stack_undo.undo(self.conn, data)
         self.assertEqual([('s1',), ('s1',)], calls)
         self.mock_stack_list()
         self.orphans(fails=True)
-        self.assertRaises(errors.CloudError, stacks.undo, self.conn, data)
+        self.assertRaises(errors.CloudError, stack_undo.undo, self.conn, data)
 
     def test_delete_waits_until_heat_lists_it_no_more(self) -> None:
         self.mock_stack_list(
@@ -595,13 +595,13 @@ class StacksTest(testtools.TestCase):
     def test_a_large_stack_is_given_its_time(self) -> None:
         """To undo one may take as long as to make it."""
         self.useFixture(
-            fixtures.MonkeyPatch('hvstack.cloud.stacks._DELETE_SECONDS', -1)
+            fixtures.MonkeyPatch('hvstack.cloud.stacks.DELETE_SECONDS', -1)
         )
         self.useFixture(
             fixtures.EnvironmentVariable('OS_CLOUD__STACK_TIMEOUT', '60')
         )
         self.mock_stack_list('DELETE_IN_PROGRESS', 'DELETE_IN_PROGRESS')
-        stacks.undo(self.conn, {'name': 'hv-x', 'id': 's1'})
+        stack_undo.undo(self.conn, {'name': 'hv-x', 'id': 's1'})
 
     def create(
         self,
@@ -672,10 +672,10 @@ class StacksTest(testtools.TestCase):
         """It has no ID: the stack of the name may be another user's."""
         self.mock_stack_list('CREATE_COMPLETE')
         error = self.assertRaises(
-            errors.CloudError, stacks.undo, self.conn, {'name': 'hv-x'}
+            errors.CloudError, stack_undo.undo, self.conn, {'name': 'hv-x'}
         )
         self.assertIn("Cannot delete the stack 'hv-x' (s1)", str(error))
-        stacks.undo(self.conn, {'name': 'hv-x'})
+        stack_undo.undo(self.conn, {'name': 'hv-x'})
 
     def test_answer_to_the_creation_is_lost(self) -> None:
         self.http.get(f'{URL}/hv-x', status_code=404)
@@ -691,6 +691,61 @@ class StacksTest(testtools.TestCase):
         undo.undo_own([self.conn])
         self.assertEqual(1, deleted.call_count)
         self.assertEqual([], journal.own())
+
+    def test_engine_still_examines_the_templates(self) -> None:
+        """It lists the stack after its API's time-out."""
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.cloud.stack_undo._INTERVAL_SECONDS', 0.0
+            )
+        )
+        self.http.get(f'{URL}/hv-x', status_code=404)
+        self.http.post(URL, status_code=504)
+        self.assertRaises(errors.CloudError, self.create)
+        (entry,) = journal.own()
+        created = stack('CREATE_COMPLETE', tags=[entry.data['tag']])['stack']
+        none, exists = ({'json': {'stacks': s}} for s in ([], [created]))
+        self.http.get(f'{URL}?name=hv-x', [none, none, exists, exists, none])
+        deleted = self.http.delete(f'{URL}/s1', status_code=204)
+        undo.undo_own([self.conn])
+        self.assertEqual(1, deleted.call_count)
+        self.assertEqual([], journal.own())
+
+    def test_creation_without_an_answer_and_without_a_stack(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.stacks.SILENCE', 0.001)
+        )
+        self.http.get(f'{URL}/hv-x', status_code=404)
+        self.http.post(URL, status_code=504)
+        self.assertRaises(errors.CloudError, self.create)
+        self.mock_stack_list()
+        undo.undo_own([self.conn])
+        self.assertEqual([], journal.own())
+
+    def test_refused_creation_is_not_waited_for(self) -> None:
+        self.http.get(f'{URL}/hv-x', status_code=404)
+        self.http.post(URL, status_code=400)
+        self.assertRaises(errors.CloudError, self.create)
+        get_mock = self.http.get(f'{URL}?name=hv-x', json={'stacks': []})
+        undo.undo_own([self.conn])
+        self.assertEqual(1, get_mock.call_count)
+
+    def test_statuses_of_a_created_stack(self) -> None:
+        """Such as after 'openstack stack check' with a dead worker."""
+        for status, is_usable in (
+            ('CHECK_FAILED', True),
+            ('RESUME_COMPLETE', True),
+            ('CREATE_FAILED', False),
+            ('UPDATE_IN_PROGRESS', False),
+        ):
+            self.http.get(f'{URL}/hv-x', json=stack(status))
+            self.http.get(f'{URL}/s1', json=stack(status))
+            if is_usable:
+                self.assertEqual({}, stacks.outputs(self.conn, 'hv-x'))
+            else:
+                self.assertRaises(
+                    errors.CloudError, stacks.outputs, self.conn, 'hv-x'
+                )
 
     def test_delete_what_is_not_there(self) -> None:
         self.mock_stack_list()
