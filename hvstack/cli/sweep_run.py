@@ -4,6 +4,7 @@
 import argparse
 import contextlib
 from collections.abc import Sequence
+from pathlib import Path
 
 from cliff.command import Command
 from cliff.show import ShowOne
@@ -36,6 +37,7 @@ from hvstack.sweep import executor, sweep_store
 from hvstack.sweep.executor import SweepStatus
 from hvstack.sweep.node_setup import NodeSetup
 from hvstack.sweep.sweep_store import Sweep, SweepSpec
+from hvstack.tpcxhs import kit
 
 
 class _Running(Command):
@@ -250,7 +252,7 @@ class Run(_Running):
                 parsed_args.backend,
                 missing,
                 kit=str(parsed_args.kit.resolve()) if parsed_args.kit else '',
-                baseline=parsed_args.baseline,
+                baseline=baselines.make_absolute(parsed_args.baseline),
                 allow=tuple(parsed_args.allow),
                 half_width=parsed_args.half_width,
                 budget=choose_budget(parsed_args),
@@ -289,6 +291,13 @@ class Resume(_Running):
         check_compared(parsed_args)
         sweep = chosen(parsed_args.sweep)
         assert sweep.spec
+        # Each run would fail, and its configuration would be excluded.
+        if sweep.spec.baseline and not sweep.finished:
+            baselines.require_candidates(
+                sweep.spec.baseline, sweep_store.open_store()
+            )
+        if sweep.spec.kit and not sweep.finished:
+            kit.check_kit(Path(sweep.spec.kit), sweep.size_bytes)
         self.go(
             sweep,
             parsed_args.os_cloud,

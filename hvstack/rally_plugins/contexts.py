@@ -7,6 +7,7 @@ Ctrl-C and SIGKILL.
 """
 
 import abc
+import contextlib
 import secrets
 from dataclasses import replace
 from functools import cached_property
@@ -18,6 +19,7 @@ from hvstack import errors, host_profiles
 from hvstack.cloud import (
     allocation_ratios,
     cluster_flavors,
+    connection,
     cpu_mode,
     journal,
     keypairs,
@@ -69,8 +71,13 @@ class _Context(context.Context):
         try:
             self.prepare(task)
         except errors.HVStackError as exc:
-            for step in pending:
-                task.save_failure(self.args, step, str(exc))
+            # An outage says nothing about the configuration, which two
+            # failures exclude.
+            if connection.is_outage(exc):
+                task.progress.say(f'{pending[0].label}: not measured: {exc}')
+            else:
+                for step in pending:
+                    task.save_failure(self.args, step, str(exc))
             raise
 
     @abc.abstractmethod
@@ -271,7 +278,15 @@ class BaselineContext(_Context):
         ):
             bare_hosts.__enter__()
         task.cluster = bare_hosts
-        _warm_up(task, self.args, 'bare metal')
+        try:
+            _warm_up(task, self.args, 'bare metal')
+        except BaseException:
+            # After Ctrl-C Rally does not clean up, and exit functions have no
+            # threads, which the release needs.
+            task.cluster = None
+            with contextlib.suppress(errors.HVStackError):
+                bare_hosts.release()
+            raise
 
     @classmethod
     def undo(cls, task: TaskState) -> None:

@@ -9,6 +9,7 @@ from rally.task import validation
 from rally_openstack.task import scenario
 
 from hvstack import errors
+from hvstack.cloud import connection
 from hvstack.cluster.base import Cluster
 from hvstack.hadoop import job_settings
 from hvstack.model.configuration import Configuration
@@ -204,7 +205,10 @@ def _measure(task: TaskState, args: WorkloadArgs, step: Step) -> RunRecord:
         with task.progress.stage(title), task.progress.span(timeline.RUN):
             records = _measure_runs(task.cluster, task, args, step, workload)
     except errors.HVStackError as exc:
-        task.save_failure(args, step, str(exc))
+        if connection.is_outage(exc):
+            task.progress.say(f'{step.label}: not measured: {exc}')
+        else:
+            task.save_failure(args, step, str(exc))
         raise
     for record in records:
         task.report_record(record)

@@ -486,5 +486,6 @@ def _undo(session: TaskState) -> None:
         for action in (release, undo_changes):
             try:
                 action()
-            except errors.HVStackError as exc:
+            except Exception as exc:
+                # The next action must follow whatever this one does.
                 print(f'hvstack: {exc}', file=sys.stderr)

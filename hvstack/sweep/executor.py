@@ -89,11 +89,6 @@ class SweepStatus:
         )
 
     @property
-    def record_count(self) -> int:
-        """Number of records of the sweep and of its search."""
-        return len(self.records) + len(self.search_records)
-
-    @property
     def excluded_labels(self) -> list[str]:
         """Short names of the configurations that failed for good."""
         return sorted(
@@ -357,7 +352,12 @@ def load_status(
         measured = schedule.add_search(
             measured, search_records, sweep.size_bytes
         )
-    run_seconds = _compute_run_seconds(sweep, stored_records, search_records)
+    run_seconds = None
+    if parse_budget(sweep.spec.budget).hours is not None:
+        # This reads the records of all sweeps.
+        run_seconds = _compute_run_seconds(
+            sweep, stored_records, search_records
+        )
     strategy = _create_strategy(
         *(sweep, area, measured, corrected_rates),
         _build_settings(
@@ -433,13 +433,13 @@ def run_sweep(
         start.
     :raises hvstack.errors.RunFailedError: a Rally task created no record.
     """
-    if sweep.spec is not None:
-        host_profiles.check_unchanged(
-            sweep.spec.host, sweep.spec.host_digest, f"sweep '{sweep.id}'"
-        )
     # It reads each record once, not again before each run.
     store = sweep_store.open_store()
     while True:
+        if sweep.spec is not None:
+            host_profiles.check_unchanged(
+                sweep.spec.host, sweep.spec.host_digest, f"sweep '{sweep.id}'"
+            )
         status = load_status(sweep, store=store)
         assert sweep.spec
         if not status.workloads:
@@ -481,7 +481,13 @@ def run_sweep(
         now = load_status(sweep, store=store)
         if on_step:
             on_step(status, now)
-        if now.record_count == status.record_count:
+        counts = {
+            schedule.count_progress(
+                (*item.records, *item.search_records), status.workloads
+            )
+            for item in (status, now)
+        }
+        if len(counts) == 1:
             raise errors.RunFailedError(
                 f"Sweep '{sweep.id}' made no progress: Rally stored no "
                 "record. Read the log of Rally, then run 'hvstack sweep "

@@ -90,6 +90,7 @@ def insert_baselines(
     runs_between: int,
     first_index: int = 0,
     runs_since: float = math.inf,
+    runs_per_cluster: int = 1,
 ) -> list[list[Step]]:
     """Return workloads with runs on bare metal in between.
 
@@ -99,22 +100,25 @@ def insert_baselines(
     :param first_index: index of the next run on bare metal.
     :param runs_since: number of runs since the last run on bare metal;
         infinity if none was measured.
+    :param runs_per_cluster: number of runs that bare metal has at a time.
     """
     arranged: list[list[Step]] = []
     for workload in workloads:
         if runs_since >= runs_between:
             size = workload[0].size_bytes
-            arranged.append(build_workload(BareMetal(), first_index, [size]))
-            first_index += 1
+            # The second run of a pair that was interrupted stands alone.
+            runs = runs_per_cluster - first_index % runs_per_cluster
+            arranged.append(
+                build_workload(BareMetal(), first_index, [size] * runs)
+            )
+            first_index += runs
             runs_since = 0
         arranged.append(workload)
         runs_since += len(workload)
     return arranged
 
 
-def rank(
-    configuration: Configuration, count: int, sweep: str
-) -> tuple[int, bytes]:
+def rank(configuration: Target, count: int, sweep: str) -> tuple[int, bytes]:
     """Return the rank of the next run of a configuration; the least is next.
 
     :param configuration: configuration that needs another run.

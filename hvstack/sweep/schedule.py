@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Next workloads of a sweep by its strategy and its runs so far."""
 
-import heapq
+import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from hvstack.model.configuration import Configuration, parse
@@ -87,13 +87,51 @@ def plan_search(
     :param runs_per_cluster: number of runs on a cluster.
     """
     settled = percentages.list_settled(records, size_bytes)
-    counts = Counter(parse(record.configuration) for record in settled)
-    for measured, count in counts.items():
-        if count % runs_per_cluster:
-            configuration = measured
-    count = counts[configuration]
-    runs = runs_per_cluster - count % runs_per_cluster
-    return [build_workload(configuration, count, [size_bytes] * runs)]
+    done = _collect_indexes(settled)
+    for target, indexes in done.items():
+        counts = Counter(index // runs_per_cluster for index in indexes)
+        if isinstance(target, Configuration) and any(
+            count < runs_per_cluster for count in counts.values()
+        ):
+            configuration = target
+    next_indexes, *_ = _list_next_indexes(
+        done.get(configuration, ()), runs_per_cluster, runs_per_cluster
+    )
+    return [[Step(configuration, index, size_bytes) for index in next_indexes]]
+
+
+def _collect_indexes(
+    settled: Iterable[ScheduledRun],
+) -> dict[Target, set[int]]:
+    """Return the indexes of the runs that need no other try, by target."""
+    indexes: dict[Target, set[int]] = {}
+    for record in settled:
+        indexes.setdefault(parse_target(record.configuration), set()).add(
+            record.index
+        )
+    return indexes
+
+
+def _list_next_indexes(
+    done: Collection[int], runs: int, runs_per_cluster: int
+) -> list[list[int]]:
+    """Return the indexes of the next runs of a configuration, by cluster.
+
+    A run that failed and is to be tried again has a smaller index than runs
+    that were measured after it.
+
+    :param done: indexes of the runs that need no other try.
+    :param runs: number of runs.
+    """
+    indexes = itertools.islice(
+        (index for index in itertools.count() if index not in done), runs
+    )
+    return [
+        list(group)
+        for _, group in itertools.groupby(
+            indexes, lambda index: index // runs_per_cluster
+        )
+    ]
 
 
 def plan_workloads(
@@ -131,7 +169,11 @@ def plan_workloads(
     )
     order = [parse_target(record.configuration) for record in settled]
     workloads = _arrange_requests(
-        requests, Counter(order), size_bytes, sweep, runs_per_cluster
+        requests,
+        _collect_indexes(settled),
+        size_bytes,
+        sweep,
+        runs_per_cluster,
     )
     if not measure_baseline:
         return workloads
@@ -150,51 +192,56 @@ def plan_workloads(
             runs_per_cluster * count_between_baselines(strategy.row_count),
             next_index,
             order[::-1].index(baseline) if baseline in order else math.inf,
+            runs_per_cluster,
         )
     if order and order[-1] != baseline:
-        return [build_workload(baseline, next_index, [size_bytes])]
+        runs = runs_per_cluster - next_index % runs_per_cluster
+        return [build_workload(baseline, next_index, [size_bytes] * runs)]
     return []
 
 
 def _arrange_requests(
     requests: Iterable[RunRequest],
-    done_counts: Mapping[Target, int],
+    done: Mapping[Target, Collection[int]],
     size_bytes: int,
     sweep: str,
     runs_per_cluster: int,
 ) -> list[list[Step]]:
     """Return the workloads of requests in passes, without bare metal.
 
-    :param done_counts: number of runs so far by configuration.
+    :param done: indexes of the runs that need no other try, by configuration.
     """
-    done = {
-        request.configuration: done_counts.get(request.configuration, 0)
+    workloads = [
+        [Step(request.configuration, index, size_bytes) for index in indexes]
         for request in requests
-    }
-    targets = {
-        request.configuration: done[request.configuration] + request.runs
-        for request in requests
-    }
-    workloads = []
-    # A heap: a search for the next run among all configurations would take
-    # quadratic time.
-    queue = [
-        (*rank(configuration, count, sweep), configuration)
-        for configuration, count in done.items()
+        for indexes in _list_next_indexes(
+            done.get(request.configuration, ()), request.runs, runs_per_cluster
+        )
     ]
-    heapq.heapify(queue)
-    while queue:
-        count, _, configuration = heapq.heappop(queue)
-        # The second run of a pair that was interrupted stands alone.
-        end = min(
-            count + runs_per_cluster - count % runs_per_cluster,
-            targets[configuration],
-        )
-        workloads.append(
-            build_workload(configuration, count, [size_bytes] * (end - count))
-        )
-        if end < targets[configuration]:
-            heapq.heappush(
-                queue, (*rank(configuration, end, sweep), configuration)
-            )
-    return workloads
+    return sorted(
+        workloads,
+        key=lambda steps: rank(steps[0].target, steps[0].index, sweep),
+    )
+
+
+def count_progress(
+    records: Iterable[ScheduledRun], workloads: Iterable[Iterable[Step]]
+) -> int:
+    """Return the number of records that count as progress.
+
+    Bare metal is measured between configurations, also if none of them can
+    be measured.
+
+    :param records: records of a sweep and of its search.
+    :param workloads: workloads that were to be executed; with
+        configurations, only their records count.
+    """
+    steps = itertools.chain.from_iterable(workloads)
+    only_baselines = not any(
+        isinstance(step.target, Configuration) for step in steps
+    )
+    return sum(
+        only_baselines
+        or not isinstance(parse_target(record.configuration), BareMetal)
+        for record in records
+    )

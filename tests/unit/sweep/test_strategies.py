@@ -3,6 +3,7 @@
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import math
 from dataclasses import replace
@@ -27,6 +28,7 @@ from hvstack.report import improvements
 from hvstack.results import percentages
 from hvstack.results.record_data import RunRecord
 from hvstack.sweep import forecast, schedule, search_space, strategies
+from hvstack.sweep.run_order import Step
 from hvstack.sweep.search_space import Space
 from hvstack.sweep.strategies import MeasuredRates
 from tests.unit.call_count import count_calls
@@ -219,17 +221,38 @@ class Played:
         self.rates = rates
         self.records: list[RunRecord] = []
         self.bad: set[str] = set()
+        self.bad_once: set[tuple[str, int]] = set()
 
     def step(self) -> bool:
         """Do one run, as a process would that is killed after it."""
         workloads = schedule.plan_workloads(self.strategy, self.records, SIZE)
         if not workloads:
             return False
-        step = workloads[0][0]
+        self.run_step(workloads[0][0])
+        return True
+
+    def run_task(self) -> bool:
+        """Do all planned runs, as Rally does; a failed one ends nothing."""
+        workloads = schedule.plan_workloads(self.strategy, self.records, SIZE)
+        count = len(self.records)
+        for step in itertools.chain(*workloads):
+            if not any(
+                record.valid
+                and (record.configuration, record.index)
+                == (step.configuration, step.index)
+                for record in self.records
+            ):
+                self.run_step(step)
+        return len(self.records) > count
+
+    def run_step(self, step: Step) -> None:
+        """Do a run."""
         name = step.label.replace('-', '_').replace(' ', '_')
         index = len(self.records)
         # Two runs of one never agree, so that there is a variance.
         rate = self.rates.get(name, 1.0) * (1.01 if step.index % 2 else 1)
+        failed = (step.label, step.index) in self.bad_once
+        self.bad_once.discard((step.label, step.index))
         self.records.append(
             factory.run(
                 step.configuration,
@@ -237,10 +260,9 @@ class Played:
                 100 / rate,
                 size=SIZE,
                 started=f'2026-11-21T{index // 60:02d}:{index % 60:02d}:00Z',
-                reason='dead' if step.label in self.bad else '',
+                reason='dead' if failed or step.label in self.bad else '',
             )
         )
-        return True
 
     def whole(self) -> list[tuple[str, int]]:
         """Run all of it, and return its runs."""
@@ -370,6 +392,13 @@ class StrategyTest(testtools.TestCase):
             if part[0].configuration != BARE_METAL
         ]
         self.assertEqual([[0, 1], [0, 1], [2, 3], [2, 3]], pairs)
+        # Bare metal, too: the kit stores records of both of its runs.
+        baselines = [
+            [step.index for step in part]
+            for part in workloads
+            if part[0].configuration == BARE_METAL
+        ]
+        self.assertEqual([[0, 1], [2, 3]], baselines)
         # After the first run of a pair, the second one comes next.
         done = [factory.run(BARE_METAL, 0, 90, size=SIZE)]
         first = workloads[1][0]
@@ -472,6 +501,33 @@ class StrategyTest(testtools.TestCase):
             choice = simulation.strategy.choose(sweep_rates)
             assert choice
             self.assertNotEqual('i2', parse(choice.selected).label)
+
+    def test_a_run_that_fails_once(self) -> None:
+        """It is tried again, although runs after it were valid."""
+        for name in strategies.STRATEGIES:
+            for failed in (('i1', 0), ('i2', 0), ('i2', 1)):
+                simulation = self.play(name, 'instances=1,2')
+                simulation.bad_once = {failed}
+                while simulation.run_task():
+                    self.assertLess(len(simulation.records), 50)
+                self.assertEqual(2, simulation.runs.count(failed))
+                sweep_rates = schedule.collect_rates(simulation.records, SIZE)
+                self.assertEqual(set(), sweep_rates.excluded)
+                self.assertFalse(
+                    simulation.strategy.request_runs(sweep_rates), failed
+                )
+
+    def test_a_pair_that_fails_once(self) -> None:
+        """TPC's kit executes runs in pairs."""
+        for valid, index in ((1, 0), (0, 1)):
+            records = [
+                factory.run(
+                    'i1', run, 9, size=SIZE, reason='' if run == valid else 'x'
+                )
+                for run in (0, 1)
+            ]
+            ((step,),) = schedule.plan_search(parse('i2'), records, SIZE, 2)
+            self.assertEqual(('i1', index), (step.label, step.index))
 
     def test_everything_fails(self) -> None:
         for name in strategies.STRATEGIES:
