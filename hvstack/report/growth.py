@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Growth of the time on bare metal with the size of the data."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from hvstack.report.sweep_rows import compute_mean_seconds
@@ -44,14 +45,17 @@ class Growth:
 
 
 def compute_growth(
-    baseline: list[RunRecord], others: list[RunRecord]
+    baseline: list[RunRecord],
+    others: list[RunRecord],
+    allow: Collection[str] = (),
 ) -> list[Growth]:
     """Compare the times on bare metal with those of other data.
 
     :param baseline: valid runs on bare metal with the data of the sweep.
     :param others: runs on bare metal with other data.
+    :param allow: facts that may differ.
     :raises hvstack.errors.NotComparableError: runs differ in a fact other than
-        the size of the data.
+        the size of the data and the allowed ones.
     """
     growths = []
     for size in sorted({record.size_bytes for record in others}):
@@ -60,7 +64,7 @@ def compute_growth(
             continue
         for record in measured:
             comparability.require_comparable(
-                record, baseline[0], {'size_bytes'}
+                record, baseline[0], {'size_bytes', *allow}
             )
         smaller, larger = sorted(
             (baseline, measured), key=lambda records: records[0].size_bytes

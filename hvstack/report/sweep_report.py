@@ -292,7 +292,7 @@ class SweepReport:
     @property
     def _correction(self) -> str:
         if self.drift is None or not self.drift.applied:
-            return 'not told from none, nothing is corrected.'
+            return 'it cannot be told apart from 0, and nothing is corrected.'
         if self.corrected_rates.drift is None:
             return 'not corrected: rows have no pass in common.'
         return (
@@ -409,7 +409,7 @@ def build_report(
         records=list(records),
         corrected_rates=sweep_percents.corrected_rates,
         growth=compute_growth(
-            good, [r for r in bases if r.size_bytes != size]
+            good, [r for r in bases if r.size_bytes != size], allow
         ),
         drift=sweep_percents.drift,
         choice=_choose(

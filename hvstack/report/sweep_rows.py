@@ -123,7 +123,7 @@ def build_rows(
     rows = _group_rows(records)
     valid = [record for record in records if record.valid]
     if records:
-        reference_record = _find_reference_record(
+        reference_record = comparability.find_reference_record(
             [record for record in valid if not is_emulated(record)]
             or valid
             or records
@@ -168,19 +168,9 @@ def _set_status(
     if not baseline:
         row.status = 'no baseline'
         return
-    differences = [
-        line
-        for record in row.valid
-        for other, may in (
-            (baseline[0], comparability.list_swept_facts(record)),
-            (reference_record, comparability.ALL_SWEPT),
-            # All runs of a row must use the same storage.
-            (row.valid[0], comparability.ALL_SWEPT - {'storage'}),
-        )
-        for line in comparability.list_record_differences(
-            record, other, may.union(allow)
-        )
-    ]
+    differences = comparability.list_row_differences(
+        row.valid, baseline[0], reference_record, allow
+    )
     row.status = 'not comparable' if differences else 'ok'
     row.reasons += dict.fromkeys(differences)
 
@@ -188,25 +178,6 @@ def _set_status(
 def is_emulated(record: RunRecord) -> bool:
     """Return whether the guests of a run had emulated CPUs."""
     return compute_backends.is_emulated(record.sut.backend)
-
-
-def _find_reference_record(records: Sequence[RunRecord]) -> RunRecord:
-    """Return the record that agrees with most of the records."""
-    # Few of thousands of runs differ: compare one record of each kind.
-    kinds: dict[str, tuple[RunRecord, int]] = {}
-    for record in records:
-        key = record.system_digest
-        kinds[key] = (record, kinds.get(key, (record, 0))[1] + 1)
-    return max(
-        (record for record, _ in kinds.values()),
-        key=lambda candidate: sum(
-            count
-            for other, count in kinds.values()
-            if not comparability.list_record_differences(
-                candidate, other, comparability.ALL_SWEPT
-            )
-        ),
-    )
 
 
 def build_bare_metal_row(

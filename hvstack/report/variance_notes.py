@@ -20,7 +20,9 @@ def list_notes(corrected_rates: CorrectedRates) -> list[str]:
         )
     elif fit.passes > 1:
         wander = (
-            'The machine wandered' if fit.wanders else 'Not told from none'
+            'The machine wandered'
+            if fit.wanders
+            else 'This cannot be told apart from 0'
         )
         lines.append(
             f'The {fit.passes} passes differ by {fit.pass_deviation:.1%} '

@@ -212,6 +212,52 @@ def list_swept_facts(run: RunRecord) -> frozenset[str]:
     return frozenset()
 
 
+def list_row_differences(
+    runs: Sequence[RunRecord],
+    baseline: RunRecord,
+    reference_record: RunRecord,
+    allow: Collection[str] = (),
+) -> list[str]:
+    """Return the differences of the runs of a configuration, as lines.
+
+    :param runs: valid runs of the configuration.
+    :param baseline: run on bare metal.
+    :param reference_record: result of :func:`find_reference_record`.
+    :param allow: facts that may differ.
+    """
+    return [
+        line
+        for record in runs
+        for other, may in (
+            (baseline, list_swept_facts(record)),
+            (reference_record, ALL_SWEPT),
+            # All runs of a row must use the same storage.
+            (runs[0], ALL_SWEPT - {'storage'}),
+        )
+        for line in list_record_differences(record, other, may.union(allow))
+    ]
+
+
+def find_reference_record(records: Sequence[RunRecord]) -> RunRecord:
+    """Return the record that agrees with most of the records.
+
+    :param records: records of valid runs of configurations; at least one.
+    """
+    # Few of thousands of runs differ: compare one record of each kind.
+    kinds: dict[str, tuple[RunRecord, int]] = {}
+    for record in records:
+        key = record.system_digest
+        kinds[key] = (record, kinds.get(key, (record, 0))[1] + 1)
+    return max(
+        (record for record, _ in kinds.values()),
+        key=lambda candidate: sum(
+            count
+            for other, count in kinds.values()
+            if not list_record_differences(candidate, other, ALL_SWEPT)
+        ),
+    )
+
+
 def list_allowed_differences(
     record: RunRecord, other: RunRecord, allow: Iterable[str]
 ) -> list[str]:

@@ -80,7 +80,9 @@ class Design:
         return math.fsum(products[passes:]), math.fsum(products[:passes])
 
 
-@functools.lru_cache(maxsize=4096)
+# Each run of a sweep has another design, and one of 100 configurations takes
+# megabytes.
+@functools.lru_cache(maxsize=64)
 def solve_design(counts: tuple[tuple[int, ...], ...]) -> Design | None:
     """Return the linear algebra of a design; None if it is not connected.
 

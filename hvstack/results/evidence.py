@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 from hvstack import errors
 from hvstack.model.catalogue import CatalogueEntry, Evidence
+from hvstack.model.compute_backends import is_emulated
 from hvstack.results import comparability, percentages, signing
 from hvstack.results.record_data import RunRecord
 from hvstack.results.typed_json import Json
@@ -125,6 +126,7 @@ def verify_evidence(
         missing or was added, or the evidence was edited or is not signed by
         a trusted key.
     """
+    records = list(records)
     source_location = entry.source_location('evidence')
     name = entry.flavor.name
     evidence = entry.evidence
@@ -156,7 +158,11 @@ def verify_evidence(
             "approve'."
         )
     stored = dict(evidence)
-    for field, value in _compute_figures(used_records).items():
+    percents = _compute_percents(used_records, records)
+    figures = {'percent': percents[0], **_compute_figures(used_records)}
+    if stored.get('percent') in percents:
+        del figures['percent']
+    for field, value in figures.items():
         # Older catalogues do not have all of them.
         if stored.get(field, value) != value:
             raise errors.InputError(
@@ -178,21 +184,79 @@ def verify_evidence(
         ) from None
 
 
+def _compute_percents(
+    used_records: Iterable[RunRecord], records: Iterable[RunRecord]
+) -> list[float]:
+    """Return the percentages that a report on these records can contain.
+
+    The runs of the other configurations determine the effects of the passes
+    and the drift, too: the first percentage is that of the whole sweep, and
+    the second one that of the configuration alone.
+
+    :param used_records: runs of the configuration and of bare metal.
+    :param records: records of any sweeps.
+    """
+    runs, base = _split_kinds(used_records)
+    last = runs[-1]
+    rows: dict[str, list[RunRecord]] = {}
+    for record in records:
+        if (
+            record.valid
+            and record.kind == last.kind
+            and (record.sweep, record.size_bytes)
+            == (last.sweep, last.size_bytes)
+        ):
+            rows.setdefault(record.configuration, []).append(record)
+    rows = {
+        name: others
+        for name, others in rows.items()
+        if not any(is_emulated(other.sut.backend) for other in others)
+    }
+    reference_record = comparability.find_reference_record(
+        sorted(
+            (other for others in rows.values() for other in others),
+            key=lambda other: (other.started, other.index),
+        )
+        or runs
+    )
+    comparable_rows = {
+        name: others
+        for name, others in rows.items()
+        if not comparability.list_row_differences(
+            others, base[0], reference_record
+        )
+    }
+    name = last.configuration
+    return [
+        round_percent(
+            percentages.compute_percents({**chosen_rows, name: runs}, base)
+            .rows[name]
+            .percent
+        )
+        for chosen_rows in (comparable_rows, {})
+    ]
+
+
+def _split_kinds(
+    records: Iterable[RunRecord],
+) -> tuple[list[RunRecord], list[RunRecord]]:
+    """Return the runs of configurations, and those of bare metal."""
+    runs: dict[str, list[RunRecord]] = {'configuration': [], 'baseline': []}
+    for record in records:
+        runs[record.kind].append(record)
+    return runs['configuration'], runs['baseline']
+
+
 def _compute_figures(records: Iterable[RunRecord]) -> Evidence:
     """Return the evidence that follows from these records alone.
 
     The interval is not among it: its variance is that of the whole sweep.
     """
-    runs: dict[str, list[RunRecord]] = {'baseline': [], 'configuration': []}
-    for record in records:
-        runs[record.kind].append(record)
-    base = runs.pop('baseline')
-    percent = percentages.compute_percents(runs, base).rows['configuration']
-    last = max(runs['configuration'], key=lambda record: record.ended)
+    runs, base = _split_kinds(records)
+    last = max(runs, key=lambda record: record.ended)
     return {
-        'percent': round_percent(percent.percent),
-        'runs': percent.runs,
-        'baseline_runs': percent.baseline_runs,
+        'runs': len(runs),
+        'baseline_runs': len(base),
         'backend': last.sut.backend or 'unknown',
         'date': last.ended[:10],
     }

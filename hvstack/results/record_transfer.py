@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Transfer of run records between two stores."""
 
-import itertools
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from hvstack import errors
@@ -11,8 +10,11 @@ from hvstack.results import skipped, telemetry_files
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore
 
-#: Number of records that are stored at once, with their telemetry.
+#: Maximum number of records that are stored at once, with their telemetry.
 _CHUNK = 100
+#: Size of the telemetry from which records are stored without waiting for
+#: others. The telemetry of 640 nodes in a run has 60 MB.
+_CHUNK_BYTES = 64 * 1024**2
 #: Seconds between two messages about the progress.
 _SAY_SECONDS = 5.0
 
@@ -70,8 +72,8 @@ def transfer_records(
             if invalid.reason not in reasons:
                 say(f'left out: {invalid.reason}')
             reasons.add(invalid.reason)
-        for chunk in _split(checked.records):
-            count = target.add(chunk, _read_texts(chunk, source, target, say))
+        for chunk, texts in _split(checked.records, source, target, say):
+            count = target.add(chunk, texts)
             result.stored += count
             result.existing += len(chunk) - count
         for name, reason in skipped.load_skips(source, checked.sweep).items():
@@ -80,30 +82,44 @@ def transfer_records(
     return result
 
 
-def _split(records: list[RunRecord]) -> Iterator[list[RunRecord]]:
-    iterator = iter(records)
-    while chunk := list(itertools.islice(iterator, _CHUNK)):
-        yield chunk
+def _split(
+    records: Iterable[RunRecord],
+    source: RunStore,
+    target: RunStore,
+    say: Callable[[str], None],
+) -> Iterator[tuple[list[RunRecord], dict[str, str]]]:
+    """Yield records that are stored at once, with their telemetry."""
+    chunk: list[RunRecord] = []
+    texts: dict[str, str] = {}
+    size = 0
+    for run_record in records:
+        chunk.append(run_record)
+        for name, text in _read_texts(run_record, source, target, say).items():
+            texts[name] = text
+            size += len(text)
+        if len(chunk) >= _CHUNK or size >= _CHUNK_BYTES:
+            yield chunk, texts
+            chunk, texts, size = [], {}, 0
+    if chunk:
+        yield chunk, texts
 
 
 def _read_texts(
-    records: list[RunRecord],
+    run_record: RunRecord,
     source: RunStore,
     target: RunStore,
     say: Callable[[str], None],
 ) -> dict[str, str]:
-    """Return the telemetry that the target does not have yet."""
-    texts: dict[str, str] = {}
-    for run_record in records:
-        summary = run_record.observations.telemetry
-        if (
-            summary is None
-            or not summary.sha256
-            or target.has_text(telemetry_files.build_name(run_record))
-        ):
-            continue
-        try:
-            texts |= telemetry_files.read_if_stored(run_record, source)
-        except errors.InputError as exc:
-            say(f'left out: {exc}')
-    return texts
+    """Return the telemetry of a run that the target does not have yet."""
+    summary = run_record.observations.telemetry
+    if (
+        summary is None
+        or not summary.sha256
+        or target.has_text(telemetry_files.build_name(run_record))
+    ):
+        return {}
+    try:
+        return dict(telemetry_files.read_if_stored(run_record, source))
+    except errors.InputError as exc:
+        say(f'left out: {exc}')
+        return {}

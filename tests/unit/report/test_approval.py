@@ -2,6 +2,7 @@
 """Approving: each condition refuses, and says what to do."""
 
 import copy
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -420,6 +421,37 @@ class Verify(testtools.TestCase):
         sweep.records.remove(sweep.measured[0])
         assert sweep_report.build_report(sweep.records).corrected_rates.drift
         self.data['flavors'][0]['evidence'] = sweep.approve(80)
+        self.verify(sweep.records)
+
+    def test_other_configurations(self) -> None:
+        """They determine the effects of the passes, too."""
+        sweep = Sweep(seconds=())
+        order = [
+            *((BARE_METAL, 0, 100), ('i2', 0, 105), ('i1', 0, 100)),
+            *((BARE_METAL, 0, 100), ('i1', 1, 94), ('i2', 1, 105)),
+            *((BARE_METAL, 1, 100), ('i2', 2, 108), ('i1', 2, 101)),
+        ]
+        del sweep.records[:]
+        counts = Counter[str]()
+        other = ''
+        for hour, (name, pass_number, seconds) in enumerate(order):
+            record = sweep.build_record(name, counts[name], seconds)
+            other = record.configuration if name == 'i1' else other
+            counts[name] += 1
+            for field, value in (
+                ('started', f'2026-11-21T{hour:02}:00:00Z'),
+                ('seen/pass', pass_number),
+            ):
+                record = factory.edit(record, field, value)
+            sweep.records.append(sweep.sealed(record))
+        written = sweep.approve(50)
+        self.data['flavors'][0]['evidence'] = written
+        report = sweep_report.build_report(
+            [item for item in sweep.records if item.configuration != other]
+        )
+        (row,) = (row for row in report.rows if row.label == 'i2')
+        assert row.percent
+        self.assertGreater(abs(row.percent.percent - written['percent']), 0.02)
         self.verify(sweep.records)
 
     def test_missing_and_added(self) -> None:

@@ -116,6 +116,9 @@ class Json(testtools.TestCase):
             errors.NotComparableError, compute_growth, [small], [large]
         )
         self.assertIn('kernel', str(error))
+        self.assertEqual(
+            1, len(compute_growth([small], [large], allow=('kernel',)))
+        )
 
     def test_no_line_through_runs_of_a_machine_that_changed(self) -> None:
         growth = Growth(

@@ -291,6 +291,37 @@ class SqlStoreTest(testtools.TestCase):
         )
         self.assertEqual([], self.lines)
 
+    def test_transfer_of_large_telemetry(self) -> None:
+        """The texts of all records would not fit in memory."""
+        self.lines = []
+        self.useFixture(
+            fixtures.MockPatch(
+                'hvstack.results.record_transfer._CHUNK_BYTES', 1
+            )
+        )
+        source = FileRunStore(self.directory / 'records')
+        node_telemetry = telemetry.Telemetry('sysstat', 5.0, [], [])
+        for index in range(3):
+            run_record = run_bare_metal(index)
+            summary = telemetry_files.save(
+                node_telemetry, source, run_record.id
+            )
+            source.append(factory.tell(run_record, telemetry=summary))
+        counts: list[int] = []
+        add = SqlRunStore.add
+
+        def count_texts(store, records, texts):
+            counts.append(len(texts))
+            return add(store, records, texts)
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.results.sql_run_store.SqlRunStore.add', count_texts
+            )
+        )
+        self.assertEqual((3, 0, 0), self.transfer(source, self.store))
+        self.assertEqual([1, 1, 1], counts)
+
     def test_transfer_examines_a_directory_once(self) -> None:
         self.lines = []
         source = FileRunStore(self.directory / 'records')
