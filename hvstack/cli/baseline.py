@@ -368,8 +368,8 @@ class Import(Command):
             if run_.kind != 'baseline' or not run_.valid:
                 raise errors.InputError(
                     f'Cannot import {path}: it is not a valid baseline run '
-                    f"(its kind is {run_.kind}). Use a file of 'hvstack "
-                    "baseline export'."
+                    f'(its kind is {run_.kind}). Use a file of such a run '
+                    "that 'hvstack record export' wrote."
                 )
         store = sweep_store.open_store(
             parsed_args.records, parsed_args.unsigned

@@ -204,7 +204,12 @@ def load(data: Json, path: Path) -> Action:
     allowed = {
         setting
         for profile in (os_profiles.list_names() if settings else ())
-        for setting in os_profiles.kernel_settings(profile)
+        for kernel_setting in os_profiles.kernel_settings(profile)
+        for setting in (
+            kernel_setting,
+            # A host can have a number of bytes instead.
+            re.sub('^(sysctl.vm.dirty_.*)ratio$', r'\1bytes', kernel_setting),
+        )
     }
     for name, value in settings.items():
         if name not in allowed or not _VALUE.fullmatch(value):

@@ -4,9 +4,10 @@
 import contextlib
 import json
 import shlex
+import threading
 import uuid
 from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Self
@@ -195,15 +196,14 @@ class BareHosts(ClusterNodes):
             self._say(
                 f'bare metal: prepare {format_noun(len(self.hosts), "host")}'
             )
-            with ThreadPoolExecutor(max_workers=16) as pool:
-                self.hosts = list(pool.map(self._prepare, self.hosts))
+            self._prepare_hosts()
             # With the settings to restore, before anything is set.
             self._write_mark()
             self._say('bare metal: start Hadoop')
             with (self.progress or Progress()).span('start of Hadoop'):
                 self._configure()
                 daemons.distribute_addresses(self)
-                daemons.start(self.nodes)
+                daemons.start(self.nodes, _PREPARE_SECONDS)
                 seconds = daemons.wait_ready(self, _READY_SECONDS)
             self._say(
                 f'bare metal: Hadoop sees every worker ({seconds:.0f} s)'
@@ -270,11 +270,43 @@ class BareHosts(ClusterNodes):
             self._lock.close()
             self._lock = None
 
-    def _prepare(self, host: Host) -> Host:
-        """Return the host as it is to be released."""
+    def _prepare_hosts(self) -> None:
+        """Prepare all hosts at the same time.
+
+        After Ctrl-C, the commands that run on the hosts end first: what they
+        do must not follow the release.
+        """
+        is_ended = threading.Event()
+        pool = ThreadPoolExecutor(max_workers=16)
+        try:
+            jobs = [
+                pool.submit(self._prepare, host, is_ended)
+                for host in self.hosts
+            ]
+            wait(jobs, return_when=FIRST_EXCEPTION)
+            is_ended.set()
+            self.hosts = [job.result() for job in jobs]
+        except BaseException:
+            is_ended.set()
+            with interrupts.deferred(
+                'hvstack is ending the preparation of the hosts', self.progress
+            ):
+                pool.shutdown(cancel_futures=True)
+            raise
+        pool.shutdown()
+
+    def _prepare(self, host: Host, is_ended: threading.Event) -> Host:
+        """Return the host as it is to be released.
+
+        :param is_ended: set to run no other command on the host.
+        """
         if isinstance(host.release, actions.ReleaseSSHHost):
             settings = host_inventory.prepare(
-                host, self._members(), self.os_profile, _PREPARE_SECONDS
+                host,
+                self._members(),
+                self.os_profile,
+                _PREPARE_SECONDS,
+                is_ended,
             )
             return replace(
                 host, release=replace(host.release, settings=settings)

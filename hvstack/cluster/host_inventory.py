@@ -7,6 +7,7 @@ entered by chroot: the same Hadoop, JRE and programs on both sides.
 
 import contextlib
 import shlex
+import threading
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -132,6 +133,7 @@ def commands(
         for text in (disk, disk_uuid, 'wipe' if disk in host.wiped else '')
     ]
     firewall = f'firewall.{action.uid}={action.firewall}'
+    archive_stamp = host_script.stamp(host.rootfs)
     steps = {
         'release': Command(
             'End and unmount what an earlier run left',
@@ -143,7 +145,7 @@ def commands(
         ),
         'unpack': Command(
             'Unpack the root file system, unless it is unpacked already',
-            host_script.command('unpack', root, stamp(host.rootfs)),
+            host_script.command('unpack', root, archive_stamp),
             host.rootfs,
         ),
         'mount': Command(
@@ -183,16 +185,20 @@ def commands(
 
 
 def prepare(
-    host: Host, members: Sequence[str], os_profile: str, timeout: float
+    host: Host,
+    members: Sequence[str],
+    os_profile: str,
+    timeout: float,
+    is_ended: threading.Event,
 ) -> dict[str, str]:
     """Prepare a host that ssh reaches.
 
     :param members: addresses of all hosts.
     :param os_profile: profile of the host's operating system.
     :param timeout: seconds for each command.
+    :param is_ended: set to run no other command.
     :returns: settings of the kernel that are to be restored.
-    :raises hvstack.errors.CommandError: a command failed; its message says
-        why.
+    :raises hvstack.errors.CommandError: a command failed.
     :raises hvstack.errors.MissingPrerequisiteError: the login shell prints a
         text of its own.
     """
@@ -200,8 +206,11 @@ def prepare(
     assert isinstance(action, actions.ReleaseSSHHost) and host.rootfs
     actions.SSH.mkdir(parents=True, exist_ok=True)
     unpacked, settings = '', {}
+    archive_stamp = host_script.stamp(host.rootfs)
     for name, item in commands(host, action, members, os_profile).items():
-        if name == 'unpack' and unpacked == stamp(host.rootfs):
+        if is_ended.is_set():
+            break
+        if name == 'unpack' and unpacked == archive_stamp:
             continue
         argv = action.on_host(item.text)
         if item.archive:
@@ -469,12 +478,6 @@ def _file(fields: Fields, name: str) -> Path:
             f"is '{str(path)[:200]}', which does not exist. Create the file",
         )
     return path
-
-
-def stamp(path: Path) -> str:
-    """Return the size and time of an archive, which is slow to read."""
-    status = path.stat()
-    return f'{status.st_size}-{status.st_mtime_ns}'
 
 
 def check_roles(path: Path, hosts: list[Host]) -> list[Host]:

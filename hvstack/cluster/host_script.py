@@ -7,6 +7,7 @@ empties or unmounts nothing without one.
 """
 
 import shlex
+from pathlib import Path
 
 from hvstack import shell_scripts
 
@@ -46,3 +47,9 @@ def kill(root: str) -> list[str]:
     """
     functions = shell_scripts.load('end-inside')
     return ['sh', '-c', f'{functions}\nend_inside "$1" KILL\n', 'kill', root]
+
+
+def stamp(path: Path) -> str:
+    """Return the size and time of an archive, which is slow to read."""
+    status = path.stat()
+    return f'{status.st_size}-{status.st_mtime_ns}'

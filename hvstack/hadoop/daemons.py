@@ -18,25 +18,29 @@ _DAEMON_BY_SERVICE = {'HDFS': 'datanode', 'YARN': 'nodemanager'}
 _POLLS_BEFORE_CHECK = 8
 #: Seconds between two polls.
 _INTERVAL_SECONDS = 1.5
+#: Maximum number of seconds for a command on a node.
+_COMMAND_SECONDS = 120
 
 
 class _DeadDaemonError(Exception):
     """A daemon is dead, and will not start by itself."""
 
 
-def start(nodes: Sequence[Runner]) -> None:
+def start(nodes: Sequence[Runner], timeout: float = _COMMAND_SECONDS) -> None:
     """Start the daemons of all nodes. Daemons that run are not restarted.
 
     :param nodes: nodes of the cluster.
+    :param timeout: maximum number of seconds for each node; a host creates
+        its file systems first.
     :raises hvstack.errors.CommandError: a daemon does not start; the message
         names the node.
     """
-    _run_on_nodes(nodes, f'{NODE} start', check=True)
+    _run_on_nodes(nodes, f'{NODE} start', timeout, check=True)
 
 
 def stop(nodes: Sequence[Runner]) -> None:
     """Stop the daemons of all nodes. Nodes that do not answer are skipped."""
-    _run_on_nodes(nodes, f'{NODE} stop', check=False)
+    _run_on_nodes(nodes, f'{NODE} stop', _COMMAND_SECONDS, check=False)
 
 
 def find_dead_daemons(
@@ -237,11 +241,11 @@ def _log_tail(node: Runner, role: str) -> str:
 
 
 def _run_on_nodes(
-    nodes: Sequence[Runner], command: str, *, check: bool
+    nodes: Sequence[Runner], command: str, timeout: float, *, check: bool
 ) -> None:
     def run_command(node: Runner) -> None:
         try:
-            node.run(command, timeout=120, check=check)
+            node.run(command, timeout=timeout, check=check)
         except errors.HVStackError:
             if check:
                 raise

@@ -144,10 +144,10 @@ def fragment(
     """Return a shell fragment that applies an OS profile to a node.
 
     The fragment succeeds even if settings cannot be applied, also with
-    ``set -eu``. It prints these settings and lists them in :data:`STATE`. The
-    limits apply to the shell that runs the fragment, or to the process
-    ``$OS_PID``, so this shell must start the daemons. Run the fragment at
-    every boot.
+    ``set -eu``, but fails if a disk of the disk table cannot be mounted. It
+    prints these settings and lists them in :data:`STATE`. The limits apply to
+    the shell that runs the fragment, or to the process ``$OS_PID``, so this
+    shell must start the daemons. Run the fragment at every boot.
 
     :param profile: name of the OS profile.
     :param disk_table: whether the data disks are those in the file
@@ -168,7 +168,12 @@ def fragment(
         ]
     if shared_kernel:
         lines.append('SHARED_KERNEL=yes')
-    functions = shell_scripts.load('os-profile')
+    # User data has a maximum size.
+    functions = ''.join(
+        line
+        for line in shell_scripts.load('os-profile').splitlines(keepends=True)
+        if not line.startswith('#')
+    )
     lines.append(
         '\n' + functions.replace('@STATE@', STATE).replace('@DATA@', DATA)
     )

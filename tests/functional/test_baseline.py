@@ -23,7 +23,7 @@ HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 HOLDER = """
 import time
 from hvstack.cluster import acquired_hosts, bare_metal, baseline_hosts
-def wait(_nodes):
+def wait(*_):
     print('taken', flush=True)
     time.sleep(600)
 bare_metal.daemons.start = wait

@@ -14,6 +14,7 @@ import shutil
 import struct
 import subprocess
 import tarfile
+import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -34,7 +35,7 @@ from hvstack.cluster import (
     probe,
 )
 from hvstack.cluster.command_node import CommandNode
-from hvstack.hadoop import os_profiles
+from hvstack.hadoop import os_profiles, site_files
 from hvstack.model.host_disks import DiskUse
 
 #: It creates ext4. Of its settings only the one of a network namespace is
@@ -286,7 +287,9 @@ class DisksTest(testtools.TestCase):
         return host_inventory.select_wiped(baseline_hosts.read(path), wiped)[1]
 
     def prepare(self, host: host_inventory.Host) -> None:
-        host_inventory.prepare(host, [host.address], PROFILE, 60)
+        host_inventory.prepare(
+            host, [host.address], PROFILE, 60, threading.Event()
+        )
 
     def release(self, host: host_inventory.Host) -> None:
         assert host.release
@@ -630,12 +633,31 @@ class DirectoryTest(DisksTest):
         self.assertEqual(
             'b', self.on_host(f'cat {self.data}/hvstack-bare/hdfs/b')
         )
+        self.switch_user()
+        self.assertEqual(
+            f'0 {UID}',
+            self.on_host(
+                f'stat -c %u {self.data}/hvstack-bare/.hvstack '
+                f'{self.data}/hvstack-bare/hdfs/b | xargs'
+            ),
+        )
         self.release(self.worker(self.data, other, after='clear'))
         self.assertEqual(
             'lost+found mine', self.on_host(f'ls {self.data} | xargs')
         )
         self.assertEqual(own, self.first.value('UUID'))
         self.assertEqual('', other.type())
+
+    def switch_user(self) -> None:
+        """Do what the start of Hadoop does before it is no longer root."""
+        text = site_files.render_user_switch(UID, '/dev/null')
+        for path in ('/run/hadoop', '/var/log/hadoop', '/srv/'):
+            text = text.replace(path, f'{self.root}{path}')
+        node = self.directory / 'node'
+        node.write_text(f'#!/bin/sh\n{text}')
+        node.chmod(0o755)
+        # The user may not read this directory.
+        self.on_host(f'{node} start || :')
 
     def test_no_other_disk(self) -> None:
         self.prepare(self.worker(self.data))
@@ -717,12 +739,34 @@ class AfterTest(DisksTest):
         disk, self.first = self.first, self.disk()
         self.assert_refused(disk, 'it contains data (ext4)')
 
+    def test_wrong_name(self) -> None:
+        """Nothing of a disk that does not exist is to be erased."""
+        host = self.worker('/dev/disk/by-id/wrong', after='clear')
+        self.assertIn('it does not exist', self.refusal(host))
+        self.release(host)
+
+    def test_options_that_mkfs_refuses(self) -> None:
+        """The next run uses the plain file system of this run."""
+        fragment = os_profiles.fragment
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.hadoop.os_profiles.fragment',
+                lambda *args, **options: fragment(*args, **options).replace(
+                    "os_disks ext4 ''", "os_disks ext4 '-O no-such'"
+                ),
+            )
+        )
+        for _ in range(2):
+            self.run_once(self.worker(self.first))
+            self.assertEqual(f'hp-{PROFILE}', self.first.value('LABEL'))
+
     def test_another_os_profile(self) -> None:
         self.run_once(self.worker(self.first))
         host = self.worker(self.first)
         exc = self.assertRaises(
             errors.CommandError,
             *(host_inventory.prepare, host, [host.address], 'vsan', 60),
+            threading.Event(),
         )
         self.assertIn('another OS profile', exc.tail)
         self.release(host)
@@ -785,7 +829,9 @@ class AfterTest(DisksTest):
         self.assertEqual(before, disk.digest())
         printed = {text for name, _, text in rows if name == 'w'}
         worker = cluster.hosts[1]
-        host_inventory.prepare(worker, cluster._members(), PROFILE, 60)
+        host_inventory.prepare(
+            worker, cluster._members(), PROFILE, 60, threading.Event()
+        )
         self.release(worker)
         log = host_script.shortened((self.directory / 'log').read_text())
         commands = log.splitlines()

@@ -5,7 +5,7 @@
 # Argument: directory below which data disks are mounted.
 
 # leaves NAME: prints the disks under a block device, such as those of a RAID
-# or of a logical volume.
+# or of a logical volume. All paths of a multipath device are the same disk.
 leaves() {
     block=$(readlink -f "/sys/class/block/$1")
     [ ! -e "$block/partition" ] || block=${block%/*}
@@ -14,7 +14,10 @@ leaves() {
         echo "${block##*/}"
         return
     fi
-    for slave; do leaves "${slave##*/}"; done
+    case $(cat "$block/dm/uuid" 2>/dev/null) in
+    mpath-*) leaves "${1##*/}" ;;
+    *) for slave; do leaves "${slave##*/}"; done ;;
+    esac
 }
 
 kind() {

@@ -175,7 +175,8 @@ list_others() {
 # earlier run cannot be used again.
 check_kept() {
     own_label=$(blkid -p -o value -s LABEL "$2") || own_label=
-    [ "$own_label" = "$4" ] ||
+    # A plain file system, since this host cannot create that of the profile.
+    [ "$own_label" = "$4" ] || [ "$own_label" = "hp-${4#hv-}" ] ||
         fail "Cannot use the disk $1: hvstack created its file system for" \
             "another OS profile (label '$own_label' instead of '$4'). Erase" \
             "it with hvstack baseline run --wipe."
@@ -304,7 +305,8 @@ wipe() {
 
 # erase DISK UUID: erases the file system that hvstack created, no other.
 erase() {
-    device=$(device "$1") || exit 1
+    # A disk that does not exist has none: a wrong name, or it failed.
+    device=$(device "$1" 2>/dev/null) || return 0
     [ "$(blkid -p -o value -s UUID "$device")" = "$2" ] || return 0
     check_unused "$1" "$device"
     wipefs -qa "$device" || exit 1

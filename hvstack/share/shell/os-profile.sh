@@ -6,6 +6,7 @@
 os_profile=
 
 os_root=${HVSTACK_ROOT:-}
+os_failed=
 [ ! -e "$os_root/etc/hvstack/node.env" ] || . "$os_root/etc/hvstack/node.env"
 os_state=$os_root@STATE@
 mkdir -p "${os_state%/*}"
@@ -114,8 +115,10 @@ os_wait() {
 
 # os_disks FILE-SYSTEM OPTIONS MOUNT-OPTIONS, for the disks in $DATA_DISKS.
 # One that holds anything keeps it, since this runs at every boot; the label
-# names the profile that made a file system. An ephemeral disk comes with a
-# file system of Nova, which contains no data yet.
+# names the profile that made a file system. It begins with hp- for a plain one
+# without the options, which mkfs.xfs can refuse: an allocation group has at
+# most 1 TiB. An ephemeral disk comes with a file system of Nova, which contains
+# no data yet.
 os_disks() {
     if [ -z "${DATA_DISKS:-}" ]; then
         [ -z "$1" ] || os_not_set "mkfs.$1" "$2" 'the node has one root disk'
@@ -129,7 +132,8 @@ os_disks() {
     done
 }
 
-# One directory on every data disk that is there, for HDFS and for YARN.
+# One directory on every data disk that is there, for HDFS and for YARN. A host
+# whose data disks were named must not write to its root disk instead.
 os_directories() {
     os_hdfs='' os_yarn=''
     for os_directory in "$os_root@DATA@"/*; do
@@ -138,6 +142,10 @@ os_directories() {
         os_hdfs=$os_hdfs${os_hdfs:+,}file://$os_directory/hdfs
         os_yarn=$os_yarn${os_yarn:+,}$os_directory/yarn
     done
+    if [ -n "${DISK_TABLE:-}" ] && [ -n "$os_failed" ]; then
+        echo "os profile $os_profile: no file system on$os_failed" >&2
+        exit 1
+    fi
     [ -n "$os_hdfs" ] || return 0
     os_value hdfs-site.xml dfs.datanode.data.dir "$os_hdfs"
     os_value yarn-site.xml yarn.nodemanager.local-dirs "$os_yarn"
@@ -165,15 +173,19 @@ os_make() {
     if [ -z "$os_blank" ]; then
         if [ -n "$2" ] && [ "$os_label" = "hv-$os_profile" ]; then
             os_set "mkfs.$2" "$3 on $1"
+        elif [ -n "$2" ] && [ "$os_label" = "hp-$os_profile" ]; then
+            os_not_set "mkfs.$2" "$3" "refused for $1: plain $os_found"
         elif [ -n "$2" ]; then
             os_not_set "mkfs.$2" "$3" "$1 holds ${os_found:-data} already"
         fi
     elif [ -n "$2" ] && os_format "$2" "-L hv-$os_profile $3" "$1"; then
         os_set "mkfs.$2" "$3 on $1"
-    elif [ -n "$2" ] && os_format "$2" '' "$1"; then
+    elif [ -n "$2" ] && os_format "$2" "-L hp-$os_profile" "$1"; then
         os_not_set "mkfs.$2" "$3" "refused for $1: plain $2"
+    elif [ -n "$2" ]; then
+        os_not_set "mkfs.$2" "$3" "failed on $1: plain ext4"
+        os_format ext4 "-L hp-$os_profile" "$1" || true
     else
-        [ -z "$2" ] || os_not_set "mkfs.$2" "$3" "failed on $1: plain ext4"
         os_format ext4 '' "$1" || true
     fi
 }
@@ -189,12 +201,17 @@ os_format() {
     mkfs."$1" $2 $os_uuid "$3" </dev/null >/dev/null 2>&1
 }
 
+os_fail() {
+    echo "os profile $os_profile: no file system on $1"
+    os_failed="$os_failed $1"
+}
+
 os_mount() {
     mkdir -p "$2"
     mountpoint -q "$2" ||
         { [ -n "$3" ] && mount -o "$3" "$1" "$2" 2>/dev/null; } ||
         mount "$1" "$2" ||
-        echo "os profile $os_profile: no file system on $1"
+        os_fail "$1"
     [ -n "$3" ] || return 0
     os_has=,$(sed -n "s:^[^ ]* $2 [^ ]* \([^ ]*\) .*:\1:p" \
         "$os_root/proc/mounts"),

@@ -83,6 +83,13 @@ read_settings() {
         case $value in
         *\[*\]*) value=${value#*\[} value=${value%%\]*} ;;
         esac
+        # The kernel knows one of both values, and the other one is 0.
+        case $name=$value in
+        sysctl.vm.dirty_*_ratio=0 | sysctl.vm.dirty_ratio=0)
+            bytes=$(cat "$(setting_file "${name%ratio}bytes")") || exit 1
+            [ "$bytes" = 0 ] || name=${name%ratio}bytes value=$bytes
+            ;;
+        esac
         echo "$name=$(squeeze "$value")"
     done
 }

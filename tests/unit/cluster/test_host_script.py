@@ -13,6 +13,7 @@ from pathlib import Path
 import fixtures
 import testtools
 
+from hvstack import shell_scripts
 from hvstack.cluster import host_script
 from hvstack.hadoop import os_profiles
 
@@ -68,6 +69,39 @@ def run(text: str, **env: str) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
     )
+
+
+class SettingsTest(testtools.TestCase):
+    def test_host_with_bytes_instead_of_a_ratio(self) -> None:
+        """The kernel shows the ratio as 0, and 0 would be restored."""
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        for name, value in (
+            ('dirty_background_ratio', 0),
+            ('dirty_background_bytes', 67108864),
+            ('dirty_ratio', 0),
+            ('dirty_bytes', 0),
+            ('swappiness', 60),
+        ):
+            (directory / f'sysctl.vm.{name}').write_text(f'{value}\n')
+        done = run(
+            f'{shell_scripts.load("prepare-host")}\n'
+            'setting_file() { echo "$DIRECTORY/$1"; }\n'
+            'read_settings sysctl.vm.dirty_background_ratio '
+            'sysctl.vm.dirty_ratio sysctl.vm.swappiness\n'
+            'restore sysctl.vm.dirty_background_bytes 5',
+            DIRECTORY=str(directory),
+        )
+        self.assertEqual('', done.stderr)
+        self.assertEqual(
+            [
+                'sysctl.vm.dirty_background_bytes=67108864',
+                'sysctl.vm.dirty_ratio=0',
+                'sysctl.vm.swappiness=60',
+            ],
+            done.stdout.splitlines(),
+        )
+        restored = directory / 'sysctl.vm.dirty_background_bytes'
+        self.assertEqual('5', restored.read_text().strip())
 
 
 class RootTest(testtools.TestCase):

@@ -297,6 +297,24 @@ class HostsFileTest(testtools.TestCase):
         self.assertEqual(4, self.ended())
         self.assertEqual([], list(self.acquired_dir.glob('*.json')))
 
+    def test_other_hosts_are_prepared_no_further(self) -> None:
+        """What still ran on them followed their release."""
+        cluster = self.cluster()
+        path = self.directory / 'bin' / 'ssh'
+        log = self.directory / 'order'
+        path.write_text(
+            f'#!/bin/sh\nfor last; do :; done; echo "$last" >>{log}\n'
+            'case $* in *192.0.2.1*"hvstack claim"*) exit 1 ;;\n'
+            '*192.0.2.2*"hvstack claim"*) sleep 0.3 ;; esac\n'
+        )
+        self.assertRaises(errors.CommandError, cluster.__enter__)
+        lines = log.read_text().splitlines()
+        verbs = [line for line in lines if 'hvstack ' in line]
+        self.assertIn('hvstack release ', verbs[-1])
+        self.assertFalse(
+            [line for line in verbs if 'hvstack mount_root ' in line]
+        )
+
     def greet(self) -> None:
         """Let the hosts' login shell print a text before each command."""
         path = self.directory / 'bin' / 'ssh'
@@ -495,9 +513,10 @@ class HostsFileTest(testtools.TestCase):
         path = self.directory / 'bin' / 'ssh'
         path.write_text(
             path.read_text() + 'case $last in *"hvstack settings "*) '
-            'echo sysctl.vm.swappiness=60 ;; esac\n'
+            'echo sysctl.vm.swappiness=60; '
+            'echo sysctl.vm.dirty_background_bytes=5 ;; esac\n'
         )
-        cluster.hosts = [cluster._prepare(host) for host in cluster.hosts]
+        cluster._prepare_hosts()
         cluster._write_mark()
         mark = next(self.acquired_dir.glob('*.json'))
         data = json.loads(mark.read_text())
@@ -509,7 +528,8 @@ class HostsFileTest(testtools.TestCase):
         )
         self.assertEqual(['c', 'w'], acquired_hosts.recover())
         text = log.read_text()
-        self.assertEqual(2, text.count(' sysctl.vm.swappiness=60 '))
+        for setting in ('swappiness=60', 'dirty_background_bytes=5'):
+            self.assertEqual(2, text.count(f' sysctl.vm.{setting} '))
         self.assertEqual(2, text.count(' firewall.1879091000=hv_'))
 
     def test_a_mark_that_is_none(self) -> None:

@@ -83,17 +83,7 @@ class OsProfilesTest(testtools.TestCase):
             )
             options['disk_table'] = True
         text = os_profiles.fragment(profile, **options)  # type: ignore
-        done = subprocess.run(
-            ['/bin/sh', '-eu', '-c', f'{text}echo reached its end\n'],
-            env={
-                'PATH': f'{self.programs}:{os.environ["PATH"]}',
-                'HVSTACK_ROOT': str(self.root),
-                'LOG': str(self.log),
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = self.run_fragment(text)
         self.assertEqual('', done.stderr)
         self.assertEqual(0, done.returncode)
         self.assertIn('reached its end\n', done.stdout)
@@ -104,6 +94,19 @@ class OsProfilesTest(testtools.TestCase):
                 f'not set: {setting.partition(": ")[0]}', done.stdout
             )
         return profile_result
+
+    def run_fragment(self, text: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ['/bin/sh', '-eu', '-c', f'{text}echo reached its end\n'],
+            env={
+                'PATH': f'{self.programs}:{os.environ["PATH"]}',
+                'HVSTACK_ROOT': str(self.root),
+                'LOG': str(self.log),
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     def disk(self, name: str, content: str = '') -> str:
         path = self.root / name
@@ -149,7 +152,7 @@ class OsProfilesTest(testtools.TestCase):
     def test_counts_of_the_papers(self) -> None:
         """vsphere6: 2 limits, 9 sysctls; vsan: 2 and 6; amd: 6 in all."""
         for profile, limits, sysctls, others in (
-            ('vsphere6', 2, 9, 7),
+            ('vsphere6', 2, 9, 9),
             ('vsan', 2, 6, 5),
             ('amd', 1, 1, 4),
         ):
@@ -274,15 +277,44 @@ class OsProfilesTest(testtools.TestCase):
 
     def test_options_that_are_refused_leave_the_file_system(self) -> None:
         (self.programs / 'mkfs.xfs').write_text(
-            '#!/bin/sh\n[ $# = 3 ] && printf "xfs\\n" >"$3"\n'
+            '#!/bin/sh\ncase $* in *size=*) exit 1 ;; esac\n'
+            'for last; do :; done; printf "xfs\\n$2\\n" >"$last"\n'
         )
         disk = self.disk('vdb')
-        profile_result = self.run_it('vsan', data_disks=(disk,))
-        self.assertIn(
-            f'mkfs.xfs=-i size=2048: refused for {disk}: plain xfs',
-            profile_result.not_set,
+        # The next run finds it.
+        for _ in range(2):
+            profile_result = self.run_it('vsan', data_disks=(disk,))
+            self.assertIn(
+                f'mkfs.xfs=-i size=2048: refused for {disk}: plain xfs',
+                profile_result.not_set,
+            )
+            self.assertEqual(
+                'xfs\nhp-vsan\n', Path(disk).read_text(encoding='utf-8')
+            )
+
+    def test_labels_fit_xfs(self) -> None:
+        """mkfs.xfs(8): at most 12 characters."""
+        for profile in os_profiles.list_names():
+            self.assertLessEqual(len(f'hv-{profile}'), 12)
+
+    def test_a_named_disk_that_cannot_be_mounted(self) -> None:
+        """HDFS must not write to the root disk of a host instead."""
+        (self.programs / 'mount').write_text('#!/bin/sh\nexit 32\n')
+        (self.programs / 'mountpoint').write_text('#!/bin/sh\nexit 1\n')
+        disks = self.disk('vdb'), self.disk('vdc')
+        (self.root / 'etc/hvstack/disks').write_text(
+            ''.join(f'{disk} {UUID}\n' for disk in disks)
         )
-        self.assertEqual('xfs\n', Path(disk).read_text(encoding='utf-8'))
+        for disk_table, status in ((True, 1), (False, 0)):
+            done = self.run_fragment(
+                os_profiles.fragment('vsan', disk_table=disk_table)
+            )
+            self.assertEqual(status, done.returncode, done.stderr)
+        done = self.run_fragment(os_profiles.fragment('vsan', disk_table=True))
+        self.assertEqual(
+            f'os profile vsan: no file system on {" ".join(disks)}\n',
+            done.stderr,
+        )
 
     def test_without_xfs_a_disk_is_still_of_use(self) -> None:
         (self.programs / 'mkfs.xfs').write_text('#!/bin/sh\nexit 1\n')
