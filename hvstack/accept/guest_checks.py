@@ -226,7 +226,9 @@ def check_disjoint_cpus(
     """
     owned = set(dedicated).union(*(guest.cpus for guest in guests))
     named = {guest.name: guest for guest in (*others, *guests)}
-    users = [guest for _, guest in sorted(named.items()) if guest.cpus & owned]
+    users = [
+        guest for _, guest in sorted(named.items()) if guest.list_usable(owned)
+    ]
     return [
         CheckResult(
             f'{host}: guests with dedicated CPUs',
@@ -240,7 +242,7 @@ def check_disjoint_cpus(
             check_equal(
                 f'{guest.name} and {other.name}: CPUs of both',
                 [],
-                sorted(guest.cpus & other.cpus & owned),
+                sorted(guest.list_usable(owned) & other.list_usable(owned)),
             )
             for guest, other in combinations(users, 2)
         ),

@@ -29,6 +29,8 @@ class Access:
     :param host_access: one of :data:`ACCESS`.
     :param command: command that runs a program on ``{host}``.
     :param key: private key for ssh as root.
+    :param ssh_config: configuration file of ssh, for example with a
+        ProxyJump; empty for none.
     :param uri: URI of libvirt on the host.
     :param directory: private directory for ssh connections, which
         :meth:`close` closes; None without ssh.
@@ -39,6 +41,7 @@ class Access:
     host_access: str = 'none'
     command: str = ''
     key: str = ''
+    ssh_config: str = ''
     uri: str = 'qemu:///system'
     directory: Path | None = None
     addresses: Mapping[str, str] = field(default_factory=dict)
@@ -64,6 +67,7 @@ class Access:
                 self._ssh_nodes[host] = SSHNode(
                     *(host, self.addresses.get(host, host), 'host', host),
                     key=Path(self.key),
+                    config=Path(self.ssh_config) if self.ssh_config else None,
                     # With the name of the host, the path of the socket would
                     # be longer than the 107 characters of unix(7).
                     directory=self.directory / str(len(self._ssh_nodes)),
@@ -270,9 +274,14 @@ def _virsh(access: Access, host: str, *command: str) -> str:
 
 
 def _runs_commands(node: ShellNode) -> bool:
-    """Return whether a command that does nothing succeeds on a host."""
+    """Return whether a command that does nothing succeeds on a host.
+
+    A program such as ssh, which joins its arguments, is no access: the shell
+    of the host would split the commands into words.
+    """
     try:
-        return node.run('true', timeout=_SECONDS, check=False).returncode == 0
+        result = node.run('[ "a  b" = "a  b" ]', timeout=_SECONDS, check=False)
+        return result.returncode == 0
     except (errors.DeadlineExceededError, errors.HostKeyError):
         return False
 

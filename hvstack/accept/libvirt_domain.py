@@ -7,7 +7,7 @@ capabilities": the host's topology.
 
 from collections.abc import Collection, Mapping
 from configparser import ConfigParser
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from xml.etree import ElementTree
 
 from hvstack import errors
@@ -25,6 +25,8 @@ class Domain:
     :param page_kib: size of its large pages in KiB; None without large pages.
     :param disks: source of each disk: a path, or protocol and name.
     :param excerpt: excerpt of the XML for the report.
+    :param floating: host CPUs of the vCPUs that are not pinned; None for all
+        CPUs of the host, and empty if each vCPU is pinned.
     """
 
     name: str
@@ -35,11 +37,21 @@ class Domain:
     page_kib: int | None
     disks: list[str]
     excerpt: str
+    floating: set[int] | None = field(default_factory=set)
 
     @property
     def cpus(self) -> set[int]:
-        """All host CPUs that its vCPUs run on."""
+        """All host CPUs that its vCPUs are pinned to."""
         return set().union(*self.vcpus.values())
+
+    def list_usable(self, cpus: Collection[int]) -> set[int]:
+        """Return those of some host CPUs that its vCPUs can run on.
+
+        :param cpus: host CPUs.
+        """
+        if self.floating is None:
+            return set(cpus)
+        return (self.cpus | self.floating).intersection(cpus)
 
 
 def parse_cpu_list(text: str) -> set[int]:
@@ -82,12 +94,13 @@ def parse_domain(xml: str) -> Domain:
             f'{protocol}:{source.get("name")}' if protocol else source_path
         )
     emulator = root.find('cputune/emulatorpin')
+    pins = {
+        int(pin.attrib['vcpu']): parse_cpu_list(pin.attrib['cpuset'])
+        for pin in root.iterfind('cputune/vcpupin')
+    }
     return Domain(
         name=root.findtext('name') or '',
-        vcpus={
-            int(pin.attrib['vcpu']): parse_cpu_list(pin.attrib['cpuset'])
-            for pin in root.iterfind('cputune/vcpupin')
-        },
+        vcpus=pins,
         emulator=parse_cpu_list(emulator.attrib['cpuset'])
         if emulator is not None
         else set(),
@@ -110,7 +123,25 @@ def parse_domain(xml: str) -> Domain:
             for name in parts
             for part in root.iterfind(name)
         ),
+        floating=_parse_floating(root, len(pins)),
     )
+
+
+def _parse_floating(root: ElementTree.Element, pins: int) -> set[int] | None:
+    """Return the host CPUs of the vCPUs of a domain that are not pinned.
+
+    libvirt, "CPU Allocation": they run on the CPUs in ``cpuset`` of ``vcpu``,
+    and on all CPUs without it.
+
+    :param root: XML of the domain.
+    :param pins: number of pinned vCPUs.
+    """
+    vcpu = root.find('vcpu')
+    count = int((vcpu.text if vcpu is not None else None) or 1)
+    if pins >= count:
+        return set()
+    cpuset = vcpu.get('cpuset') if vcpu is not None else None
+    return parse_cpu_list(cpuset) if cpuset else None
 
 
 def parse_cells(xml: str) -> dict[int, set[int]]:

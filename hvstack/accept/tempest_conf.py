@@ -151,11 +151,19 @@ class Workspace:
 
 
 def _format_option(value: Option) -> str:
+    """Return a value as oslo.config reads it: passwords have any character."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):
-        return ','.join(str(element) for element in value)
-    return str(value)
+        text = ','.join(str(element) for element in value)
+    else:
+        text = str(value)
+    # Values name other options by a dollar sign.
+    text = text.replace('$', r'\$')
+    # Blanks at both ends are removed, and then one pair of quotes.
+    if text.startswith(('"', "'")) or text != text.strip():
+        text = f'"{text}"'
+    return text
 
 
 def credential_sections(

@@ -114,8 +114,7 @@ def prepare_workspace(
             )
     except errors.HVStackError as exc:
         reason = ' '.join(f'Cannot create a cluster: {exc}'.split())
-        # Options name others by a dollar sign.
-        group['no_cluster'] = reason.replace('$', '$$')
+        group['no_cluster'] = reason
         progress.say(f'{reason} Its tests are skipped.')
     workspace.write(values)
 
@@ -127,7 +126,8 @@ def list_host_options(
 
     :param cloud: name of the cloud; the lab has defaults.
     :param parsed_args: options of the command, which win.
-    :raises hvstack.errors.InputError: the key is not a file.
+    :raises hvstack.errors.InputError: the key or the configuration is not a
+        file.
     """
     host_options: dict[str, str] = {}
     if cloud == ADMIN_CLOUD and not parsed_args.placement_only:
@@ -137,22 +137,21 @@ def list_host_options(
         for name in _HOST_OPTIONS
         if (value := getattr(parsed_args, name)) is not None
     }
-    if parsed_args.host_ssh_key is not None:
-        host_options['host_ssh_key'] = str(_find_key(parsed_args.host_ssh_key))
+    for name, content in (
+        ('host_ssh_key', 'the private key of root on the hosts'),
+        ('host_ssh_config', 'the configuration of ssh for the hosts'),
+    ):
+        path: Path | None = getattr(parsed_args, name)
+        if path is None:
+            continue
+        if not path.is_file():
+            raise errors.InputError(
+                f'Cannot use --{name.replace("_", "-")} {path}: it is not a '
+                f'file. Name the file with {content}.'
+            )
+        # Tests run in another directory.
+        host_options[name] = str(path.absolute())
     return host_options
-
-
-def _find_key(path: Path) -> Path:
-    """Return the absolute path of a key: tests run in another directory.
-
-    :raises hvstack.errors.InputError: the key is not a file.
-    """
-    if not path.is_file():
-        raise errors.InputError(
-            f'Cannot use --host-ssh-key {path}: it is not a file. Name the '
-            'file with the private key of root on the hosts.'
-        )
-    return path.absolute()
 
 
 def _placed(

@@ -232,6 +232,7 @@ def open_access(
         host_access=method,
         command=host_options.get('host_command', ''),
         key=host_options.get('host_ssh_key', ''),
+        ssh_config=host_options.get('host_ssh_config', ''),
         uri=host_options.get('libvirt_uri', uri),
         directory=directory,
         addresses=addresses,

@@ -169,6 +169,11 @@ def _add_hosts(parser: argparse.ArgumentParser) -> None:
             'private key of root on the hosts',
             arguments.path,
         ),
+        (
+            '--host-ssh-config',
+            'configuration file of ssh for the hosts, such as with ProxyJump',
+            arguments.path,
+        ),
         ('--libvirt-uri', 'of the hosts (default: qemu:///system)', str),
         ('--power-off-command', "cuts the power of '{host}'", str),
         ('--power-on-command', "powers '{host}' on", str),

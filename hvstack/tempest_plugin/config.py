@@ -143,6 +143,11 @@ OPTIONS = (
     ),
     cfg.StrOpt('host_ssh_key', help='Private key of root on the hosts.'),
     cfg.StrOpt(
+        'host_ssh_config',
+        help='Configuration file of ssh for the hosts, for example with a '
+        'ProxyJump.',
+    ),
+    cfg.StrOpt(
         'libvirt_uri',
         default='qemu:///system',
         help='URI of libvirt on the hosts.',

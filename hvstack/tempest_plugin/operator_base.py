@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -82,6 +83,7 @@ class OperatorTest(Providers, BaseTest):
         """Set the clients of the administrator."""
         super().setup_clients()
         cls.flavors_client = cls.os_admin.flavors_client
+        cls.images_client = cls.os_admin.image_client_v2
         cls.servers_client = cls.os_admin.servers_client
         cls.placement_client = cls.os_admin.placement_client
         cls.providers_client = cls.os_admin.resource_providers_client
@@ -260,18 +262,32 @@ class OperatorTest(Providers, BaseTest):
     def create_small_flavor(
         self, vcpus: int, specs: Mapping[str, str] | None = None
     ) -> str:
-        """Create a private flavor and return its ID."""
+        """Create a private flavor that fits the image, and return its ID."""
+        image = self.images_client.show_image(self.image_id())
+        image_bytes = image.get('virtual_size') or image.get('size') or 0
+        # Nova divides the memory among the cells.
+        cells = int((specs or {}).get('hw:numa_nodes', 1))
+        memory_mib = max(128, image.get('min_ram') or 0)
         flavor = self.flavors_client.create_flavor(
             name=self.random_name('flavor'),
             vcpus=vcpus,
-            ram=128,
-            disk=1,
+            ram=math.ceil(memory_mib / cells) * cells,
+            disk=max(
+                1,
+                image.get('min_disk') or 0,
+                math.ceil(image_bytes / 1024**3),
+            ),
             is_public=False,
         )['flavor']
         self.addCleanup(self.flavors_client.delete_flavor, flavor['id'])
         if specs:
             self.flavors_client.set_flavor_extra_spec(flavor['id'], **specs)
         return str(flavor['id'])
+
+    @staticmethod
+    def image_id() -> str:
+        """Return the ID of the image of the servers."""
+        return str(CONF.hvstack.image or CONF.compute.image_ref)
 
     def boot(self, flavor_id: str, host: str | None = None) -> dict[str, Any]:
         """Create a server without a network; return it when it is built.
@@ -281,7 +297,7 @@ class OperatorTest(Providers, BaseTest):
         """
         server = self.servers_client.create_server(
             name=self.random_name('server'),
-            imageRef=CONF.hvstack.image or CONF.compute.image_ref,
+            imageRef=self.image_id(),
             flavorRef=flavor_id,
             networks='none',
             **({'host': host} if host else {}),
@@ -373,6 +389,7 @@ class HostTest(OperatorTest):
             host_access=options.host_access,
             command=options.host_command,
             key=options.host_ssh_key or '',
+            ssh_config=options.host_ssh_config or '',
             uri=options.libvirt_uri,
             directory=Path(tempfile.mkdtemp(prefix='hv')) if ssh else None,
             addresses=cls.host_addresses() if ssh else {},

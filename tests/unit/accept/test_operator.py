@@ -197,6 +197,39 @@ class OperatorTest(testtools.TestCase):
         )
 
 
+class SmallFlavorTest(testtools.TestCase):
+    def test_image(self) -> None:
+        """The flavor has room for the image, in each NUMA cell."""
+        configure(self, {'compute': {'image_ref': 'i1'}})
+        gib = 1024**3
+        for image, specs, ram, disk in (
+            ({}, {}, 128, 1),
+            ({'min_ram': 512, 'min_disk': 3}, {}, 512, 3),
+            ({'size': gib // 2, 'virtual_size': 2 * gib}, {}, 128, 2),
+            ({'size': 5 * gib + 1, 'virtual_size': None}, {}, 128, 6),
+            ({}, {'hw:numa_nodes': '3'}, 129, 1),
+        ):
+            created: list[dict[str, Any]] = []
+
+            def create(created=created, **fields: Any) -> dict[str, Any]:
+                created.append(fields)
+                return {'flavor': {'id': 'f1'}}
+
+            test: Any = test_full_host.FullHostTest('test_misfit')
+            test.images_client = SimpleNamespace(
+                show_image=lambda key, image=image: {'id': key, **image}
+            )
+            test.flavors_client = SimpleNamespace(
+                create_flavor=create,
+                delete_flavor=None,
+                set_flavor_extra_spec=lambda *_, **__: None,
+            )
+            self.assertEqual('f1', test.create_small_flavor(2, specs))
+            self.assertEqual(
+                (ram, disk), (created[0]['ram'], created[0]['disk'])
+            )
+
+
 class HostAccessTest(testtools.TestCase):
     def test_no_access_is_not_checked(self) -> None:
         class InnerTest(testtools.TestCase):

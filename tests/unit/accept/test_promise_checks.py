@@ -382,6 +382,20 @@ class PinsTest(testtools.TestCase):
                 )
             ),
         )
+        # Nova pins no vCPU of a guest without dedicated CPUs.
+        for cpuset, names in (
+            ("cpuset='0-1'", []),
+            ("cpuset='0-3'", ['a and s: CPUs of both']),
+            ('', ['a and s: CPUs of both']),
+        ):
+            shared = libvirt_domain.parse_domain(
+                '<domain><name>s</name>'
+                f"<vcpu placement='static' {cpuset}>2</vcpu></domain>"
+            )
+            check_results = guest_checks.check_disjoint_cpus(
+                'h', [first], [shared], {2, 3, 4}
+            )
+            self.assertEqual(names, bad(check_results))
         # Outside of the set, too.
         check_results = guest_checks.check_disjoint_cpus(
             'h', [first, guest('b', 3)], [], ()

@@ -74,7 +74,7 @@ class WorkspaceTest(testtools.TestCase):
     def test_files(self) -> None:
         self.workspace.write(
             {
-                'auth': {'admin_password': '50%$x', 'other': None},
+                'auth': {'other': None},
                 'hvstack': {'catalogues': [Path('/a'), '/b'], 'public': True},
             }
         )
@@ -82,12 +82,23 @@ class WorkspaceTest(testtools.TestCase):
         self.assertEqual(0o600, mode)
         parser = configparser.ConfigParser(interpolation=None)
         parser.read(self.workspace.conf)
-        self.assertEqual('50%$x', parser['auth']['admin_password'])
         self.assertNotIn('other', parser['auth'])
         self.assertEqual('/a,/b', parser['hvstack']['catalogues'])
         self.assertEqual('true', parser['hvstack']['public'])
         prefix = parser['DEFAULT']['resource_name_prefix']
         self.assertEqual(self.workspace.prefix, prefix)
+
+    def test_passwords(self) -> None:
+        """oslo.config replaces variables, and removes blanks and quotes."""
+        for password in (
+            *('50%$x', 'pa$$w0rd', '$', '${x}', ' x ', '"x"', "'x'", '"x'),
+            *('x=y', '#x', '[x]', 'x;y', 'x:y', '\\n', 'a\\$b'),
+        ):
+            self.workspace.write({'auth': {'admin_password': password}})
+            conf = cfg.ConfigOpts()
+            conf.register_opt(cfg.StrOpt('admin_password'), 'auth')
+            conf([], default_config_files=[str(self.workspace.conf)])
+            self.assertEqual(password, conf.auth.admin_password)
 
     def test_names_of_another_workspace(self) -> None:
         """They began with 24 bits of a hash of the host name."""
@@ -677,6 +688,26 @@ class HostLookTest(testtools.TestCase):
         path = f'{directory}:{os.environ["PATH"]}'
         self.useFixture(fixtures.EnvironmentVariable('PATH', path))
         return directory
+
+    def test_program_that_joins_its_arguments(self) -> None:
+        """Ssh does: the shell of the host would split commands into words."""
+        self.program('enter', 'shift; exec sh -c "$*"\n')
+        error = self.assertRaises(
+            errors.HostAccessError,
+            host_inspection.read_nova_conf,
+            *(Access('command', 'enter {host}'), 'h1'),
+        )
+        self.assertIn('Cannot inspect the host h1', str(error))
+
+    def test_ssh_configuration(self) -> None:
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        for path, expected in (('/c', '/c'), ('', '/dev/null')):
+            access = Access(
+                'ssh', key='/key', ssh_config=path, directory=directory
+            )
+            node = access.node('h1')
+            assert isinstance(node, SSHNode)
+            self.assertEqual(['-F', expected], node.options()[:2])
 
     def test_ssh_connections_end(self) -> None:
         directory = Path(self.useFixture(fixtures.TempDir()).path) / 'own'

@@ -230,7 +230,7 @@ class AcceptTest(CloudTest):
         args = [
             *('--catalogue', str(CATALOGUES / 'vsan.yaml')),
             *('--image', 'provider', '--host-access', 'ssh'),
-            *('--host-ssh-key', 'key'),
+            *('--host-ssh-key', 'key', '--host-ssh-config', 'config'),
         ]
         previous = Path.cwd()
         self.addCleanup(os.chdir, previous)
@@ -238,8 +238,14 @@ class AcceptTest(CloudTest):
         error = self.assertRaises(errors.InputError, self.conf, cloud, *args)
         self.assertIn('--host-ssh-key key', str(error))
         (self.directory / 'key').touch()
+        error = self.assertRaises(errors.InputError, self.conf, cloud, *args)
+        self.assertIn('--host-ssh-config config', str(error))
+        (self.directory / 'config').touch()
         options = self.conf(cloud, *args)
-        self.assertEqual(str(self.directory / 'key'), options['host_ssh_key'])
+        for name in ('key', 'config'):
+            self.assertEqual(
+                str(self.directory / name), options[f'host_ssh_{name}']
+            )
 
 
 class DoctorTest(CloudTest):
@@ -254,7 +260,8 @@ class DoctorTest(CloudTest):
             status_code=403,
         )
         status, out, _ = run_command(
-            *('doctor', '--os-cloud', 'mine', '--host', 'vsan', '-f', 'json')
+            *('doctor', '--os-cloud', 'mine', '--host', 'vsan', '-f', 'json'),
+            *('--configuration', 'i4-ceph'),
         )
         return status, {
             finding['Check']: finding for finding in json.loads(out)
@@ -268,10 +275,10 @@ class DoctorTest(CloudTest):
         self.assertIn('admin', findings["number of workers' hosts"]['Remedy'])
         self.assertEqual('fault', findings['rights']['State'])
         self.assertEqual('ok', findings['service nova']['State'])
-        # The volumes of vsan are not disks of the host.
+        # Volumes on Ceph are not disks of the host.
         disks = findings['disks of the baseline']
         self.assertEqual('note', disks['State'])
-        self.assertIn('under volume are not known', disks['Detail'])
+        self.assertIn('under Ceph are not known', disks['Detail'])
         self.assertIn("'disks' of the inventory", disks['Remedy'])
 
     def test_cloud_without_placement(self) -> None:

@@ -17,10 +17,13 @@ CONF = config.CONF
 _WRITE = 'head -c 1000000 /dev/urandom >/root/hvaccept && sync'
 _SUM = 'md5sum </root/hvaccept'
 #: The same on a volume as a whole, found by the serial number that Nova gives
-#: it: names of devices may be others after a power cycle.
+#: it: names of devices may be others after a power cycle. virtio-blk and NVMe
+#: have it in one file, and SCSI disks in another one.
 _DEVICE = """
 for d in /sys/block/*; do
-    grep -qs '^{serial}' "$d/serial" && disk=/dev/${{d##*/}}
+    grep -qs '^{serial}' "$d/serial" ||
+        grep -qsa '{serial}' "$d/device/vpd_pg80" || continue
+    disk=/dev/${{d##*/}}
 done
 [ "$disk" ] || exit
 """
