@@ -254,7 +254,12 @@ def remove_owned(path: Path) -> None:
             elif entry != stamp:
                 entry.unlink()
         stamp.unlink()
-        path.rmdir()
+        try:
+            path.rmdir()
+        except OSError as exc:
+            # A disk of the user's is mounted there.
+            if exc.errno != errno.EBUSY:
+                raise
     except OSError as exc:
         raise errors.InputError(
             f'Cannot delete {exc.filename or path}: {exc.strerror}. Remove '

@@ -59,7 +59,11 @@ def ovn_listen() -> None:
     The inactivity probe is long: a busy machine is no dead client.
     """
     target = f'ptcp:{constants.PORTS["ovn-sb"]}:{constants.MGMT}'
-    command = ['ovn-sbctl', f'--db=unix:{paths.RUN}/ovn-sb.sock']
+    # The user's shell may name the daemon of another OVN.
+    command = [
+        *('env', '-u', 'OVN_SB_DAEMON'),
+        *('ovn-sbctl', f'--db=unix:{paths.RUN}/ovn-sb.sock'),
+    ]
     connections = processutils.run(
         [*command, 'get-connection'], timeout=30
     ).stdout
@@ -81,6 +85,8 @@ def sql(text: str) -> str:
         [
             'mariadb',
             '--no-defaults',
+            # MYSQL_HOST of the user's shell would name another server.
+            *('--host=localhost', '--protocol=socket'),
             f'--socket={services.MYSQL_SOCKET}',
             '-N',
         ],

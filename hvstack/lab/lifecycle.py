@@ -268,10 +268,14 @@ def destroy(
                 remains.forget_lab()
             except errors.InputError as exc:
                 progress.say(f'continuing: {exc}')
+            # Without them, the next lab believes nothing of a rest.
+            stages.forget()
             lines = _remove(settings.LAB)
             names = {path.name for path in remains.state_entries()}
             if records or names == {paths.STAMP}:
                 lines += _remove(paths.STATE)
+            # The lab of another state directory uses the same one.
+            keep_cache = keep_cache or not is_own
             if not keep_cache:
                 lines += _remove(paths.CACHE)
             if is_own:

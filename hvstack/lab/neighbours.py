@@ -62,8 +62,16 @@ def firewall(
     :param bridges_filtered: whether bridged packets pass through them.
     """
     for chain in chains:
-        if chain.get('policy') != 'drop':
+        # Its chains accept by default, and end with a rule that rejects.
+        is_firewalld = (chain.get('table'), chain.get('type')) == (
+            'firewalld',
+            'filter',
+        )
+        if chain.get('policy') != 'drop' and not is_firewalld:
             continue
+        trusted = ' '.join(
+            f'--add-interface={name}' for name in constants.BRIDGES
+        )
         name = ' '.join(str(chain[key]) for key in ('family', 'table', 'name'))
         if chain.get('hook') == 'input':
             bridge = next(iter(constants.BRIDGES))
@@ -71,7 +79,9 @@ def firewall(
                 f'firewall {name}',
                 'drops incoming packets by default: lab hosts may not reach '
                 'the control plane',
-                f'accept them: \'nft insert rule {name} iifname "hv-*" '
+                f"accept them: 'firewall-cmd --zone=trusted {trusted}'"
+                if is_firewalld
+                else f'accept them: \'nft insert rule {name} iifname "hv-*" '
                 f"accept', or 'ufw allow in on {bridge}'",
             )
         elif chain.get('hook') == 'forward' and bridges_filtered:
@@ -79,7 +89,9 @@ def firewall(
                 f'firewall {name}',
                 'drops forwarded packets by default, bridged ones too '
                 '(br_netfilter): lab hosts may not reach each other',
-                f'accept them: \'nft insert rule {name} iifname "hv-*" '
+                f"accept them: 'firewall-cmd --zone=trusted {trusted}'"
+                if is_firewalld
+                else f'accept them: \'nft insert rule {name} iifname "hv-*" '
                 'oifname "hv-*" accept\'',
             )
 

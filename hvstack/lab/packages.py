@@ -43,6 +43,8 @@ _APT = (
     *('-o', 'Dpkg::Options::=--force-confold'),
 )
 _CONFIGURE = ['dpkg', '--configure', '-a']
+#: Packages that a package of the lab replaces with the same programs.
+_REPLACED = {'busybox'}
 _ENV = {'DEBIAN_FRONTEND': 'noninteractive', 'LC_ALL': 'C.UTF-8'}
 
 #: Message of dpkg about one of its locks (lib/dpkg/dbmodify.c).
@@ -157,6 +159,11 @@ def install(names: Iterable[str]) -> list[str]:
     :returns: the packages that were missing.
     :raises hvstack.errors.MissingPrerequisiteError: a package cannot be had.
     """
+    if release() is None:
+        raise errors.MissingPrerequisiteError(
+            'Cannot install packages: this machine has no Debian or Ubuntu. '
+            'Use another machine.'
+        )
     finish_interrupted()
     missing_names = missing(names)
     if not missing_names:
@@ -183,7 +190,10 @@ def install(names: Iterable[str]) -> list[str]:
         ) from exc
     finally:
         # The next installation would find them enabled before it begins.
-        disable_units(enabled_units() - before)
+        # Others may have enabled units of other packages meanwhile.
+        record = jsonfile.load_if_whole(_RECORD)
+        units = enabled_units() - before
+        disable_units(units & _list_units(record.get('packages', [])))
         _RECORD.unlink(missing_ok=True)
     return missing_names
 
@@ -193,8 +203,16 @@ def _record_installation(before: Iterable[str], args: Iterable[str]) -> None:
 
     :param before: units that are enabled before it.
     :param args: arguments of apt-get that simulate it.
+    :raises hvstack.errors.MissingPrerequisiteError: it would remove packages.
     """
     text = processutils.run([*_APT, *args], env=_ENV, timeout=300).stdout
+    removed = set(re.findall(r'^Remv (\S+)', text, re.MULTILINE)) - _REPLACED
+    if removed:
+        raise errors.MissingPrerequisiteError(
+            'Cannot install the packages of the lab: apt-get would remove '
+            f'{", ".join(sorted(removed))}, which conflicts with them. Remove '
+            'it yourself if you do not need it, or use another machine.'
+        )
     # An earlier try may have installed a part.
     earlier = jsonfile.load_if_whole(_RECORD).get('packages', [])
     record = {
@@ -226,6 +244,9 @@ def finish_interrupted() -> None:
 
 def _list_units(names: Iterable[str]) -> set[str]:
     """Return the units of systemd that packages contain."""
+    names = list(names)
+    if not names:
+        return set()
     text = processutils.run(['dpkg-query', '-L', *names], check=False).stdout
     return {
         line.rpartition('/')[2]
@@ -282,16 +303,21 @@ def nothing_starts() -> Iterator[None]:
     policy names this process: if it is killed, or the power fails, the
     policy has no effect any more, and services of the machine start.
     """
-    if _POLICY.exists() and not _is_own():
-        policy = _POLICY.read_text(encoding='utf-8')
-        paths.write_whole(_aside(), policy, _POLICY.stat().st_mode & 0o777)
+    if os.path.lexists(_POLICY) and not _is_own():
+        # It can be a link of update-alternatives, and a binary.
+        _aside().unlink(missing_ok=True)
+        shutil.copy2(_POLICY, _aside(), follow_symlinks=False)
+        paths.sync_directory(_POLICY.parent)
     process = pid_files.Process.current()
     policy = (
         f'#!/bin/sh\n{_MARK}\nboot={process.boot} pid={process.pid} '
         f'start={process.start} aside={shlex.quote(str(_aside()))}\n'
         f'{shell_scripts.load("policy-rc.d")}'
     )
-    paths.write_whole(_POLICY, policy, 0o755)
+    # Not to the file that a link leads to.
+    new_file = _POLICY.with_suffix('.hvstack-new')
+    paths.write_whole(new_file, policy, 0o755)
+    new_file.replace(_POLICY)
     try:
         yield
     finally:
@@ -301,7 +327,7 @@ def nothing_starts() -> Iterator[None]:
 def restore_policy() -> None:
     """Restore what :func:`nothing_starts` put aside, also after a crash."""
     if _is_own():
-        if _aside().exists():
+        if os.path.lexists(_aside()):
             _aside().replace(_POLICY)
         else:
             _POLICY.unlink()
@@ -315,4 +341,4 @@ def _aside() -> Path:
 
 
 def _is_own() -> bool:
-    return _POLICY.exists() and _MARK in _POLICY.read_text(encoding='utf-8')
+    return _POLICY.is_file() and _MARK.encode() in _POLICY.read_bytes()

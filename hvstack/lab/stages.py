@@ -99,6 +99,12 @@ def unmark(name: str) -> None:
     _store({key: value for key, value in _load().items() if key != name})
 
 
+def forget() -> None:
+    """Forget everything that was done, before the lab is deleted."""
+    if paths.is_owned(_MARKS.parent):
+        _MARKS.unlink(missing_ok=True)
+
+
 def _load() -> dict[str, str]:
     try:
         return jsonfile.load_texts(_MARKS)

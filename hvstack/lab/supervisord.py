@@ -14,7 +14,14 @@ from typing import Any
 from xmlrpc import client
 
 from hvstack import errors, paths, pid_files, processutils
-from hvstack.lab import process_cgroup, render, settings, systemd, venv
+from hvstack.lab import (
+    constants,
+    process_cgroup,
+    render,
+    settings,
+    systemd,
+    venv,
+)
 
 SOCKET = paths.RUN / 'supervisor.sock'
 _PID = paths.RUN / 'supervisord.pid.json'
@@ -132,6 +139,8 @@ def ensure() -> None:
             *('--unit', systemd.CONTROL_UNIT, '--slice', systemd.SLICE),
             # One program that the kernel kills must not stop all others.
             '--property=OOMPolicy=continue',
+            # As constants.FIRST_VICTIM.
+            '--property=OOMScoreAdjust=500',
         ]
         names = [f'--setenv={k}={v}' for k, v in environment().items()]
         processutils.run([*unit, *names, *argv, '--nodaemon'])
@@ -156,7 +165,10 @@ def _spawn(argv: Sequence[str]) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     log = os.open(settings.log_path('supervisord-start'), flags, 0o600)
     process = subprocess.Popen(
-        ['/bin/sh', '-c', 'read -r _ && exec "$0" "$@"', *argv],
+        [
+            *('/bin/sh', '-c', 'read -r _ && exec "$0" "$@"'),
+            *(*constants.FIRST_VICTIM, *argv),
+        ],
         stdin=ready,
         stdout=log,
         stderr=log,

@@ -17,6 +17,8 @@ _MOUNTS = Path('/proc/self/mounts')
 def mounts(directory: Path, table: str) -> list[str]:
     """Return the places below a directory where something is mounted.
 
+    A directory that is a mount point itself is on a disk of the user's.
+
     :param table: text of ``/proc/self/mounts``.
     :returns: the innermost first.
     """
@@ -26,7 +28,11 @@ def mounts(directory: Path, table: str) -> list[str]:
         for line in table.split('\n')
         if line
     ]
-    inside = [p for p in mount_points if Path(p).is_relative_to(directory)]
+    inside = [
+        mount_point
+        for mount_point in mount_points
+        if directory in Path(mount_point).parents
+    ]
     return sorted(inside, key=len, reverse=True)
 
 

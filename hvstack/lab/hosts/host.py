@@ -298,6 +298,7 @@ def _launch(host: HostSize, joined: list[str]) -> None:
         process = subprocess.Popen(
             [
                 *joined,
+                *constants.FIRST_VICTIM,
                 *('unshare', '-m', '-u', '-i', '-p', '-f', '-n', '-C'),
                 *('--propagation', 'private', str(host_dir / 'init')),
             ],

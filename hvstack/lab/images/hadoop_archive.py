@@ -67,7 +67,7 @@ def export(
         tree.mkdir()
         report(f'Hadoop from {release or "Maven Central"}')
         if release is None:
-            if not hadoop.has_maven_jars():
+            if not hadoop.has_maven_jars() and not shutil.which('mvn'):
                 packages.install(builder.MAVEN)
             hadoop.check_jars(hadoop.maven_jars())
         version = hadoop.install(tree, release)

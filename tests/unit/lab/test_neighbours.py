@@ -28,6 +28,21 @@ class FirewallTest(testtools.TestCase):
         self.assertEqual('firewall ip filter INPUT', neighbour.subject)
         self.assertIn('ufw allow in on hv-', neighbour.remedy)
 
+    def test_firewalld(self) -> None:
+        """Its chains accept by default, and end with a rule that rejects."""
+        chain = {
+            **ACCEPTS,
+            'family': 'inet',
+            'table': 'firewalld',
+            'name': 'filter_INPUT',
+        }
+        nat = {**chain, 'type': 'nat', 'hook': 'prerouting'}
+        [neighbour] = neighbours.firewall([chain, nat], False)
+        self.assertIn(
+            'firewall-cmd --zone=trusted --add-interface=hv-mgmt ',
+            neighbour.remedy,
+        )
+
     def test_forwarding_counts_where_bridges_are_filtered(self) -> None:
         self.assertEqual([], list(neighbours.firewall([DOCKER], False)))
         [neighbour] = neighbours.firewall([DOCKER], True)

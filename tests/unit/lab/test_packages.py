@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import fixtures
@@ -51,6 +52,39 @@ class PolicyTest(testtools.TestCase):
             self.assertEqual(status, self.status())
             packages.restore_policy()
             self.assertEqual(users is not None, self.path.exists())
+
+    def test_installation_of_another_process(self) -> None:
+        """It waits for dpkg's lock beside that of hvstack, or is before."""
+        result = self.path.with_name('result')
+        with packages.nothing_starts():
+            # Its parent is no longer a process of hvstack.
+            subprocess.run(
+                [
+                    *('sh', '-c', '(sleep 0.2; "$0"; echo $? >"$1") &'),
+                    *(self.path, result),
+                ]
+            )
+            self.assertEqual(101, self.status())
+            for _ in range(50):
+                if result.exists() and result.read_text():
+                    break
+                time.sleep(0.05)
+            self.assertEqual('0\n', result.read_text())
+
+    def test_link_of_the_users_comes_back(self) -> None:
+        """Debian's policyrcd-script-zg2 has one of update-alternatives."""
+        program = self.path.with_name('program')
+        program.write_bytes(b'\x7fELF\xff')
+        self.path.symlink_to('program')
+        for _ in range(2):
+            with packages.nothing_starts():
+                self.assertFalse(self.path.is_symlink())
+                self.assertEqual(101, self.status())
+            self.assertEqual('program', str(self.path.readlink()))
+            self.assertEqual(b'\x7fELF\xff', program.read_bytes())
+            self.assertFalse(
+                self.path.with_suffix('.hvstack-aside').is_symlink()
+            )
 
     def test_old_copy_does_not_replace_a_newer_policy(self) -> None:
         self.path.write_text('newer')
@@ -129,6 +163,7 @@ class FailureTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
+        directory = self.useFixture(fixtures.TempDir()).path
         self.enabled = {'ssh.service'}
         self.disabled: list[set[str]] = []
         self.error: BaseException | None = None
@@ -138,13 +173,17 @@ class FailureTest(testtools.TestCase):
             ('disable_units', lambda units: self.disabled.append(units)),
             ('nothing_starts', contextlib.nullcontext),
             ('processutils.retried', self.fetch),
+            ('_RECORD', Path(directory) / 'installation.json'),
+            ('_list_units', lambda names: {f'{n}.service' for n in names}),
         ):
             self.useFixture(
                 fixtures.MonkeyPatch(f'hvstack.lab.packages.{name}', value)
             )
 
     def fetch(self, _action: object) -> None:
-        self.enabled.add('mariadb.service')
+        packages._RECORD.write_text('{"packages": ["mariadb", "rabbitmq"]}')
+        # Another process installs nginx.
+        self.enabled |= {'mariadb.service', 'nginx.service'}
         if self.error:
             raise self.error
 
@@ -168,6 +207,16 @@ class FailureTest(testtools.TestCase):
             else:
                 packages.install(['x'])
             self.assertEqual({'mariadb.service'}, self.disabled.pop())
+
+    def test_failure_before_anything_was_installed(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.lab.packages.processutils.retried',
+                lambda _: self.enabled.add('nginx.service'),
+            )
+        )
+        packages.install(['x'])
+        self.assertEqual([set()], self.disabled)
 
 
 #: Programs of a machine. ``apt-get install`` enables the service of a package
@@ -230,6 +279,25 @@ class KilledTest(testtools.TestCase):
                 self.install()
             os._exit(1)
         self.assertEqual(9, os.waitpid(pid, 0)[1])
+
+    def test_packages_that_would_be_removed(self) -> None:
+        """Such as another database server of the user."""
+        path = self.directory / 'apt-get'
+        path.write_text(
+            '#!/bin/sh\ncase "$*" in *--simulate*)\n'
+            "echo 'Remv busybox [1]'; echo 'Remv mysql-community-server [8]'\n"
+            f"echo 'Inst mariadb-server (1)' ;; *install*) touch {path}.done\n"
+            'esac\n'
+        )
+        error = self.assertRaises(
+            errors.MissingPrerequisiteError, self.install
+        )
+        self.assertIn('remove mysql-community-server, which', str(error))
+        self.assertFalse(path.with_name('apt-get.done').exists())
+        path.write_text(path.read_text().replace('mysql-community', 'mysql'))
+        path.write_text(path.read_text().replace('Remv mysql-server', 'x'))
+        self.install()
+        self.assertTrue(path.with_name('apt-get.done').exists())
 
     def test_units_are_disabled_later(self) -> None:
         """The packages may be complete when the lab starts again."""

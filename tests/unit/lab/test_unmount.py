@@ -14,6 +14,8 @@ class LeftoversTest(testtools.TestCase):
     def test_mounts_inside_only_and_innermost_first(self) -> None:
         table = (
             'proc /proc proc rw 0 0\n'
+            # A disk that the user mounted there.
+            '/dev/sdb /var/lib/hvstack xfs rw 0 0\n'
             '/dev/loop0 /var/lib/hvstack/lab/a ext4 rw 0 0\n'
             'proc /var/lib/hvstack/lab/a/proc proc rw 0 0\n'
             'tmpfs /var/lib/hvstack-test/lab tmpfs rw 0 0\n'
