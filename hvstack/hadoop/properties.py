@@ -60,6 +60,11 @@ def map_mib(facts: Facts) -> str:
     return str(facts.sizing.map_mib)
 
 
+def assignments(facts: Facts) -> str:
+    """Eighth of the containers of a worker, at least 1."""
+    return str(max(1, facts.sizing.containers // 8))
+
+
 def allocation_mib(facts: Facts) -> str:
     """MiB of which all containers are multiples."""
     return str(facts.sizing.allocation_mib)
@@ -214,6 +219,7 @@ FORMULAS: dict[str, Formula] = {
         container_mib,
         map_mib,
         allocation_mib,
+        assignments,
         master_mib,
         sort_mib,
         block_buffer_mib,

@@ -121,6 +121,9 @@ def render_site_files(
     values = _base_properties(sizing, controller, replication)
     facts = Facts(sizing, replication, _block_mib(profile, sizing))
     tuned = resolve_properties(profile.all_properties, facts)
+    if sizing.history_mib is not None:
+        # Of large jobs, the JobHistory server keeps the last one only.
+        values[MAPRED]['mapreduce.jobhistory.loadedtasks.cache.size'] = '20000'
     for name, properties in tuned.items():
         if name in values:
             values[name] |= properties
@@ -254,7 +257,10 @@ def render_hadoop_env(sizing: NodeSizing) -> str:
     lines = [] if sizing.small_jvms else ['JAVA_OPTS=-XX:+TieredCompilation']
     if sizing.daemon_mib is not None:
         roles = f'{CONTROLLER_ROLES} {WORKER_ROLES} secondarynamenode'.split()
-        lines += [f'HEAP_{role}={sizing.daemon_mib}' for role in roles]
+        heaps = dict.fromkeys(roles, sizing.daemon_mib)
+        if sizing.history_mib is not None:
+            heaps['historyserver'] = sizing.history_mib
+        lines += [f'HEAP_{role}={heap}' for role, heap in heaps.items()]
     return ''.join(f'{line}\n' for line in lines)
 
 
@@ -268,13 +274,17 @@ def render_user_switch(uid: int, setup: str) -> str:
     :param uid: user ID and group ID.
     :param setup: script that applies the settings of the operating system.
     """
-    own = '/run/hadoop /var/log/hadoop /srv/hdfs /srv/yarn /srv/data'
+    own = '/run/hadoop /var/log/hadoop /srv/hdfs /srv/yarn'
     return f"""if [ "$(id -u)" = 0 ]; then
     case "$0 ${{1:-}}" in
     */node\\ start)
-        OS_PID=$$ sh {setup} >&2 || echo "{setup} failed: $?" >&2
+        OS_PID=$$ sh {setup} >&2 || exit 1
         mkdir -p {own}
         chown -Rh {uid}:{uid} {own}
+        # hvstack's stamp in a mounted directory must remain root's.
+        for directory in /srv/data/*/hdfs /srv/data/*/yarn; do
+            [ ! -d "$directory" ] || chown -Rh {uid}:{uid} "$directory"
+        done
         chmod 1777 /tmp
         ;;
     esac

@@ -26,6 +26,8 @@ _RECORD = 100
 #: Parts of a task's container that YARN allocates memory in, so that an
 #: ApplicationMaster can be smaller than a task.
 _ALLOCATION_PARTS = 4
+#: Largest heap in MiB of the JobHistory server: that of 250,000 tasks.
+_HISTORY_MIB = 3072
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class NodeSizing:
     :param master_node_mib: memory in MiB of the NodeManager on the controller,
         which runs nothing but ApplicationMasters; 0 without one, or if the
         memory of the controller is unknown.
+    :param history_mib: Java heap in MiB of the JobHistory server; None uses
+        that of the guest image.
     """
 
     containers: int
@@ -62,6 +66,7 @@ class NodeSizing:
     small_jvms: bool = False
     master_mib: int = 0
     master_node_mib: int = 0
+    history_mib: int | None = None
 
     @property
     def has_master_node(self) -> bool:
@@ -164,6 +169,7 @@ def size_node(
     )
     map_heap = int(map_mib * sizing_rule.map_heap)
     master_mib = int(master_share * unit)
+    history_mib = _size_history_server(daemon, controller_mib or memory_mib)
     return NodeSizing(
         containers=groups * len(sizing_rule.containers),
         container_mib=container_mib,
@@ -177,27 +183,55 @@ def size_node(
         daemon_mib=daemon,
         small_jvms=sizing_rule.small_jvms,
         master_mib=master_mib,
-        master_node_mib=_size_master_node(master_mib, controller_mib, daemons),
+        master_node_mib=_size_master_node(
+            master_mib,
+            controller_mib,
+            2 * daemons + (history_mib or 0) - (daemon or 0),
+            map_mib // _ALLOCATION_PARTS,
+        ),
+        history_mib=history_mib,
     )
 
 
+def _size_history_server(
+    daemon_mib: int | None, memory_mib: int
+) -> int | None:
+    """Return the heap in MiB of the JobHistory server.
+
+    Hadoop recommends 1.2 GB for 100,000 tasks that it has loaded (release note
+    of MAPREDUCE-6622): a sort of 30 TB has 112,000 map tasks.
+
+    :param daemon_mib: heap of a daemon; None for that of the guest image.
+    :param memory_mib: memory in MiB of the controller, or of a worker if that
+        is unknown.
+    :returns: None for that of the guest image.
+    """
+    if daemon_mib is None:
+        return None
+    return max(daemon_mib, min(_HISTORY_MIB, memory_mib // 9))
+
+
 def _size_master_node(
-    master_mib: int, controller_mib: int, daemons_mib: int
+    master_mib: int, controller_mib: int, daemons_mib: int, allocation_mib: int
 ) -> int:
     """Return the memory in MiB of the NodeManager on the controller.
 
     It is what the controller has besides its operating system and four
     daemons, so that the ApplicationMaster of a large job fits, and never less
-    than one ApplicationMaster needs.
+    than one ApplicationMaster needs. YARN rounds requests up to a multiple of
+    the smallest allocation: a part of it would be of no use, and a request for
+    it would wait for ever.
 
     :param master_mib: memory of the container of an ApplicationMaster; 0 if
         it runs on a worker.
     :param controller_mib: memory of the controller; 0 if it is unknown.
-    :param daemons_mib: memory of two daemons.
+    :param daemons_mib: memory of the four daemons.
+    :param allocation_mib: smallest allocation of YARN.
     """
     if not (master_mib and controller_mib):
         return 0
-    return max(master_mib, controller_mib - _SYSTEM_MIB - 2 * daemons_mib)
+    room = controller_mib - _SYSTEM_MIB - daemons_mib
+    return max(master_mib, room - room % max(1, allocation_mib))
 
 
 def count_tasks(containers: int, tuning: str) -> int:

@@ -79,6 +79,8 @@ def master_options(manager: Runner, tasks: int, processors: int) -> list[str]:
         f'-Dyarn.app.mapreduce.am.command-opts=-Xmx{heap}m '
         f'{properties.list_common_options(processors)} '
         f'{properties.ADD_OPENS}',
+        # Hadoop's limit of 10 MB is that of about 200,000 splits.
+        '-Dmapreduce.job.split.metainfo.maxsize=-1',
     ]
 
 

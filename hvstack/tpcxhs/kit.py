@@ -13,17 +13,26 @@ import base64
 import contextlib
 import io
 import re
+import shlex
 import tarfile
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from hvstack import errors, textfile
 from hvstack.cluster.base import Cluster, Node
 from hvstack.progress import Progress
 from hvstack.results import passes, record_data, signing, telemetry_files
 from hvstack.results.benchmark import KIT_SIZES
-from hvstack.tpcxhs import datacheck, kit_evidence, preparation, run
+from hvstack.tpcxhs import (
+    datacheck,
+    kit_evidence,
+    kit_memory,
+    preparation,
+    run,
+)
 from hvstack.tpcxhs.deadlines import (
     Limits,
     StallWatch,
@@ -50,6 +59,8 @@ FILES = (
 KIT_DIR = '/opt/hvstack-kit'
 #: File in it with the process ID of its program.
 _PID = 'hvstack.pid'
+#: Exit status of ssh if it lost the connection.
+_SSH_ERROR = 255
 _DATA = 'TPCx-HS-benchmark'
 #: Directory of its data in HDFS.
 DATA = f'/user/root/{_DATA}'
@@ -196,8 +207,28 @@ def install_kit(node: Node, path: Path, workload: Workload) -> None:
     node.put(_SUDO, f'{KIT_DIR}/.bin/sudo', 0o755)
 
 
+def stop_kit(node: Node) -> None:
+    """End the program of the kit, also one of an earlier pair.
+
+    It does not end with its connection, and starts its next job if a job
+    fails. The next pair stops it if this node does not answer now.
+    """
+    with contextlib.suppress(errors.HVStackError):
+        node.run(
+            f'pid=$(cat {KIT_DIR}/{_PID}) || exit 0; '
+            # Another process can have got the number.
+            f'! grep -qs {PROGRAM} "/proc/$pid/cmdline" || '
+            'kill -KILL "$pid"',
+            timeout=60,
+        )
+
+
 def execute_kit(
-    node: Node, size_bytes: int, timeout: float, watch: StallWatch
+    node: Node,
+    size_bytes: int,
+    timeout: float,
+    watch: StallWatch,
+    variables: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Execute both runs, and return the log of the kit.
 
@@ -205,6 +236,7 @@ def execute_kit(
     :param size_bytes: size of the data set in bytes.
     :param timeout: deadline of both runs in seconds.
     :param watch: decides how long the runs continue after the deadline.
+    :param variables: environment variables of the program.
     :raises hvstack.errors.MissingPrerequisiteError: programs that the kit
         needs are not installed on the node.
     :raises hvstack.errors.RunFailedError: the runs made no progress after the
@@ -222,24 +254,32 @@ def execute_kit(
         )
     option, name = KIT_SIZES[size_bytes]
     log = f'TPCx-HS-result-{name}.log'
+    assignments = shlex.join(
+        f'{key}={text}' for key, text in variables.items()
+    )
     try:
-        node.run(
+        result = node.run(
             f'cd {KIT_DIR} && rm -f {log}* && echo $$ >{_PID} && '
-            f'exec env PATH={KIT_DIR}/.bin:"$PATH" '
+            f'exec env PATH={KIT_DIR}/.bin:"$PATH" {assignments} '
             f'bash ./{PROGRAM} -m -g {option} >output.txt 2>&1',
             timeout=timeout,
             check=False,
             on_timeout=watch,
         )
     except errors.DeadlineExceededError as exc:
-        # The program does not end with its connection, and starts its next
-        # job if a job fails.
-        with contextlib.suppress(errors.HVStackError):
-            node.run(f'kill -KILL "$(cat {KIT_DIR}/{_PID})"', timeout=60)
+        stop_kit(node)
         raise errors.RunFailedError(
             "TPC's kit was stopped: "
             f'{watch.stop_jobs(timeout).removesuffix(".")}.'
         ) from exc
+    except BaseException:
+        stop_kit(node)
+        raise
+    if result.returncode == _SSH_ERROR:
+        stop_kit(node)
+        raise errors.RunFailedError(
+            f"The connection to {node.name} was lost while TPC's kit ran."
+        )
     done = node.run(f'cat {KIT_DIR}/{log} || tail -n 5 {KIT_DIR}/output.txt')
     return done.stdout
 
@@ -285,19 +325,25 @@ def _measure_pair(
     )
     # The program deletes the data of an earlier pair itself, but only after
     # it was checked whether its own data fits.
+    stop_kit(cluster.gateway)
     preparation.purge(cluster, DATA)
     logs: list[str] = []
+    variables: dict[str, str] = {}
     whole = run.run(
         cluster,
         workload,
         program=[
             lambda: install_kit(cluster.gateway, path, workload),
+            lambda: variables.update(
+                kit_memory.prepare(cluster, workload, f'{KIT_DIR}/.conf')
+            ),
             lambda: logs.append(
                 execute_kit(
                     cluster.gateway,
                     workload.size_bytes,
                     _compute_deadline(cluster, workload, limits),
                     watch,
+                    variables,
                 )
             ),
         ],

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Preparation of a cluster for a run: HDFS, caches and disks."""
 
+import time
 from dataclasses import dataclass
 
 from hvstack import errors, processutils
@@ -20,6 +21,9 @@ _STATE_BEAN = 'FSNamesystemState'
 #: (hdfs-default.xml, dfs.block.invalidate.limit and dfs.heartbeat.interval).
 _DELETE_SECONDS = 120
 _BLOCK_SECONDS = 0.003
+#: Maximum number of seconds until DataNodes have reported deleted blocks: some
+#: heartbeats.
+_REPORT_SECONDS = 30
 
 
 def purge(cluster: Cluster, *directories: str) -> None:
@@ -70,9 +74,17 @@ def check_fit(cluster: Cluster, workload: Workload) -> None:
     :param workload: workload of the run.
     :raises hvstack.errors.InputError: the remaining space is too small.
     """
-    state = daemon_http.get_namenode_bean(cluster.gateway, _STATE_BEAN)
-    free_bytes = int(state['CapacityRemaining'])
     needed = workload.needed_bytes
+    free_bytes, used_bytes = _read_capacity(cluster)
+    waited_at = time.monotonic()
+    while (
+        free_bytes < needed <= free_bytes + used_bytes
+        and time.monotonic() - waited_at < _REPORT_SECONDS
+    ):
+        # DataNodes delete the blocks of the last run, and report it, after
+        # the NameNode has told them to.
+        time.sleep(1)
+        free_bytes, used_bytes = _read_capacity(cluster)
     if needed > free_bytes:
         verb, parts = 'write', f'{workload.replication} replicas'
         if workload.type.sorter:
@@ -83,6 +95,12 @@ def check_fit(cluster: Cluster, workload: Workload) -> None:
             f'{_format_gb(needed)} in HDFS ({parts}), and '
             f'{_format_gb(free_bytes)} remain. Use a smaller size.'
         )
+
+
+def _read_capacity(cluster: Cluster) -> tuple[int, int]:
+    """Return the free and the used bytes that the DataNodes last reported."""
+    state = daemon_http.get_namenode_bean(cluster.gateway, _STATE_BEAN)
+    return int(state['CapacityRemaining']), int(state.get('CapacityUsed', 0))
 
 
 def _format_gb(size: float) -> str:

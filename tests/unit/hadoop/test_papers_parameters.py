@@ -30,9 +30,15 @@ NOT_IN_DEFAULTS = {
     '.TeraSortConfigKeys',
     'mapreduce.terasort.use.terascheduler': 'examples.terasort'
     '.TeraSortConfigKeys',
-    'yarn.scheduler.capacity.per-node-heartbeat'
-    '.multiple-assignments-enabled': 'yarn.server.resourcemanager.scheduler'
-    '.capacity.CapacitySchedulerConfiguration',
+    **{
+        f'yarn.scheduler.capacity.per-node-heartbeat.{name}': 'yarn.server'
+        '.resourcemanager.scheduler.capacity.CapacitySchedulerConfiguration'
+        for name in (
+            'multiple-assignments-enabled',
+            'maximum-container-assignments',
+            'maximum-offswitch-assignments',
+        )
+    },
 }
 #: Class that reads properties whose names contain a queue and a label.
 CAPACITIES = (

@@ -60,21 +60,36 @@ class SizingTest(testtools.TestCase):
 
     def test_node_of_the_masters(self) -> None:
         """What four daemons leave of the controller, or one of them."""
-        for controller, tuning, expected in (
+        for controller, tuning, room in (
             (3840, 'lab', 3840 - 128 - 2 * 512),
             (1280, 'lab', 384),
-            (65536, 'hvstack', 65536 - 128 - 4 * 1024),
+            # The JobHistory server has 3 GiB.
+            (65536, 'hvstack', 65536 - 128 - 3 * 1024 - 3072),
+            (8192, 'hvstack', 8192 - 128 - 4 * 1024),
         ):
             worker = 2048 if tuning == 'lab' else 65536
             sizing = size_node(
                 2, worker, tuning=tuning, controller_mib=controller
             )
+            # YARN rounds requests up: nothing would fit into the remainder.
+            expected = room - room % sizing.allocation_mib
             self.assertEqual(expected, sizing.master_node_mib)
             self.assertLessEqual(sizing.master_mib, expected)
             self.assertEqual(
                 max(sizing.yarn_mib, expected), sizing.largest_mib
             )
             self.assertEqual(expected, sizing.master_room_mib)
+
+    def test_history_server(self) -> None:
+        """1.2 GB for 100,000 tasks; a sort of 30 TB has 112,000 maps."""
+        for memory, tuning, expected in (
+            (256 * 1024, 'hvstack', 3072),
+            (256 * 1024, 'vsan', 3072),
+            (16384, 'hvstack', 1820),
+            (2048, 'lab', None),
+        ):
+            sizing = size_node(8, memory, tuning=tuning)
+            self.assertEqual(expected, sizing.history_mib, tuning)
 
     def test_host_of_the_paper(self) -> None:
         """vsphere6: a map and a reduce task per CPU; heaps under half."""

@@ -48,7 +48,7 @@ class JobMemoryTest(testtools.TestCase):
 
     def test_table_1(self) -> None:
         """vsphere6: 111,848 map tasks and 682 reduce tasks for 30 TB."""
-        resource, command = job_memory.master_options(
+        resource, command, limit = job_memory.master_options(
             Manager(33_000, 66_000), 111_848 + 682, 40
         )
         heap = int(re.search(r'-Xmx(\d+)m', command)[1])  # type: ignore[index]
@@ -58,12 +58,14 @@ class JobMemoryTest(testtools.TestCase):
             f'-Dyarn.app.mapreduce.am.resource.mb={int(heap / 0.8)}', resource
         )
         self.assertIn('-XX:ActiveProcessorCount=40', command)
+        # 223,600 splits of 128 MiB have 12 MB; Hadoop's limit is 10 MB.
+        self.assertEqual('-Dmapreduce.job.split.metainfo.maxsize=-1', limit)
         client = job_memory.client_mib(111_848, 2_000_000)
         self.assertGreater(client, 512)
 
     def test_node_is_smaller(self) -> None:
         """vsphere6, 20 VMs: two containers of 1500 MiB on each worker."""
-        resource, command = job_memory.master_options(
+        resource, command, _ = job_memory.master_options(
             Manager(3000, 3000), 111_936 + 636, 2
         )
         self.assertEqual('-Dyarn.app.mapreduce.am.resource.mb=3000', resource)
@@ -71,7 +73,7 @@ class JobMemoryTest(testtools.TestCase):
 
     def test_node_of_the_masters_counts_alone(self) -> None:
         for labelled, expected in ((2000, 2000), (66_000, 4716)):
-            resource, _ = job_memory.master_options(
+            resource, *_ = job_memory.master_options(
                 Manager(3000, 33_000, labelled=labelled), 111_936 + 636, 2
             )
             self.assertEqual(

@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from xml.etree import ElementTree
 
 import fixtures
 import testtools
@@ -21,11 +22,12 @@ from hvstack.model.target import BareMetal
 from hvstack.results import record, record_data
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.run_id import RunId
-from hvstack.tpcxhs import kit, kit_evidence
+from hvstack.tpcxhs import kit, kit_evidence, kit_memory
 from hvstack.tpcxhs.deadlines import StallWatch
 from hvstack.tpcxhs.result import RunResult, RunSpec
 from hvstack.tpcxhs.workload import Workload
 from tests.unit.cluster.lab_tree import LabTree
+from tests.unit.tpcxhs.test_job_memory import Manager
 from tests.unit.tpcxhs.test_run import Hadoop, Some
 
 SIZE = 10**12
@@ -335,6 +337,99 @@ class InstallTest(testtools.TestCase):
         watch = StallWatch(node, 60, lambda: None)
         log = kit.execute_kit(node, SIZE, 60, watch)
         self.assertEqual({'maps': 6, 'words': '-m -g 2'}, json.loads(log))
+
+    def test_memory_of_large_jobs(self) -> None:
+        """As the runs without the kit have it; small ones need none."""
+        top = Path(self.useFixture(fixtures.TempDir()).path)
+        (top / 'conf').mkdir()
+        (top / 'conf/mapred-site.xml').write_text(
+            '<configuration>\n<property><name>a</name><value>1</value>'
+            '</property>\n</configuration>\n'
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.tpcxhs.kit_memory._CONF_DIR', str(top / 'conf')
+            )
+        )
+        cluster: Any = SimpleNamespace(
+            tuning='hvstack',
+            processors=40,
+            manager=Manager(66_000),
+            gateway=CommandNode('n', '10.0.0.1', 'controller', 'h', ('env',)),
+        )
+        copied = top / 'copied'
+        workload = Workload(10**12, 3, 620, 620)
+        self.assertEqual(
+            {}, kit_memory.prepare(cluster, workload, str(copied))
+        )
+        self.assertFalse(copied.exists())
+        workload = Workload(30 * 10**12, 3, 620, 620)
+        for _ in range(2):
+            variables = kit_memory.prepare(cluster, workload, str(copied))
+            self.assertEqual(str(copied), variables['HADOOP_CONF_DIR'])
+            self.assertRegex(variables['HADOOP_CLIENT_OPTS'], r'^-Xmx\d+m$')
+            properties = {
+                element.findtext('name'): element.findtext('value')
+                for element in ElementTree.parse(
+                    copied / 'mapred-site.xml'
+                ).iter('property')
+            }
+            self.assertEqual('1', properties.pop('a'))
+            self.assertEqual(
+                {
+                    'yarn.app.mapreduce.am.resource.mb',
+                    'yarn.app.mapreduce.am.command-opts',
+                    'mapreduce.job.split.metainfo.maxsize',
+                },
+                set(properties),
+            )
+
+    def test_variables(self) -> None:
+        top = Path(self.useFixture(fixtures.TempDir()).path)
+        for name, value in (('KIT_DIR', str(top)), ('_REQUIRED_PROGRAMS', ())):
+            self.useFixture(
+                fixtures.MonkeyPatch(f'hvstack.tpcxhs.kit.{name}', value)
+            )
+        (top / kit.PROGRAM).write_text(
+            'echo "$HADOOP_CLIENT_OPTS" >TPCx-HS-result-1TB.log\n'
+        )
+        node = CommandNode('n', '10.0.0.1', 'controller', 'h', ('env',))
+        watch = StallWatch(node, 60, lambda: None)
+        log = kit.execute_kit(
+            node, SIZE, 60, watch, {'HADOOP_CLIENT_OPTS': '-Xmx1m -Da=b'}
+        )
+        self.assertEqual('-Xmx1m -Da=b\n', log)
+
+    def test_lost_connection(self) -> None:
+        """Ssh exits with 255, and the program of the kit continues."""
+        top = Path(self.useFixture(fixtures.TempDir()).path)
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.tpcxhs.kit.KIT_DIR', str(top))
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.tpcxhs.kit._REQUIRED_PROGRAMS', ())
+        )
+        (top / kit.PROGRAM).write_text(
+            f'echo $$ >{top}/own; while sleep 0.1; do :; done\n'
+        )
+        start = (
+            'case $3 in *"exec env"*)\n'
+            'setsid "$@" </dev/null >/dev/null 2>&1 &\n'
+            f'until [ -s {top}/own ]; do sleep 0.05; done; exit 255 ;; esac\n'
+            'exec "$@"'
+        )
+        node = CommandNode(
+            *('n', '127.0.0.1', 'controller', 'h'), ('sh', '-c', start, 'sh')
+        )
+        watch = StallWatch(node, 60, lambda: None)
+        exc = self.assertRaises(
+            errors.RunFailedError, kit.execute_kit, node, SIZE, 60, watch
+        )
+        self.assertIn('The connection to n was lost', str(exc))
+        pid = int((top / 'own').read_text())
+        self.addCleanup(node.run, f'kill -KILL {pid}', check=False)
+        command = Path(f'/proc/{pid}/cmdline')
+        self.assertFalse(command.exists() and command.read_bytes())
 
     def test_no_progress(self) -> None:
         top = Path(self.useFixture(fixtures.TempDir()).path)

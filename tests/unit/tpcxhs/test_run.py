@@ -25,7 +25,7 @@ from hvstack.results import comparability, record, selfcheck
 from hvstack.results.benchmark import PHASES
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.run_id import RunId
-from hvstack.tpcxhs import run
+from hvstack.tpcxhs import preparation, run
 from hvstack.tpcxhs.compute_scaling import ComputeScalingSpec
 from hvstack.tpcxhs.deadlines import Limits
 from hvstack.tpcxhs.result import RunResult, RunSpec
@@ -59,6 +59,7 @@ class Hadoop:
     broken: dict[str, processutils.Result] = field(default_factory=dict)
     commands: list[str] = field(default_factory=list)
     remaining: int = 10**12
+    used: int = 0
     blocks: int = 0
     log: list[str] = field(default_factory=lambda: [''])
     dead: str = ''
@@ -120,6 +121,7 @@ class Hadoop:
         if 'bean' in command or 'jmx' in command:
             bean = {
                 'CapacityRemaining': self.remaining,
+                'CapacityUsed': self.used,
                 'PendingDeletionBlocks': 0,
                 'BlocksTotal': self.blocks,
                 'ClusterId': 'CID-1',
@@ -699,6 +701,30 @@ class RunTest(testtools.TestCase):
         self.workload = replace(self.workload, size_bytes=30 * 10**12)
         failure = self.assertRaises(errors.InputError, self.run_once)
         self.assertIn('Cannot sort 30000 GB: the run needs', str(failure))
+
+    def test_space_that_is_reported_later(self) -> None:
+        """DataNodes report a deletion with a later heartbeat."""
+        needed = int(self.workload.needed_bytes)
+        self.gateway.remaining, self.gateway.used = needed - 10, 10
+        pauses: list[float] = []
+
+        def report(seconds: float) -> None:
+            pauses.append(seconds)
+            self.gateway.remaining, self.gateway.used = needed, 0
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.tpcxhs.preparation.time.sleep', report
+            )
+        )
+        preparation.check_fit(self.cluster, self.workload)
+        self.assertEqual([1], pauses)
+        self.gateway.remaining, self.gateway.used = needed - 11, 10
+        self.assertRaises(
+            errors.InputError,
+            *(preparation.check_fit, self.cluster, self.workload),
+        )
+        self.assertEqual([1], pauses)
 
     def test_just_fits(self) -> None:
         self.gateway.remaining = int(self.workload.needed_bytes)
