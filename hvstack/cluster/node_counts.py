@@ -100,7 +100,7 @@ def count_nodes(spec: ClusterSpec, resources: ProjectResources) -> NodeCounts:
         resources.node_groups and spec.node_groups,
     )
     deployment = spec.hve_deployment
-    if deployment < 3:
+    if deployment < 3 or spec.configuration.disk_pinning:
         # In 3 and 4 compute workers do not use these slots.
         validation.deployment(deployment, spec.configuration)
     validation.readiness(spec.readiness, spec.controllers == 'separate')

@@ -203,10 +203,28 @@ def compute_remainder(
         * to_fraction(configuration.ram_ratio)
     )
     disks = 0
-    if profile.disks and not profile.volumes and count <= profile.disks.count:
+    if (
+        profile.disks
+        and not uses_worker_volumes(profile, configuration)
+        and count <= profile.disks.count
+    ):
         disks = profile.disks.count % count
     return Remainder(
         total_vcpus - count * share.vcpus, memory - count * share.ram, disks
+    )
+
+
+def uses_worker_volumes(
+    profile: HostProfile, configuration: Configuration
+) -> bool:
+    """Return whether the workers have the volumes of the host profile.
+
+    Local disks and pinned disks are those of the host.
+    """
+    return (
+        profile.volumes is not None
+        and configuration.storage == 'ceph'
+        and not configuration.disk_pinning
     )
 
 
@@ -216,13 +234,13 @@ def compute_data_disks(
     """Return number and size in GB of data disks, and ephemeral GB.
 
     Every worker has the same number of whole disks (vsphere6, Table 1), or
-    volumes of a separate size (vsan, section 2.5). With local storage and
-    without disk pinning, they are the ephemeral disk of the guest. If a host
-    has more workers than disks, the workers share the space of all disks.
+    on Ceph volumes of a separate size (vsan, section 2.5). With local storage
+    and without disk pinning, they are the ephemeral disk of the guest. If a
+    host has more workers than disks, the workers share the space of all disks.
 
     :raises hvstack.errors.InputError: the host has too few disks for pinning.
     """
-    if profile.volumes:
+    if profile.volumes and uses_worker_volumes(profile, configuration):
         return profile.volumes.count, profile.volumes.size_gb, 0
     if profile.disks is None:
         if configuration.disk_pinning:

@@ -143,7 +143,7 @@ class HostProfile:
     :param cells: NUMA cells; every CPU in exactly one.
     :param disks: data disks, if the paper or the user names any.
     :param volumes: data volumes per worker that replace a share of
-        ``disks`` (vsan section 2.5).
+        ``disks`` with storage ``ceph`` (vsan section 2.5).
     :param root_gb: root disk of a guest.
     :param vm_memory_mib: what all guests may have together; None leaves it
         to ``reserved_memory_mib``, else to the memory rule.

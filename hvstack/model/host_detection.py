@@ -403,6 +403,7 @@ def parse_inventories(
             '--threads.'
         )
     _check_cpu_count(host, topology, cpus, cells)
+    memory_mib = int(inventories['MEMORY_MB']['total'])
     if cpus % (sockets * threads):
         raise errors.InputError(
             f'Cannot create a host profile ({host}): {cpus} CPUs are not a '
@@ -413,7 +414,9 @@ def parse_inventories(
         'sockets': sockets,
         'cores_per_socket': cpus // sockets // threads,
         'threads_per_core': threads,
-        'memory_mib': int(inventories['MEMORY_MB']['total']),
+        # A cell has whole MiB. The kernel keeps some memory of each cell for
+        # itself, so that totals are odd numbers.
+        'memory_mib': memory_mib - memory_mib % cells,
         'cells': cells,
     }
 

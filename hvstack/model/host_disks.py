@@ -21,7 +21,6 @@ UNCERTAIN = 'ephemeral on LVM or Ceph'
 PINNED = 'pinned volume'
 PASSED_THROUGH = 'PCI pass-through'
 CEPH = 'Ceph'
-VOLUME = 'volume'
 BARE_METAL = 'bare metal'
 
 #: Kind of disks that do not rotate, where only this is known.
@@ -82,8 +81,6 @@ def of_guests(profile: HostProfile, configuration: Configuration) -> DiskUse:
     if configuration.storage == 'ceph' and not configuration.disk_pinning:
         # Which disks the OSDs have, no API of OpenStack reports.
         return DiskUse(CEPH)
-    if profile.volumes:
-        return DiskUse(VOLUME)
     disks = profile.disks
     if disks is None:
         # The data is on the disk with the guests' root file systems.

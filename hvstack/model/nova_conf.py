@@ -7,6 +7,7 @@ the operator knows are examples in capital letters, in comments.
 
 from hvstack.model.config_options import ConfigOption
 from hvstack.model.configuration import Configuration
+from hvstack.model.flavor import uses_worker_volumes
 from hvstack.model.host import HostProfile
 from hvstack.model.host_settings import PAGE_KIB, HostSettings
 
@@ -136,7 +137,7 @@ def _list_disk_options(
             )
         )
     if configuration.storage == 'ceph' or configuration.disk_pinning:
-        count = _count_volumes(profile)
+        count = _count_volumes(profile, configuration)
         if count:
             ports = min(count + _OTHER_PCIE_PORTS, _MAX_PCIE_PORTS)
             options.append(
@@ -153,9 +154,9 @@ def _list_disk_options(
     return options
 
 
-def _count_volumes(profile: HostProfile) -> int:
+def _count_volumes(profile: HostProfile, configuration: Configuration) -> int:
     """Return the largest number of volumes of a worker."""
-    if profile.volumes:
+    if profile.volumes and uses_worker_volumes(profile, configuration):
         return profile.volumes.count
     return profile.disks.count if profile.disks else 0
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from hvstack.model.catalogue import CatalogueEntry
-from hvstack.model.flavor import Flavor
+from hvstack.model.flavor import Flavor, uses_worker_volumes
 from hvstack.model.guest_shape import (
     FieldMessages,
     is_dedicated,
@@ -148,7 +148,7 @@ def _list_shared(
         yield 'vcpus', flavor.vcpus, profile.cpus, chosen.cpu_ratio
         yield 'ram', flavor.ram, profile.memory_mib, chosen.ram_ratio
     disks = profile.disks
-    if disks and not profile.volumes:
+    if disks and not uses_worker_volumes(profile, chosen):
         space = disks.count * disks.size_gb
         yield 'disks', flavor.disks, disks.count, 1
         yield 'ephemeral', flavor.ephemeral, space, 1

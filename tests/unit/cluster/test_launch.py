@@ -168,22 +168,22 @@ class Parameters(testtools.TestCase):
         self.assertEqual(
             [
                 ['disk-slot-1', 'disk-slot-2'],
-                ['disk-slot-5', 'disk-slot-6'],
+                ['disk-slot-8', 'disk-slot-9'],
             ],
             parameters['volume_types'],
         )
         whole = heat_environment.parameters(
             vsan_plan(ClusterSpec(parse('i2-pinned')))
         )
-        self.assertEqual(4, len(whole['volume_types'][0]))
+        self.assertEqual(7, len(whole['volume_types'][0]))
         self.assertEqual(whole['disk_gb'], parameters['disk_gb'])
         self.assertTrue(parameters['local_volumes'])
         error = self.assertRaises(
             errors.InputError,
             vsan_plan,
-            ClusterSpec(parse('i2-pinned'), volumes=Volumes(count=5)),
+            ClusterSpec(parse('i2-pinned'), volumes=Volumes(count=8)),
         )
-        self.assertIn('a worker has 4 pinned disks', str(error))
+        self.assertIn('a worker has 7 pinned disks', str(error))
 
 
 class PlanTest(testtools.TestCase):
@@ -530,8 +530,13 @@ class Seen(testtools.TestCase):
         )
         http.get(
             f'{fake.CINDER}/types',
-            json={'volume_types': [{'name': 'ceph', 'qos_specs_id': 'q1'}]},
+            json={
+                'volume_types': [
+                    {'id': 't1', 'name': 'ceph', 'qos_specs_id': 'q1'}
+                ]
+            },
         )
+        http.get(f'{fake.CINDER}/types/t1/encryption', json={})
         http.get(
             f'{fake.CINDER}/qos-specs',
             json={

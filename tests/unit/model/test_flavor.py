@@ -54,7 +54,9 @@ class PaperTable(testtools.TestCase):
             self.assertEqual(241 * GIB // count // 2 * 2, flavor.ram)
 
     def test_vsan_table_4(self) -> None:
-        flavor = derive_flavor(host_profiles.load('vsan'), Configuration(4))
+        flavor = derive_flavor(
+            host_profiles.load('vsan'), Configuration(4, storage='ceph')
+        )
         self.assertEqual(
             (14, 48 * GIB, 40, 0, 4, 400),
             (
@@ -66,6 +68,20 @@ class PaperTable(testtools.TestCase):
                 flavor.disk_size_gb,
             ),
         )
+
+    def test_volumes_are_for_ceph(self) -> None:
+        """Local and pinned disks are those of the host."""
+        host = host_profiles.load('vsan')
+        for name, ephemeral, disks, size in (
+            ('i4', 3 * 1600, 3, 1600),
+            ('i2-pinned', 0, 7, 1600),
+            ('i2-ceph', 0, 4, 400),
+        ):
+            flavor = derive_flavor(host, parse(name))
+            self.assertEqual(
+                (ephemeral, disks, size),
+                (flavor.ephemeral, flavor.disks, flavor.disk_size_gb),
+            )
 
     def test_amd_section_1_4(self) -> None:
         host = host_profiles.load('amd')

@@ -53,8 +53,9 @@ class HostDisksTest(testtools.TestCase):
             {'disk_access': 'Ceph'}, self.use('i4-ceph').to_facts()
         )
         self.profile = host_profiles.load('vsan')
-        self.assertEqual('volume', self.use('i2').access)
-        self.assertEqual({}, self.use('i2').disks)
+        self.assertEqual({}, self.use('i2-ceph').disks)
+        self.assertEqual('local ephemeral', self.use('i2').access)
+        self.assertEqual(14, self.use('i2').count)
 
     def test_one_disk(self) -> None:
         """Without data disks, the data is on the disk of the guests."""
