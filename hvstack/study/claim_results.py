@@ -329,6 +329,7 @@ def _judge_share(
     shares = [share for share in all_shares if share is not None]
     missing = len(row.valid) - len(shares)
     reason = _describe_missing(claim, missing, len(row.valid))
+    reason = reason or run_shares.explain_unreliable(claim, row.valid)
     if not reason and len(shares) < 2:
         reason = stats.TOO_FEW_RUNS
     if reason:

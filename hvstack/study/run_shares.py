@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shares in percent that a single run has, such as bytes over the data."""
 
+from collections.abc import Iterable
+
+from hvstack.report import page_cache
 from hvstack.results.observations import JobStatistics
 from hvstack.results.record_data import RunRecord
 from hvstack.results.workload_types import WorkloadType
@@ -34,6 +37,32 @@ def compute_share(
         if phase.name == workload.sorter:
             return _compute_job_share(claim.measure, phase.job)
     return None
+
+
+def explain_unreliable(claim: Claim, runs: Iterable[RunRecord]) -> str:
+    """Return why the written bytes of runs do not show a claim, or ''.
+
+    The page cache writes when it likes, and the disks of nodes that share a
+    kernel are those of the machine.
+
+    :param claim: claim about a share.
+    :param runs: valid runs.
+    """
+    if claim.measure != WRITTEN_BYTES:
+        return ''
+    for run in runs:
+        telemetry = run.observations.telemetry
+        if telemetry is not None and telemetry.source != 'sysstat':
+            return (
+                'nodes that are containers share the disks of the machine, '
+                'whose bytes are not theirs'
+            )
+        if page_cache.fits_page_cache(run):
+            return (
+                'the page cache of the hosts holds the data, and writes it '
+                'later'
+            )
+    return ''
 
 
 def _compute_job_share(measure: str, job: JobStatistics) -> float | None:
