@@ -36,7 +36,7 @@ def room(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     them, and not for both.
     """
     for number, (flavor, count) in enumerate(request.nodes):
-        # Workers fill a host together. Other nodes need only one each.
+        # Workers fill a host together; a host can have all other nodes.
         max_servers = request.configuration.instances if number == 0 else count
         traits = placement.join_required_traits(flavor.extra_specs)
         hosts = host_checks.list_zone_hosts(
@@ -90,6 +90,7 @@ def count_servers(
     :param inventories: inventory of the host by resource class.
     :param use: resources that servers use there, by class.
     :param max_servers: number of servers that are needed on the host at most.
+    :returns: number of servers, and the class of which the host has least.
     """
     ratios = {
         'VCPU': configuration.cpu_ratio,

@@ -295,10 +295,17 @@ fi
 """
 
 
-def _render_xml(properties: dict[str, str]) -> str:
-    rows = ''.join(
+def render_property(name: str, value: str) -> str:
+    """Return a property as a line of a site file."""
+    return (
         f'<property><name>{escape(name)}</name>'
         f'<value>{escape(value)}</value></property>\n'
+    )
+
+
+def _render_xml(properties: dict[str, str]) -> str:
+    rows = ''.join(
+        render_property(name, value)
         for name, value in sorted(properties.items())
     )
     return f'<?xml version="1.0"?>\n<configuration>\n{rows}</configuration>\n'

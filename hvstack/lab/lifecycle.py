@@ -268,7 +268,7 @@ def destroy(
                 remains.forget_lab()
             except errors.InputError as exc:
                 progress.say(f'continuing: {exc}')
-            # Without them, the next lab believes nothing of a rest.
+            # Without marks, a lab that was deleted in part begins again.
             stages.forget()
             lines = _remove(settings.LAB)
             names = {path.name for path in remains.state_entries()}

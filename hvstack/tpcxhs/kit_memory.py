@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory for the jobs of TPC's kit, whose parameters have none for it."""
 
-from xml.sax.saxutils import escape
-
 from hvstack.cluster.base import Cluster
-from hvstack.hadoop import tuning_profiles
+from hvstack.hadoop import site_files, tuning_profiles
 from hvstack.tpcxhs import job_memory
 from hvstack.tpcxhs.workload import MIB, Workload
 
@@ -40,16 +38,10 @@ def prepare(
         site = node.run(f'cat {_CONF_DIR}/{_SITE_FILE}').stdout
         # Of two values of a property, the last one counts.
         begin, end, rest = site.rpartition('</configuration>')
-        rows = ''.join(map(_render_property, options))
+        rows = ''
+        for option in options:
+            name, _, value = option.removeprefix('-D').partition('=')
+            rows += site_files.render_property(name, value)
         node.put(f'{begin}{rows}{end}{rest}', f'{directory}/{_SITE_FILE}')
         variables['HADOOP_CONF_DIR'] = directory
     return variables
-
-
-def _render_property(option: str) -> str:
-    """Return an option ``-DNAME=VALUE`` as an element of a site file."""
-    name, _, value = option.removeprefix('-D').partition('=')
-    return (
-        f'<property><name>{escape(name)}</name>'
-        f'<value>{escape(value)}</value></property>\n'
-    )

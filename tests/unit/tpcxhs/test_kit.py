@@ -385,11 +385,7 @@ class InstallTest(testtools.TestCase):
             )
 
     def test_variables(self) -> None:
-        top = Path(self.useFixture(fixtures.TempDir()).path)
-        for name, value in (('KIT_DIR', str(top)), ('_REQUIRED_PROGRAMS', ())):
-            self.useFixture(
-                fixtures.MonkeyPatch(f'hvstack.tpcxhs.kit.{name}', value)
-            )
+        top = self.use_directory()
         (top / kit.PROGRAM).write_text(
             'echo "$HADOOP_CLIENT_OPTS" >TPCx-HS-result-1TB.log\n'
         )
@@ -400,18 +396,26 @@ class InstallTest(testtools.TestCase):
         )
         self.assertEqual('-Xmx1m -Da=b\n', log)
 
-    def test_lost_connection(self) -> None:
-        """Ssh exits with 255, and the program of the kit continues."""
+    def use_directory(self) -> Path:
+        """Use a new directory for the kit, which needs no programs."""
         top = Path(self.useFixture(fixtures.TempDir()).path)
-        self.useFixture(
-            fixtures.MonkeyPatch('hvstack.tpcxhs.kit.KIT_DIR', str(top))
-        )
-        self.useFixture(
-            fixtures.MonkeyPatch('hvstack.tpcxhs.kit._REQUIRED_PROGRAMS', ())
-        )
+        for name, value in (('KIT_DIR', str(top)), ('_REQUIRED_PROGRAMS', ())):
+            self.useFixture(
+                fixtures.MonkeyPatch(f'hvstack.tpcxhs.kit.{name}', value)
+            )
+        return top
+
+    def install_endless(self) -> Path:
+        """Install a program that starts its next job if a job fails."""
+        top = self.use_directory()
         (top / kit.PROGRAM).write_text(
             f'echo $$ >{top}/own; while sleep 0.1; do :; done\n'
         )
+        return top
+
+    def test_lost_connection(self) -> None:
+        """Ssh exits with 255, and the program of the kit continues."""
+        top = self.install_endless()
         start = (
             'case $3 in *"exec env"*)\n'
             'setsid "$@" </dev/null >/dev/null 2>&1 &\n'
@@ -432,17 +436,7 @@ class InstallTest(testtools.TestCase):
         self.assertFalse(command.exists() and command.read_bytes())
 
     def test_no_progress(self) -> None:
-        top = Path(self.useFixture(fixtures.TempDir()).path)
-        self.useFixture(
-            fixtures.MonkeyPatch('hvstack.tpcxhs.kit.KIT_DIR', str(top))
-        )
-        self.useFixture(
-            fixtures.MonkeyPatch('hvstack.tpcxhs.kit._REQUIRED_PROGRAMS', ())
-        )
-        # The program of the kit starts the next job if a job fails.
-        (top / kit.PROGRAM).write_text(
-            f'echo $$ >{top}/own; while sleep 0.1; do :; done\n'
-        )
+        top = self.install_endless()
         reported: list[int] = []
         # No ResourceManager answers on a port of this machine. As a program
         # that ssh started, one of this node does not end with its client.
