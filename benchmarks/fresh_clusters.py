@@ -297,6 +297,58 @@ def delete_cluster(name: str) -> None:
         )
 
 
+def delete_remains(name: str) -> None:
+    """Delete the clusters of two sides that a SIGKILL left.
+
+    :param name: name of the experiment.
+    """
+    owners = {entry.owner for entry in journal.entries()}
+    for owner in sorted(owners):
+        # Another experiment may be called NAME-2.
+        if re.fullmatch(rf'cluster {re.escape(name)}-[ab]\d+', owner):
+            delete_cluster(owner.removeprefix('cluster '))
+
+
+def measure_new_cluster(
+    experiment: Experiment,
+    name: str,
+    sweep: str,
+    prepare: Callable[[], None] | None = None,
+) -> RunRecord:
+    """Execute a run on a new cluster, and on another one after a failure.
+
+    :param name: name of the cluster, which is deleted afterwards.
+    :param sweep: sweep of the record.
+    :param prepare: function that changes the hosts before the warm-up job.
+    :raises hvstack.errors.HVStackError: it failed on each of the clusters.
+    """
+    for attempt in range(1, MAX_TRIES + 1):
+        try:
+            return _measure_once(experiment, name, sweep, prepare)
+        except errors.HVStackError as exc:
+            if attempt == MAX_TRIES:
+                raise
+            experiment.progress.say(f'again on another cluster: {exc}')
+    raise AssertionError('MAX_TRIES is positive')
+
+
+def _measure_once(
+    experiment: Experiment,
+    name: str,
+    sweep: str,
+    prepare: Callable[[], None] | None,
+) -> RunRecord:
+    try:
+        with experiment.open_cluster(name) as (cluster, workload):
+            if prepare:
+                prepare()
+            tpcxhs.warm_up(cluster, workload)
+            return experiment.measure(cluster, workload, sweep)
+    finally:
+        with interrupts.deferred('hvstack is deleting the cluster'):
+            delete_cluster(name)
+
+
 def get_name(directory: Path) -> str:
     """Return the name of an experiment.
 

@@ -32,7 +32,6 @@ import argparse
 import contextlib
 import itertools
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -53,10 +52,8 @@ from hvstack.model.configuration import Configuration
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
 from hvstack.results import comparability, percentages, stopping
-from hvstack.results.percentages import MAX_TRIES
 from hvstack.results.record_data import RunRecord
 from hvstack.sweep import sweep_store, trials
-from hvstack.tpcxhs import run as tpcxhs
 
 #: Kind of the entry of the journal while caps may be changed. Other commands
 #: of hvstack leave it alone.
@@ -233,32 +230,6 @@ def changed_caps(
         restore_caps(entry, change)
 
 
-def delete_remains(name: str) -> None:
-    """Delete the clusters of a pool that a SIGKILL left.
-
-    :param name: name of the pool.
-    """
-    owners = {entry.owner for entry in journal.entries()}
-    for owner in sorted(owners):
-        # Another experiment may be called NAME-2.
-        if re.fullmatch(rf'cluster {re.escape(name)}-[ab]\d+', owner):
-            fresh_clusters.delete_cluster(owner.removeprefix('cluster '))
-
-
-def run_cluster(experiment: Experiment, side: str, index: int) -> None:
-    """Execute a run on a new cluster, and delete the cluster."""
-    name = f'{experiment.name}-{side}{index}'
-    try:
-        with experiment.open_cluster(name) as (cluster, workload):
-            tpcxhs.warm_up(cluster, workload)
-            experiment.measure(
-                cluster, workload, format_sweep(experiment.name, side)
-            )
-    finally:
-        with interrupts.deferred('hvstack is deleting the cluster'):
-            fresh_clusters.delete_cluster(name)
-
-
 def list_pending(directory: Path, design: PoolDesign) -> list[tuple[str, int]]:
     """Return side and index of the clusters without a valid record."""
     store = fresh_clusters.open_store(directory)
@@ -296,14 +267,11 @@ def run_new_clusters(
     :param allow: names of facts that may differ between the sides.
     :raises hvstack.errors.NotComparableError: other facts differ.
     """
-    for attempt in range(1, MAX_TRIES + 1):
-        try:
-            run_cluster(experiment, side, index)
-            break
-        except errors.HVStackError as exc:
-            if attempt == MAX_TRIES:
-                raise
-            experiment.progress.say(f'again on another cluster: {exc}')
+    fresh_clusters.measure_new_cluster(
+        experiment,
+        f'{experiment.name}-{side}{index}',
+        format_sweep(experiment.name, side),
+    )
     # Not after all runs.
     load_side(experiment.directory, side, allow)
 
@@ -469,7 +437,7 @@ def main() -> None:
     print_plan(args, design)
     with fresh_clusters.started(args) as experiment:
         # Hosts change their caps without guests.
-        delete_remains(experiment.name)
+        fresh_clusters.delete_remains(experiment.name)
         recover_caps(set_caps)
         if not args.trials:
             run_pool(experiment, design, args.minutes, args.allow)

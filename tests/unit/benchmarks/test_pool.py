@@ -283,7 +283,7 @@ class CapsTest(testtools.TestCase):
         )
         for name in ('p-a0', 'p-b12', 'p-2-a0', 'p-other', 'q-a0'):
             journal.hand_over([journal.note('stack', {})], f'cluster {name}')
-        pool.delete_remains('p')
+        pool.fresh_clusters.delete_remains('p')
         self.assertEqual(['p-a0', 'p-b12'], deleted)
 
     def test_minutes(self) -> None:
