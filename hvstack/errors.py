@@ -60,6 +60,10 @@ class HostAccessError(CloudError):
     """A compute host cannot be inspected, because no command runs there."""
 
 
+class HostsChangedError(CloudError):
+    """A cluster has other hosts than the earlier runs of its sweep."""
+
+
 class HostKeyError(HVStackError):
     """A node's ssh host key is unknown, or not the recorded one."""
 

@@ -13,7 +13,7 @@ from hvstack.cli import arguments, hadoop_options, image, report
 from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
 from hvstack.hadoop.sizing import LAB, size_node
-from hvstack.lab import clouds_yaml, lifecycle
+from hvstack.lab import clouds_yaml, lifecycle, settings
 from hvstack.lab.hosts import sizes
 from hvstack.lab.settings import LabSettings
 from hvstack.model.configuration import Configuration, parse
@@ -90,7 +90,13 @@ class Demo(Command):
         with progress.stage('Rally'):
             rallyenv.ensure_environment(clouds_yaml.ADMIN_CLOUD)
         sweep, again = sweep_store.resume_or_begin(
-            configurations, parsed_args.passes, parsed_args.size, **profiles
+            configurations,
+            parsed_args.passes,
+            parsed_args.size,
+            tuning=profiles['tuning'],
+            os_profile=profiles['os_profile'],
+            # The lab may have been changed since an interrupted demo.
+            hosts=(settings.load() or settings.LabSettings()).hosts,
         )
         with progress.stage('sweep'):
             _sweep(sweep, again, progress)

@@ -124,7 +124,7 @@ def is_outage(failure: BaseException) -> bool:
 
     :param failure: exception of hvstack.
     """
-    if isinstance(failure, errors.BusyError):
+    if isinstance(failure, (errors.BusyError, errors.HostsChangedError)):
         return True
     kind = keystoneauth1.exceptions.RetriableConnectionFailure
     return get_status(failure) in AWAY or find_cause(failure, kind) is not None

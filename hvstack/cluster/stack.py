@@ -165,12 +165,12 @@ class StackCluster(ClusterNodes):
         if self.facts.environment.get('backend') != 'lxc':
             for name in HOST_FACTS:
                 facts.pop(name, None)
-        hosts = {node.host for node in self.nodes}
+        # A host of the lab's inventory may be down.
         return {
-            'hosts': len(hosts),
-            'worker_hosts': self.worker_hosts,
             **facts,
             **self.facts.environment,
+            'hosts': len({node.host for node in self.nodes}),
+            'worker_hosts': self.worker_hosts,
         }
 
     def observe(self) -> JsonObject:

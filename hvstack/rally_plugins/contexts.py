@@ -33,7 +33,7 @@ from hvstack.cluster.stack import StackCluster
 from hvstack.model import compute_backends
 from hvstack.model.configuration import Configuration
 from hvstack.nouns import format_noun
-from hvstack.rally_plugins import task_state
+from hvstack.rally_plugins import host_count, task_state
 from hvstack.rally_plugins.task_state import TaskState
 from hvstack.rally_plugins.workload_args import (
     WORKLOAD_SCHEMA,
@@ -115,6 +115,7 @@ class FlavorsContext(_Context):
         plan = _plan_or_skip(task, self.args, self.args.configuration)
         if plan is None:
             return
+        host_count.check_plan(task, self.args, plan)
         task.plan = plan
         if compared:
             # Check again, because the replication is known now. Otherwise a
@@ -224,6 +225,7 @@ class ClusterContext(_Context):
                 task.progress,
             )
         task.cluster = cluster
+        host_count.check_cluster(task, self.args, plan, cluster)
         observed = cluster.facts.observed
         during = observed.get('allocation_ratio')
         observed['allocation_ratio'] = {

@@ -105,6 +105,10 @@ class TaskState:
     storage: str = ''
     #: Why the configuration of the workload cannot exist.
     skip_reason: str = ''
+    #: Why a sweep cannot have a cluster on these hosts for workers.
+    refused_hosts: dict[tuple[str, frozenset[str]], str] = field(
+        default_factory=dict
+    )
     known_kills: set[str] = field(default_factory=set)
     saved_records: list[record_data.RunRecord] = field(default_factory=list)
     #: Whether Ctrl-C interrupted an iteration. Rally's runner ignores it,

@@ -97,6 +97,12 @@ MAX_VALUE_LENGTH = 200
 DISPLAYED_ONLY = frozenset({'worker_hosts', 'disk_access'})
 
 
+def get_host_count(record: RunRecord) -> int | None:
+    """Return the number of hosts of all nodes; None if it is not known."""
+    hosts = record.sut.facts.get('hosts')
+    return hosts if isinstance(hosts, int) else None
+
+
 def list_differences(
     facts: Mapping[str, Json],
     other: Mapping[str, Json],

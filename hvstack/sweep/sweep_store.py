@@ -20,7 +20,7 @@ from hvstack.hadoop import os_profiles, sizing
 from hvstack.model import compute_backends
 from hvstack.model.configuration import Configuration
 from hvstack.model.strict_mapping import Fields, to_dataclass
-from hvstack.results import run_id, stores
+from hvstack.results import comparability, run_id, stores
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import IndexedRun, RunStore
 from hvstack.sweep import search_space
@@ -352,6 +352,7 @@ def resume_or_begin(
     *,
     tuning: str = sizing.DEFAULT,
     os_profile: str = os_profiles.DEFAULT,
+    hosts: int | None = None,
 ) -> tuple[Sweep, bool]:
     """Return the last unfinished quick sweep with these arguments, or a new.
 
@@ -360,6 +361,8 @@ def resume_or_begin(
     :param size_bytes: size of the data in bytes.
     :param tuning: tuning profile of Hadoop.
     :param os_profile: OS profile of the nodes.
+    :param hosts: number of hosts; sweeps with runs on more or fewer are not
+        resumed. None resumes any.
     :raises hvstack.errors.InputError: a marker cannot be read; it may be that
         of the sweep to resume.
     :returns: the sweep, and whether it is resumed.
@@ -374,6 +377,7 @@ def resume_or_begin(
             and sweep.configurations == tuple(configurations)
             and (sweep.runs, sweep.size_bytes) == (runs, size_bytes)
             and (sweep.tuning, sweep.os_profile) == (tuning, os_profile)
+            and hosts in (None, read_host_count(sweep.id) or hosts)
         ):
             return sweep, True
     return (
@@ -416,6 +420,15 @@ def load_all_records(sweep: str) -> list[RunRecord]:
     """Return the records of a sweep and of its search, as load_records."""
     search = run_id.format_search_name(sweep)
     return load_records(search) + load_records(sweep)
+
+
+def read_host_count(sweep: str, store: RunStore | None = None) -> int | None:
+    """Return the number of hosts of a sweep's first valid run, if known."""
+    store = store or open_store()
+    for run in store.list_runs(sweep):
+        if run.valid:
+            return comparability.get_host_count(store.load_run(run))
+    return None
 
 
 def find_records(

@@ -230,6 +230,17 @@ class StateTest(testtools.TestCase):
         self.assertFalse(again)
         self.assertEqual(3, len({first.id, other.id, after.id}))
 
+    def test_runs_on_other_hosts_are_another_sweep(self) -> None:
+        first, _ = sweep_store.resume_or_begin([parse('i1')], 2, 1000, hosts=2)
+        sweep_store.open_store().append(
+            factory.run('i1', 0, 50, sweep=first.id, hosts=3)
+        )
+        for hosts, resumed in ((3, True), (None, True), (2, False)):
+            _, again = sweep_store.resume_or_begin(
+                [parse('i1')], 2, 1000, hosts=hosts
+            )
+            self.assertEqual(resumed, again, hosts)
+
     def test_other_profiles_are_another_sweep(self) -> None:
         first, _ = sweep_store.resume_or_begin(
             [parse('i1')], 2, 1000, tuning='vsan'

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clusters of a sweep that have other hosts than its runs so far."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import testtools
+
+from hvstack import conf, errors
+from hvstack.cloud import connection
+from hvstack.rally_plugins import host_count, task_state
+from hvstack.sweep import sweep_store
+from tests.unit.results import factory
+from tests.unit.sweep.directories import SweepDirectories
+from tests.unit.sweep.test_session import workload_args
+
+
+def build_plan(*names: str) -> Any:
+    """Return the plan of a cluster on hosts."""
+    return SimpleNamespace(
+        hosts=SimpleNamespace(providers=dict.fromkeys(names, ''))
+    )
+
+
+class HostCountTest(testtools.TestCase):
+    SWEEP = 'model-based-20261129-000000-0000'
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.useFixture(SweepDirectories())
+        self.state: Any = task_state.TaskState(
+            None,  # type: ignore[arg-type]
+            None,  # type: ignore[arg-type]
+            conf.load(()),
+        )
+        self.store = sweep_store.open_store()
+
+    def add(self, configuration: str, hosts: int, **values: Any) -> None:
+        self.store.append(
+            factory.run(
+                *(configuration, 0, 50),
+                **{'sweep': self.SWEEP, 'hosts': hosts, **values},
+            )
+        )
+
+    def check(self, count: int, **overrides: Any) -> None:
+        args = workload_args(sweep=self.SWEEP, **overrides)
+        plan: Any = build_plan('a', 'b')
+        host_count.check_plan(self.state, args, plan)
+        nodes = [SimpleNamespace(host=f'h{n % count}') for n in range(9)]
+        host_count.check_cluster(
+            self.state, args, plan, SimpleNamespace(nodes=nodes)
+        )
+
+    def test_first_cluster(self) -> None:
+        self.add('i1', 2, reason='failed')
+        self.add('i1', 2, sweep='other')
+        self.check(3)
+
+    def test_host_that_is_down(self) -> None:
+        self.add('bare-metal', 3)
+        self.check(3, configuration='i2')
+        for count in (2, 4):
+            error = self.assertRaises(
+                errors.HostsChangedError, self.check, count
+            )
+            # No failure of the configuration, which two would exclude.
+            self.assertTrue(connection.is_outage(error))
+            self.assertIn(f'on {count} hosts', str(error))
+            self.state.refused_hosts.clear()
+        self.check(2, allow=['hosts'])
+
+    def test_no_second_cluster_on_these_hosts(self) -> None:
+        self.add('i1', 3)
+        self.assertRaises(errors.HostsChangedError, self.check, 2)
+        plan: Any = build_plan('a', 'b')
+        args = workload_args(sweep=self.SWEEP)
+        self.assertRaises(
+            errors.HostsChangedError,
+            *(host_count.check_plan, self.state, args, plan),
+        )
+        for other in (
+            (workload_args(sweep='other'), plan),
+            (
+                args,
+                SimpleNamespace(hosts=SimpleNamespace(providers={'a': ''})),
+            ),
+        ):
+            host_count.check_plan(self.state, *other)
+
+    def test_recorded_baseline(self) -> None:
+        self.add('bare-metal', 3, sweep='baseline-1', size=10**11)
+        overrides = {'baseline': 'baseline-1', 'allow': ['replication']}
+        self.check(3, **overrides)
+        error = self.assertRaises(
+            errors.HostsChangedError, lambda: self.check(2, **overrides)
+        )
+        self.assertIn("baseline 'baseline-1' on 3", str(error))
