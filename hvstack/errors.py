@@ -26,6 +26,10 @@ class MissingPrerequisiteError(HVStackError):
     exit_code = 3
 
 
+class RecordNotStoredError(MissingPrerequisiteError):
+    """The database did not take a record, which was stored as a file."""
+
+
 class CommandError(HVStackError):
     """A program that hvstack ran ended badly.
 

@@ -116,15 +116,25 @@ def passing(failure: Exception) -> bool:
     return status >= 500 or status == HTTPStatus.TOO_MANY_REQUESTS
 
 
+#: Errors of hvstack that say nothing about the configuration of a run.
+_OUTAGES = (
+    errors.BusyError,
+    errors.HostsChangedError,
+    errors.RecordNotStoredError,
+)
+
+
 def is_outage(failure: BaseException) -> bool:
     """Return whether a service, or a host, is away or used for the moment.
+
+    So is a database that did not take a record.
 
     An error of the service itself (HTTP 500) is none: it can follow from the
     request.
 
     :param failure: exception of hvstack.
     """
-    if isinstance(failure, (errors.BusyError, errors.HostsChangedError)):
+    if isinstance(failure, _OUTAGES):
         return True
     kind = keystoneauth1.exceptions.RetriableConnectionFailure
     return get_status(failure) in AWAY or find_cause(failure, kind) is not None

@@ -41,7 +41,12 @@ from hvstack.rally_plugins.workload_args import (
     parse_args,
 )
 from hvstack.results import record_data
-from hvstack.sweep import capabilities, search_space, sweep_store
+from hvstack.sweep import (
+    capabilities,
+    kept_records,
+    search_space,
+    sweep_store,
+)
 from hvstack.tpcxhs import run as tpcxhs
 
 
@@ -63,6 +68,10 @@ class _Context(context.Context):
         """Prepare the workload, if it has runs without a valid record."""
         task = task_state.get_task_state(self.context, self.args)
         task.raise_if_interrupted()
+        if self.FIRST:
+            kept_records.import_records(
+                task.sweep_id(self.args), task.progress.say
+            )
         pending = task.pending_steps(self.args)
         if not pending or task.skip_reason:
             return

@@ -206,7 +206,7 @@ def _measure(task: TaskState, args: WorkloadArgs, step: Step) -> RunRecord:
             records = _measure_runs(task.cluster, task, args, step, workload)
     except errors.HVStackError as exc:
         if connection.is_outage(exc):
-            task.progress.say(f'{step.label}: not measured: {exc}')
+            task.progress.say(f'{step.label}: no result yet: {exc}')
         else:
             task.save_failure(args, step, str(exc))
         raise

@@ -14,7 +14,6 @@ from hvstack import errors
 from hvstack.model.target import BARE_METAL
 from hvstack.results import record_data
 from hvstack.results.record_data import RunRecord
-from hvstack.results.run_store import RunStore
 
 
 @dataclass(frozen=True)
@@ -97,15 +96,18 @@ def locate_run(
     )
 
 
-def add_location(new_record: RunRecord, store: RunStore) -> RunRecord:
+def add_location(
+    new_record: RunRecord, earlier_records: Iterable[RunRecord]
+) -> RunRecord:
     """Return a record with its pass, its position and hvstack's version.
 
     :param new_record: record of a run that ended, not signed yet; it contains
         its cluster.
-    :param store: store of the run records.
+    :param earlier_records: records of the sweep before the run. They are read
+        before it, because a database may not answer hours later.
     """
     location = locate_run(
-        store.read_sweep(new_record.sweep)[0],
+        earlier_records,
         new_record.configuration,
         new_record.size_bytes,
         new_record.observations.cluster,

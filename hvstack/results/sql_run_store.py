@@ -68,8 +68,9 @@ class SqlRunStore:
         If the database does not take it, hours of measurement would be lost:
         the record is stored as a file.
 
-        :raises hvstack.errors.MissingPrerequisiteError: no key to sign with,
-            or the database cannot be used.
+        :raises hvstack.errors.MissingPrerequisiteError: no key to sign with.
+        :raises hvstack.errors.RecordNotStoredError: the database cannot be
+            used.
         """
         signed = record_data.sign(run_record)
         try:
@@ -82,7 +83,7 @@ class SqlRunStore:
                 )
         except errors.MissingPrerequisiteError as error:
             path = record.store(signed, self.spare_dir)
-            raise errors.MissingPrerequisiteError(
+            raise errors.RecordNotStoredError(
                 f"{error} The record is in {path}. Run 'hvstack record import "
                 f"{self.spare_dir}' when the database can be used."
             ) from error

@@ -16,6 +16,7 @@ from hvstack.results.history import collect_history
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore, StoredSweeps
 from hvstack.sweep import (
+    kept_records,
     rallytask,
     schedule,
     search_space,
@@ -440,6 +441,7 @@ def run_sweep(
             host_profiles.check_unchanged(
                 sweep.spec.host, sweep.spec.host_digest, f"sweep '{sweep.id}'"
             )
+        kept_records.import_records(sweep.id, progress.say)
         status = load_status(sweep, store=store)
         assert sweep.spec
         if not status.workloads:
@@ -478,6 +480,7 @@ def run_sweep(
                 },
             },
         )
+        kept_records.import_records(sweep.id, progress.say)
         now = load_status(sweep, store=store)
         if on_step:
             on_step(status, now)

@@ -319,6 +319,7 @@ def _measure_pair(
     if progress:
         progress.say("TPC's kit: both runs ...")
     store = spec.store
+    earlier_records, _ = store.read_sweep(spec.run_id.sweep)
     limits = load_limits(spec, store)
     watch = StallWatch(
         cluster.manager, limits.stall_timeout, lambda: _say_late(progress)
@@ -354,7 +355,7 @@ def _measure_pair(
     kit_runs = _collect_runs(whole, ''.join(logs))
     kit_runs[1] = _check_output(cluster, workload, kit_runs[1])
     slower = _performance_run_number(kit_runs)
-    records = []
+    records: list[record_data.RunRecord] = []
     for kit_run in kit_runs:
         if kit_run.run_number not in spec.run_numbers:
             continue
@@ -373,7 +374,10 @@ def _measure_pair(
             new_record = record_data.add_observations(
                 new_record, {'telemetry': summary}
             )
-        records.append(store.append(passes.add_location(new_record, store)))
+        new_record = passes.add_location(
+            new_record, [*earlier_records, *records]
+        )
+        records.append(store.append(new_record))
     return records
 
 

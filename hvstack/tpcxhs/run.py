@@ -242,6 +242,7 @@ def measure(
     # Without a key the record could not be written after the run.
     signing.own_key()
     store = spec.store
+    earlier_records, _ = store.read_sweep(spec.run_id.sweep)
     run_result = run(
         cluster,
         spec.workload,
@@ -263,7 +264,7 @@ def measure(
         run_record = record_data.add_observations(
             run_record, {'telemetry': summary}
         )
-    return store.append(passes.add_location(run_record, store))
+    return store.append(passes.add_location(run_record, earlier_records))
 
 
 def _lose_hosts(

@@ -78,7 +78,8 @@ class ConnectTest(testtools.TestCase):
                 errors.CloudError, placement.providers, cloud.connect()
             )
             self.assertEqual(expected, connection.is_outage(error), answer)
-        self.assertTrue(connection.is_outage(errors.BusyError('used')))
+        for outage in (errors.BusyError, errors.RecordNotStoredError):
+            self.assertTrue(connection.is_outage(outage('used')))
         self.assertFalse(connection.is_outage(errors.InputError('wrong')))
 
     def test_administrator_of_other_distributions(self) -> None:

@@ -466,6 +466,10 @@ class SqlStoreTest(testtools.TestCase):
                 error = self.assertRaises(
                     errors.MissingPrerequisiteError, call, argument
                 )
+                self.assertEqual(
+                    call == store.append,
+                    isinstance(error, errors.RecordNotStoredError),
+                )
                 text = ''.join(traceback.format_exception(error))
                 self.assertNotIn('secret', text + logged.output)
                 self.assertNotIn('\n', str(error))

@@ -25,6 +25,7 @@ from hvstack.results import comparability, record, selfcheck
 from hvstack.results.benchmark import PHASES
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.run_id import RunId
+from hvstack.results.sql_run_store import SqlRunStore
 from hvstack.tpcxhs import preparation, run
 from hvstack.tpcxhs.compute_scaling import ComputeScalingSpec
 from hvstack.tpcxhs.deadlines import Limits
@@ -903,6 +904,27 @@ class RunTest(testtools.TestCase):
         self.assertIn('hadoop_profile', records[0].sut.facts)
         self.assertIn('datanode is dead', records[1].reason)
         self.assertEqual('auto', records[0].observations.compared_with)
+
+    def test_database_that_goes_away_during_the_run(self) -> None:
+        """The run of hours has a record, in a file."""
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        store = SqlRunStore(f'sqlite:///{directory}/db/x', directory / 'spare')
+
+        def lose_database() -> None:
+            (directory / 'db').rmdir()
+            (directory / 'db').write_text('')
+
+        (directory / 'db').mkdir()
+        self.gateway.before_sort = lose_database
+        self.assertRaises(
+            errors.RecordNotStoredError,
+            run.measure,
+            self.cluster,
+            RunSpec(RunId('s', BareMetal(), 0), self.workload, store),
+        )
+        (kept,) = FileRunStore(directory / 'spare').load_records('s')
+        self.assertTrue(kept.valid)
+        self.assertEqual(0, kept.observations.pass_number)
 
     def test_clock_that_is_set_during_the_run(self) -> None:
         """The records of such runs contradicted themselves."""

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records that the database did not take, and that were stored as files."""
+
+from collections.abc import Callable
+
+from hvstack import conf
+from hvstack.nouns import format_noun
+from hvstack.results import run_id
+from hvstack.results.file_run_store import FileRunStore
+from hvstack.results.record_transfer import transfer_records
+from hvstack.sweep import sweep_store
+
+
+def import_records(sweep: str, say: Callable[[str], None]) -> None:
+    """Copy records of a sweep, and of its search, into the database.
+
+    Otherwise their runs would be measured again, and the second record of a
+    run would contradict the first one.
+
+    :param sweep: name of the sweep.
+    :param say: receives what was copied.
+    :raises hvstack.errors.MissingPrerequisiteError: the database cannot be
+        used.
+    """
+    if not conf.load().records.connection:
+        return
+    files = FileRunStore(sweep_store.RECORDS_DIR)
+    names = {sweep, run_id.format_search_name(sweep)} & {*files.list_sweeps()}
+    if names:
+        store = sweep_store.open_store()
+        result = transfer_records(files, store, names, say)
+        if result.stored:
+            say(
+                f'sweep {sweep}: {format_noun(result.stored, "record")} '
+                'copied from files into the database'
+            )
