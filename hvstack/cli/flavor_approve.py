@@ -72,9 +72,12 @@ class Approve(Command):
         )
         records, invalid_records = store.read_sweep(sweep)
         record.require_usable(invalid_records, [sweep])
-        if parsed_args.baseline:
+        baseline = parsed_args.baseline or baselines.find_name(records)
+        if baseline:
             records = baselines.replace_baseline(
-                parsed_args.baseline, records, store, unsigned=unsigned
+                *(baseline, records, store),
+                unsigned=unsigned,
+                is_recorded=not parsed_args.baseline,
             )
             for name in {run_record.sweep for run_record in records}:
                 record.require_usable(store.read_sweep(name)[1], [name])

@@ -286,6 +286,7 @@ def _add_baseline(
             store,
             parsed_args.allow,
             parsed_args.unsigned,
+            is_recorded=not parsed_args.baseline,
         )
     except errors.HVStackError as exc:
         if parsed_args.baseline:

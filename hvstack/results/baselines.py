@@ -137,6 +137,8 @@ def replace_baseline(
     store: RunStore,
     allow: Collection[str] = (),
     unsigned: bool | None = None,
+    *,
+    is_recorded: bool = False,
 ) -> list[RunRecord]:
     """Return the runs of a sweep with another baseline.
 
@@ -147,6 +149,9 @@ def replace_baseline(
     :param store: store of the run records.
     :param allow: facts that may differ.
     :param unsigned: as in :func:`hvstack.results.record.load`.
+    :param is_recorded: whether the name is that of :func:`find_name`.
+        :data:`AUTO` means then what it meant for the last run: baselines
+        that were measured later do not change its percentage.
     :raises hvstack.errors.InputError: there is none, or no valid run that
         would be compared with it.
     :raises hvstack.errors.NotComparableError: none is comparable, with what
@@ -164,6 +169,11 @@ def replace_baseline(
             _is_comparable(run, baseline, allow) for run in valid
         ),
     )
+    if is_recorded and baseline_name == AUTO:
+        last = max((run.ended for run in valid), default='')
+        baseline_records = [
+            run for run in baseline_records if run.started < last
+        ] or baseline_records
     refusal: errors.HVStackError = errors.InputError(
         f"Cannot find baseline '{baseline_name}': the sweep has no valid run "
         'of a configuration to compare with it. Run the sweep first.'
@@ -191,11 +201,24 @@ def _select_comparable(
     if not fair:
         may = comparability.list_swept_facts(run).union(allow)
         comparability.require_comparable(run, baseline_records[-1], may)
+    # Guests with kernels of their own do not know the CPUs of their hosts:
+    # nothing else may differ from a baseline of another site.
+    names = _list_hosts(run)
+    fair = [item for item in fair if names & _list_hosts(item)] or fair
     return [
         baseline_record
         for baseline_record in fair
         if baseline_record.sweep == fair[-1].sweep
     ]
+
+
+def _list_hosts(run: RunRecord) -> set[str]:
+    """Return the names of the hosts with workers, without their domains."""
+    return {
+        name.partition('.')[0]
+        for phase in run.phases
+        for name in phase.job.hosts
+    }
 
 
 def _is_comparable(

@@ -2,6 +2,7 @@
 """``hvstack flavor approve``: the file says what the records prove."""
 
 import io
+import shutil
 from contextlib import redirect_stderr
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from hvstack.model.configuration import parse
 from hvstack.results import evidence, record
 from tests.unit.cli.runner import run_command
 from tests.unit.report.test_approval import LAB, Sweep
-from tests.unit.results.factory import run, save
+from tests.unit.results.factory import run, save, tell
 
 
 class Approve(testtools.TestCase):
@@ -123,6 +124,22 @@ class Approve(testtools.TestCase):
         # A single run is no measurement.
         args = ('--sweep', 'quick', '--baseline', baseline_runs[0].id)
         self.assertIn('1 run of bare metal', self.call(*args)[2])
+
+    def test_baseline_of_the_task(self) -> None:
+        shutil.rmtree(self.records)
+        baseline_runs = [
+            run('bare-metal', n, 99 + n, sweep='elsewhere', hadoop='3.4.3')
+            for n in range(3)
+        ]
+        compared = [
+            tell(run_record, compared_with='elsewhere')
+            for run_record in self.sweep.measured
+        ]
+        for run_record in (*compared, *baseline_runs):
+            save(run_record, self.records)
+        status, out, err = self.call('--sweep', 'quick')
+        self.assertEqual((0, ''), (status, err))
+        self.assertIn('approved, 99.0 % of bare metal (', out)
 
     def test_a_winner_that_the_catalogue_lacks(self) -> None:
         for run_record in Sweep('i1', seconds=(50, 51, 52)).measured:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recorded runs on bare metal that a configuration is compared with."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,17 @@ from hvstack import errors
 from hvstack.model.target import BARE_METAL
 from hvstack.results import baselines, record
 from hvstack.results.file_run_store import FileRunStore
+from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import iter_records
 from hvstack.results.sql_run_store import SqlRunStore
 from tests.unit.results import factory
+
+
+def set_hosts(run: RunRecord, names: Sequence[str]) -> RunRecord:
+    """Return a run whose tasks ran on hosts."""
+    counts = {'workers': 1, 'maps': 1, 'reduces': 1}
+    hosts = dict.fromkeys(names, counts)
+    return factory.edit(run, 'phases/0/hosts', hosts)
 
 
 class ReferenceTest(testtools.TestCase):
@@ -50,18 +59,22 @@ class ReferenceTest(testtools.TestCase):
         own = factory.run(BARE_METAL, 0, 50)
         self.assertEqual('', baselines.find_name([*records, own]))
 
-    def save_baseline(self, sweep: str, day: int, **kwargs: Any) -> Path:
-        return factory.save(
-            factory.run(
-                BARE_METAL,
-                day,
-                50,
-                sweep=sweep,
-                started=f'2026-11-{day:02}T05:45:00Z',
-                **kwargs,
-            ),
-            self.directory,
+    def save_baseline(
+        self,
+        sweep: str,
+        day: int,
+        hosts_of_tasks: Sequence[str] = (),
+        **kwargs: Any,
+    ) -> Path:
+        run = factory.run(
+            BARE_METAL,
+            day,
+            50,
+            sweep=sweep,
+            started=f'2026-11-{day:02}T05:45:00Z',
+            **kwargs,
         )
+        return factory.save(set_hosts(run, hosts_of_tasks), self.directory)
 
     def test_auto_is_the_newest_comparable_sweep(self) -> None:
         self.save_baseline('old', 1)
@@ -157,6 +170,29 @@ class ReferenceTest(testtools.TestCase):
                 )
             ),
         )
+
+    def test_what_auto_was_when_the_sweep_ended(self) -> None:
+        self.save_baseline('before', 1)
+        self.save_baseline('later', 28)
+        store = FileRunStore(self.directory)
+        for is_recorded, expected in ((True, 'before'), (False, 'later')):
+            *_, baseline = baselines.replace_baseline(
+                'auto', [self.run_], store, is_recorded=is_recorded
+            )
+            self.assertEqual(expected, baseline.sweep)
+
+    def test_auto_prefers_the_same_hosts(self) -> None:
+        """Guests do not know the CPU model of their hosts."""
+        self.save_baseline('here', 1, hosts_of_tasks=['a1', 'a2'])
+        self.save_baseline('other-site', 2, hosts_of_tasks=['b1', 'b2'])
+        store = FileRunStore(self.directory)
+        for names, expected in (
+            (['a1.example.org', 'a2.example.org'], 'here'),
+            (['c1'], 'other-site'),
+        ):
+            run = set_hosts(self.run_, names)
+            (baseline,) = baselines.choose_runs('auto', run, store)
+            self.assertEqual(expected, baseline.sweep)
 
     def test_instead_of_the_sweeps_own(self) -> None:
         self.save_baseline('elsewhere', 1)
