@@ -275,18 +275,22 @@ def cgroup(text: str) -> Parsed:
 _NOT_BUSY = ('idle', 'iowait', 'steal')
 #: Devices that are no disks, or lie on others that are counted.
 NO_DISKS = ('loop', 'ram', 'zram', 'dm-', 'md', 'sr', 'fd')
+#: sysstat's name of each path of NVMe disks with several paths, whose number
+#: is 0:0. It leaves the disks themselves out, or counts them again.
+_HIDDEN_DISK = 'dev0-0'
 
 
 def sysstat(text: str) -> Parsed:
     """Return times, rates and disks of what ``sadf -j`` wrote.
 
-    The first line names the interface of the node's address.
+    The first line names the interface of the node's address, and the second
+    one has the number of CPUs that are online.
 
     :raises ValueError: the text has no sample, or a field is missing.
     """
-    device, _, document = text.partition('\n')
+    device, count, document = text.split('\n', 2)
+    cpus = int(count)
     host = json.loads(document)['sysstat']['hosts'][0]
-    cpus = int(host['number-of-cpus'])
     samples = [sample for sample in host['statistics'] if 'cpu-load' in sample]
     if not samples:
         raise ValueError('fewer than two samples')
@@ -354,7 +358,11 @@ def _scale(value: float, unit: float = 1) -> float:
 
 
 def _disks(sample: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for disk in sample.get('disk', ()):
-        name = str(disk['disk-device'])
+    devices = [
+        (str(disk['disk-device']), disk) for disk in sample.get('disk', ())
+    ]
+    if any(name == _HIDDEN_DISK for name, _ in devices):
+        return
+    for name, disk in devices:
         if not name.startswith(NO_DISKS):
             yield name, disk

@@ -184,6 +184,10 @@ def _list_obstacles(
             return [f'the {which} sweep has no valid run of it']
         if row.status == EMULATED:
             return [f'the {which} sweep has emulated CPUs']
+    if {run.id for run in _valid_runs(earlier_row)} & {
+        run.id for run in _valid_runs(later_row)
+    }:
+        return ['both sweeps use the same runs of it']
     differences = dict.fromkeys(
         line
         for record in _valid_runs(earlier_row) + _valid_runs(later_row)

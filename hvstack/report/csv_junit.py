@@ -10,7 +10,7 @@ from hvstack.model.target import BARE_METAL
 from hvstack.nouns import format_noun
 from hvstack.report.formats import format_plain
 from hvstack.report.sweep_report import SweepReport
-from hvstack.report.sweep_rows import EMULATED, Row
+from hvstack.report.sweep_rows import EMULATED, SEARCH, Row
 from hvstack.results.typed_json import Json
 
 #: Name of a configuration that is not possible, and the reason.
@@ -34,7 +34,7 @@ _COLUMNS = (
 
 
 #: Statuses of rows that are not errors for a CI system.
-_NON_ERROR_STATUSES = ('ok', 'failed', EMULATED)
+_NON_ERROR_STATUSES = ('ok', 'failed', EMULATED, SEARCH)
 
 
 def format_csv(
@@ -117,7 +117,7 @@ def format_junit(
 
     A configuration without a valid run is a failure, a configuration that is
     not comparable is an error, and a configuration that is not possible is
-    skipped. A low percentage or emulated CPUs are not a failure.
+    skipped. A low percentage, emulated CPUs or a search are not a failure.
     """
     counts = [row.status for row in report.rows]
     error_count = sum(name not in _NON_ERROR_STATUSES for name in counts)
@@ -152,8 +152,8 @@ def format_junit(
 
 def _add_test_case(suite: ElementTree.Element, row: Row) -> None:
     case = _add_element(suite, row.label, row.total_seconds or 0)
-    if row.status == EMULATED:
-        ElementTree.SubElement(case, 'system-out').text = EMULATED
+    if row.status in (EMULATED, SEARCH):
+        ElementTree.SubElement(case, 'system-out').text = row.status
     elif row.status != 'ok':
         tag = 'failure' if row.status == 'failed' else 'error'
         ElementTree.SubElement(

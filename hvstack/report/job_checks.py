@@ -5,6 +5,7 @@ Every check yields the evidence of one finding as text.
 """
 
 import bisect
+import re
 from collections.abc import Iterator, Mapping
 
 from hvstack.results.record_data import RunRecord
@@ -93,11 +94,16 @@ def count_copies(record: RunRecord, part: str) -> int:
     return record.replication
 
 
+#: Reasons of hvstack. Hadoop counts killed tasks of each failed job, too
+#: ("killedMaps:0").
+_KILLED = re.compile(r'\b(a task was killed:|killed because)')
+
+
 def check_killed(record: RunRecord) -> Iterator[str]:
     """Find a run that the kernel killed because it ran out of memory."""
     if record.observations.killed:
         yield record.observations.killed[0]
-    elif 'killed' in record.reason.lower():
+    elif _KILLED.search(record.reason):
         yield record.reason
 
 

@@ -281,7 +281,7 @@ class SweepReport:
         if self.drift is None:
             return (
                 "Bare metal's drift over the sweep: not known, it takes "
-                f'{stats.DRIFT_RUNS} valid runs at different times.'
+                f'{stats.DRIFT_RUNS} clusters at different times.'
             )
         mean, low, high = self.drift.percent_an_hour
         return (

@@ -24,7 +24,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hvstack.results import time_counters
+from hvstack.results import telemetry, time_counters
 from hvstack.results.observations import JobStatistics, Phase
 from hvstack.results.record_data import RunRecord
 
@@ -122,13 +122,14 @@ def account_run(record: RunRecord, reference: Reference) -> dict[str, Account]:
 def list_observed(record: RunRecord) -> frozenset[tuple[str, Cause]]:
     """Return the causes whose counters a run has, by phase."""
     workers = time_counters.list_workers(record)
+    has_all = telemetry.has_all_workers(record)
     by_run = {
-        Cause.DISK: bool(workers)
+        Cause.DISK: has_all
         and all(
             time_counters.get_busy_seconds(node) is not None
             for node in workers
         ),
-        Cause.NETWORK: bool(workers)
+        Cause.NETWORK: has_all
         and all('retransmission_timeouts' in n.network for n in workers),
     }
     observed = set()
@@ -325,7 +326,12 @@ def _compute_uneven_seconds(job: JobStatistics, record: RunRecord) -> float:
 
     Fewer tasks than workers cannot be split evenly among all.
     """
-    workers = int(record.observations.workers or len(job.nodes))
+    # Nodes that store alone have no tasks.
+    workers = int(
+        sum(host.workers for host in job.hosts.values())
+        or record.observations.workers
+        or len(job.nodes)
+    )
     total = 0.0
     for task_type, limit in (
         ('map', job.map_shuffle_seconds),

@@ -4,6 +4,7 @@
 import math
 from collections.abc import Mapping
 
+from hvstack.results import telemetry
 from hvstack.results.observations import (
     JobStatistics,
     NodeSummary,
@@ -58,6 +59,8 @@ def count_cores(record: RunRecord) -> float | None:
     cpus = [cap.cpu for cap in caps.values() if cap.cpu]
     if cpus and hosts:
         return math.fsum(cpus) / len(cpus) * hosts
+    if not telemetry.has_all_workers(record):
+        return None
     counts = [node.cpus for node in list_workers(record)]
     positive = [count for count in counts if count]
     return math.fsum(positive) if len(positive) == len(counts) > 0 else None
@@ -126,7 +129,12 @@ def get_summary(record: RunRecord) -> TelemetrySummary:
 
 
 def get_sums(record: RunRecord, name: str) -> Mapping[str, float]:
-    """Return the sums over the workers in a phase; empty without them."""
+    """Return the sums over the workers in a phase.
+
+    They are empty if a worker has no telemetry.
+    """
+    if not telemetry.has_all_workers(record):
+        return {}
     return get_summary(record).phases.get(name, {})
 
 

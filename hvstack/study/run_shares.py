@@ -4,6 +4,7 @@
 from collections.abc import Iterable
 
 from hvstack.report import page_cache
+from hvstack.results import time_counters
 from hvstack.results.observations import JobStatistics
 from hvstack.results.record_data import RunRecord
 from hvstack.results.workload_types import WorkloadType
@@ -29,9 +30,8 @@ def compute_share(
     :param run: valid run.
     """
     if claim.measure in _SERIES:
-        telemetry = run.observations.telemetry
-        phases = telemetry.phases if telemetry is not None else {}
-        amount = phases.get(claim.phase, {}).get(_SERIES[claim.measure])
+        sums = time_counters.get_sums(run, claim.phase)
+        amount = sums.get(_SERIES[claim.measure])
         return None if amount is None else 100 * amount / run.size_bytes
     for phase in run.phases:
         if phase.name == workload.sorter:

@@ -346,7 +346,12 @@ class PhaseRunner:
             manager, ids, sum(task_counts)
         )
         names = {node.address: node.name for node in self.cluster.nodes}
-        workers = {node.name: node.host for node in self.cluster.workers}
+        # Nodes that store alone have no tasks.
+        workers = {
+            node.name: node.host
+            for node in self.cluster.workers
+            if node.role != 'data'
+        }
         for job_id, phase in jobs:
             if job_id in histories:
                 phase.tasks = job_history.summarize_tasks(

@@ -51,6 +51,8 @@ collect() {
     if [ -e sa ]; then
         ip -4 -o addr |
             awk -v a="$2" 'index($4, a "/") == 1 { print $2; exit }'
+        # sysstat counts CPUs that are offline, too.
+        grep -c '^cpu[0-9]' /proc/stat
         LC_ALL=C sadf -j sa -- -u -d -n DEV -W
     else
         cat samples

@@ -65,15 +65,16 @@ class Parse(testtools.TestCase):
         sadf_output = json.loads(SADF.read_text())
         samples = sadf_output['sysstat']['hosts'][0]['statistics']
         times, rates, disks, cpus = sampler.sysstat(
-            f'eth0\n{SADF.read_text()}'
+            # The others of the host are offline.
+            f'eth0\n1\n{SADF.read_text()}'
         )
         self.assertEqual(len(samples) + 1, len(times))
         self.assertEqual(1.0, times[1] - times[0])
-        self.assertEqual(2, cpus)
+        self.assertEqual(1, cpus)
         self.assertEqual(['vda'], list(disks))
         load = samples[0]['cpu-load'][0]
         busy = 100 - load['idle'] - load['iowait'] - load['steal']
-        self.assertAlmostEqual(2 * busy / 100, rates['cpu'][0] or 0, 4)
+        self.assertAlmostEqual(busy / 100, rates['cpu'][0] or 0, 4)
         self.assertEqual(
             [1024 * sample['disk'][1]['wkB'] for sample in samples],
             disks['vda']['write'],
@@ -87,16 +88,25 @@ class Parse(testtools.TestCase):
         for sample in document['sysstat']['hosts'][0]['statistics']:
             for disk in sample['disk']:
                 disk.update({'wkB': 12.34, 'rkB': 0.07, 'util-percent': 0.07})
-        _, _, disks, _ = sampler.sysstat(f'eth0\n{json.dumps(document)}')
+        _, _, disks, _ = sampler.sysstat(f'eth0\n2\n{json.dumps(document)}')
         self.assertEqual(
             {'read': {71.68}, 'write': {12636.16}, 'busy': {0.0007}},
             {name: set(values) for name, values in disks['vda'].items()},
         )
         self.assertNotEqual(0.0007, 0.01 * 0.07)
 
+    def test_disks_with_several_paths(self) -> None:
+        """The collector has a line of the same name for each hidden path."""
+        document = json.loads(SADF.read_text())
+        for sample in document['sysstat']['hosts'][0]['statistics']:
+            path = sample['disk'][0] | {'disk-device': 'dev0-0'}
+            sample['disk'] += [path, path]
+        _, _, disks, _ = sampler.sysstat(f'eth0\n2\n{json.dumps(document)}')
+        self.assertEqual({}, disks)
+
     def test_sysstat_of_another_interface(self) -> None:
         self.assertRaises(
-            LookupError, sampler.sysstat, f'eth7\n{SADF.read_text()}'
+            LookupError, sampler.sysstat, f'eth7\n2\n{SADF.read_text()}'
         )
 
     def test_source(self) -> None:

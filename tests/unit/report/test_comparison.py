@@ -53,6 +53,14 @@ class Compare(testtools.TestCase):
         half = 3.4954059 * math.log(1.01) / math.sqrt(2)
         self.assertAlmostEqual(120 * math.exp(half), i1.percent.high, 4)
 
+    def test_the_same_baseline(self) -> None:
+        """It is no second measurement."""
+        before, after = runs('a', 120), runs('b', 100)
+        base, i1 = both(before, before[:2] + after[2:]).deltas
+        self.assertEqual('not compared', base.verdict)
+        assert i1.percent
+        self.assertEqual(2, i1.percent.degrees_of_freedom)
+
     def test_a_single_row(self) -> None:
         before = [r for r in runs('a', 120) if r.kind == 'configuration']
         after = [r for r in runs('b', 100) if r.kind == 'configuration']

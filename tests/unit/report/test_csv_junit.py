@@ -8,6 +8,7 @@ import testtools
 
 from hvstack.model.target import BARE_METAL
 from hvstack.report import csv_junit, sweep_report
+from hvstack.results.run_id import format_search_name
 from tests.unit.results import factory
 
 SKIPPED = [('i4-c4', 'a worker of 8 vCPUs is larger\nthan its host')]
@@ -45,6 +46,16 @@ class ExchangeTest(testtools.TestCase):
         )
         self.assertEqual({len(rows['i1'])}, set(map(len, rows.values())))
         self.assertIn('# These figures are derived from', text)
+
+    def test_junit_of_a_search(self) -> None:
+        answer = sweep_report.build_report(
+            [factory.run('i1', 0, 100, sweep=format_search_name('s'))]
+        )
+        suite = ElementTree.fromstring(csv_junit.format_junit(answer))
+        self.assertEqual('0', suite.get('errors'))
+        self.assertEqual(
+            'search, no percentage', suite.findtext('testcase/system-out')
+        )
 
     def test_junit(self) -> None:
         suite = ElementTree.fromstring(

@@ -404,11 +404,15 @@ class Findings(testtools.TestCase):
         )
 
     def test_killed_without_a_line_of_the_kernel(self) -> None:
-        record = counted(run('i1', 0, 9, reason='a worker was killed'))
+        reason = 'HSSort: a task was killed: exit code 137'
         self.assertEqual(
-            {'OOM-killed': 'run 0: a worker was killed'},
-            self.list_findings(record),
+            {'OOM-killed': f'run 0: {reason}'},
+            self.list_findings(counted(run('i1', 0, 9, reason=reason))),
         )
+        # The client of Hadoop prints this for each job that failed.
+        reason = 'failedMaps:1 failedReduces:0 killedMaps:0 killedReduces: 0'
+        record = counted(run('i1', 0, 9, reason=reason))
+        self.assertEqual({}, self.list_findings(record))
 
     def test_failed_run_without_all_phases(self) -> None:
         record = run('i1', 0, 9, reason='its cluster died')
@@ -546,6 +550,32 @@ class Findings(testtools.TestCase):
             for name, value in _sums(record).items():
                 record = factory.edit(record, f'{_SUMS}/{name}', value * part)
             self.assertEqual(count, len(self.list_findings(record)), part)
+
+    def test_bytes_of_nodes_that_store_alone(self) -> None:
+        """All replicas come from other nodes."""
+        record = self.clean()
+        whole = _sums(record)['rx'] + record.size_bytes
+        for deployment, received, count in ((3, whole, 0), (2, whole, 1)):
+            changed = factory.edit(
+                record, 'environment/deployment', deployment
+            )
+            changed = factory.edit(changed, f'{_SUMS}/rx', received)
+            self.assertEqual(count, len(self.list_findings(changed)))
+
+    def test_bytes_without_a_worker(self) -> None:
+        record = factory.tell(self.clean(), workers=4)
+        for name in _sums(record):
+            record = factory.edit(record, f'{_SUMS}/{name}', 1)
+        self.assertEqual({}, self.list_findings(record))
+
+    def test_bytes_of_a_phase_that_failed(self) -> None:
+        failed = run('i1', 0, 9, reason='No space left')
+        record = sampled(
+            factory.edit(failed, 'phases', factory.stored_phases(failed)[:1])
+        )
+        for name in _sums(record):
+            record = factory.edit(record, f'{_SUMS}/{name}', 1)
+        self.assertEqual({}, self.list_findings(record))
 
     def test_bytes_at_the_edges_of_a_phase_are_in_doubt(self) -> None:
         for min_share, max_share, count in ((0.7, 0.91, 0), (0.7, 0.89, 1)):

@@ -97,6 +97,18 @@ class Accounts(testtools.TestCase):
         self.assertNotIn(Cause.DISK, causes)
         self.assertAlmostEqual(6, causes[Cause.REMAINDER])
 
+    def test_worker_without_telemetry(self) -> None:
+        """The sums over the workers lack its part."""
+        run = factory.edit(record(Model(noise=0, disk=4)), 'seen/workers', 3)
+        for causes in (
+            account(run),
+            account(record(), factory.tell(record(), workers=3)),
+        ):
+            self.assertEqual(
+                {Cause.TASKS, Cause.UNEVEN, Cause.STARTS, Cause.REMAINDER},
+                set(causes),
+            )
+
     def test_run_of_the_kit_has_no_job(self) -> None:
         run = factory.run('i1', 0, 100.0)
         causes = account(run, factory.run('bare-metal', 0, 100.0))
@@ -157,6 +169,8 @@ class Counters(testtools.TestCase):
         run = factory.edit(record(), f'{HSGEN}/throttled', 80.0)
         self.assertEqual(80, time_counters.get_throttled_seconds(run, 'HSGen'))
         run = factory.tell(run, workers=4)
+        nodes = {f'w{number}': {'role': 'worker'} for number in range(4)}
+        run = factory.edit(run, 'seen/telemetry/nodes', nodes)
         self.assertEqual(40, time_counters.get_throttled_seconds(run, 'HSGen'))
         run = factory.edit(
             run,
