@@ -18,6 +18,7 @@ from typing import Self
 from hvstack import errors, jsonfile, paths
 
 _BOOT = Path('/proc/sys/kernel/random/boot_id')
+_MACHINE = Path('/etc/machine-id')
 #: Inode of the machine's first pid namespace, from which every process is
 #: visible (PROC_PID_INIT_INO of include/linux/proc_ns.h).
 _FIRST_NAMESPACE = 0xEFFFFFFC
@@ -26,6 +27,14 @@ _FIRST_NAMESPACE = 0xEFFFFFFC
 def boot() -> str:
     """Return the id of the machine's current boot."""
     return _BOOT.read_text(encoding='utf-8').strip()
+
+
+def machine() -> str:
+    """Return the ID of this machine (machine-id(5)); empty if it has none."""
+    try:
+        return _MACHINE.read_text(encoding='utf-8').strip()
+    except OSError:
+        return ''
 
 
 def start_time(pid: int) -> int | None:
@@ -56,26 +65,37 @@ class Process:
     :param boot: id of the machine's boot.
     :param namespace: inode of its pid namespace; 0 in files of older
         releases means the namespace of the process that reads the file.
+    :param machine: ID of the machine; empty in files of older releases, and
+        on machines without an ID.
     """
 
     pid: int
     start: int
     boot: str
     namespace: int = 0
+    machine: str = ''
 
     @classmethod
     def current(cls) -> Self:
         """Return the identity of this process."""
         start = start_time(os.getpid())
         assert start is not None
-        return cls(os.getpid(), start, boot(), namespace())
+        return cls(os.getpid(), start, boot(), namespace(), machine())
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it ran on another machine with the same directories."""
+        return bool(self.machine and machine() and self.machine != machine())
 
     def is_alive(self) -> bool | None:
         """Return whether the process runs.
 
         :returns: None if this process cannot know, because the process ran
-            in a pid namespace that is not visible from here.
+            on another machine, or in a pid namespace that is not visible from
+            here.
         """
+        if self.is_elsewhere:
+            return None
         if self.boot != boot():
             return False
         if self.namespace in (0, namespace()):

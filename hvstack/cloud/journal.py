@@ -44,8 +44,8 @@ class JournalEntry:
     :param scope: whose cloud, project and region; empty for this machine.
     :param owner: the cluster that keeps it, empty while a process does.
     :param pid: process that made it, with ``start`` (clock ticks since
-        boot), ``boot`` and ``namespace`` (inode of its pid namespace), so
-        that a later process of that number is none.
+        boot), ``boot``, ``namespace`` (inode of its pid namespace) and
+        ``machine``, so that a later process of that number is none.
     :param created_at: time of the entry, for people: clocks go backwards.
     :param sequence: its position among the entries, which gives the order.
     """
@@ -60,6 +60,7 @@ class JournalEntry:
     created_at: float
     id: str
     namespace: int = 0
+    machine: str = ''
     sequence: int = 0
 
     @property
@@ -71,7 +72,8 @@ class JournalEntry:
     def process(self) -> pid_files.Process:
         """The process that made it."""
         return pid_files.Process(
-            self.pid, self.start, self.boot, self.namespace
+            *(self.pid, self.start, self.boot),
+            *(self.namespace, self.machine),
         )
 
     @property
@@ -103,6 +105,7 @@ def note(kind: str, data: Mapping[str, Json], scope: str = '') -> JournalEntry:
             created_at=time.time(),
             id=str(uuid.uuid4()),
             namespace=process.namespace,
+            machine=process.machine,
             sequence=_next_sequence(),
         )
         _write(entry.path, asdict(entry))
@@ -294,8 +297,10 @@ def own() -> list[JournalEntry]:
         entry
         for entry in entries()
         if not entry.owner
-        and replace(process, namespace=entry.namespace) == entry.process
+        and entry.process
+        == replace(process, namespace=entry.namespace, machine=entry.machine)
         and entry.namespace in (0, process.namespace)
+        and entry.machine in ('', process.machine)
     ]
 
 

@@ -132,7 +132,12 @@ def _types(conn: Connection, text: str) -> Iterator[_Type]:
     if conn.has_service('block-storage'):
         yield (
             'volume',
-            lambda: with_metadata(conn.block_storage.volumes()),
+            # Cinder restores the metadata of a backup into a user's volume.
+            lambda: [
+                volume
+                for volume in with_metadata(conn.block_storage.volumes())
+                if 'src_backup_id' not in volume.metadata
+            ],
             lambda item: conn.block_storage.delete_volume(
                 item, ignore_missing=True
             ),

@@ -94,6 +94,25 @@ def _name(entry: journal.JournalEntry) -> str:
     return f'{entry.kind} {entry.data.get("name", entry.id)}'
 
 
+def _explain_unknown(entry: journal.JournalEntry) -> str:
+    """Return why the change of a process that may have ended stays."""
+    place, remedy = (
+        'in another pid namespace',
+        'Run hvstack in that namespace, or, outside of all containers, as '
+        'root.',
+    )
+    if entry.process.is_elsewhere:
+        place, remedy = (
+            f'on another machine (its machine-id is {entry.machine})',
+            'Run hvstack there. If that machine is lost, delete the line '
+            f"'machine' in {entry.path}, then run the command again.",
+        )
+    return (
+        f'Cannot tell whether process {entry.pid} still runs: it ran {place}. '
+        f'Its change stays: {_name(entry)}. {remedy}'
+    )
+
+
 def recover(
     conns: Iterable[Connection], progress: Progress | None = None
 ) -> list[str]:
@@ -114,12 +133,7 @@ def recover(
                 continue
             alive = entry.process.is_alive()
             if alive is None:
-                output.say(
-                    f'Cannot tell whether process {entry.pid} still runs: it '
-                    'ran in another pid namespace. Its change stays: '
-                    f'{_name(entry)}. Run hvstack in that namespace, or, '
-                    'outside of all containers, as root.'
-                )
+                output.say(_explain_unknown(entry))
             elif alive:
                 continue
             elif entry.kind == stacks.KIND or entry.kind in _UNDO:

@@ -122,6 +122,7 @@ class _Mark:
     :param started: its start, in clock ticks since boot.
     :param boot: id of the boot.
     :param namespace: inode of the process' pid namespace.
+    :param machine: ID of its machine.
     :param hosts: actions that release the hosts, as they were read.
     """
 
@@ -131,12 +132,14 @@ class _Mark:
     hosts: list[Json]
     boot: str
     namespace: int
+    machine: str
 
     @property
     def is_alive(self) -> bool:
         """Whether the process may still run."""
         process = pid_files.Process(
-            self.pid, self.started, self.boot, self.namespace
+            *(self.pid, self.started, self.boot),
+            *(self.namespace, self.machine),
         )
         return process.is_alive() is not False
 
@@ -154,9 +157,10 @@ def _marks() -> Iterator[_Mark]:
                 data['pid'],
                 data['started'],
                 data['hosts'],
-                # Marks of older releases have neither.
+                # Marks of older releases have none of these.
                 data.get('boot', pid_files.boot()),
                 data.get('namespace', 0),
+                data.get('machine', ''),
             )
             if not (
                 type(mark.pid) is int
@@ -165,6 +169,7 @@ def _marks() -> Iterator[_Mark]:
                 and mark.started >= 0
                 and isinstance(mark.namespace, int)
                 and isinstance(mark.boot, str)
+                and isinstance(mark.machine, str)
                 and isinstance(mark.hosts, list)
             ):
                 raise TypeError

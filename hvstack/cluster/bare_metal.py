@@ -392,10 +392,8 @@ class BareHosts(ClusterNodes):
             or acquired_hosts.ACQUIRED_HOSTS_DIR / f'{uuid.uuid4()}.json'
         )
         entry = {
-            'pid': process.pid,
+            **vars(process),
             'started': process.start,
-            'boot': process.boot,
-            'namespace': process.namespace,
             'hosts': [
                 actions.dump(host.release)
                 for host in self.hosts

@@ -100,17 +100,20 @@ class OrphansTest(testtools.TestCase):
         self.assertEqual(['/v2.0/security-groups/g1'], self.deleted())
 
     def test_servers_and_volumes_by_metadata(self) -> None:
-        items = [
+        items: list[dict[str, Any]] = [
             {'id': 'i1', 'name': 'x', 'metadata': {'hvstack_stack': 's1'}},
             {'id': 'i2', 'name': 'x', 'metadata': {'hvstack_stack': 's2'}},
             {'id': 'i3', 'name': 'x', 'metadata': {}},
         ]
-        for url, collection in (
-            (fake.NOVA, 'servers'),
-            (fake.CINDER, 'volumes'),
+        # Cinder restored a backup into a volume of the user.
+        copy = {**items[0], 'id': 'i4'}
+        copy['metadata'] = {'hvstack_stack': 's1', 'src_backup_id': 'b1'}
+        for url, collection, listed in (
+            (fake.NOVA, 'servers', items),
+            (fake.CINDER, 'volumes', [*items, copy]),
         ):
             self.http.get(
-                f'{url}/{collection}/detail', json={collection: items}
+                f'{url}/{collection}/detail', json={collection: listed}
             )
             self.http.delete(f'{url}/{collection}/i1', status_code=204)
             self.http.get(f'{url}/{collection}/i1', status_code=404)

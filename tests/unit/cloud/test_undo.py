@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import fixtures
@@ -76,6 +77,24 @@ class UndoTest(testtools.TestCase):
         self.assertEqual([], self.recover())
         self.assertEqual([entry], journal.entries())
         self.assertIn('another pid namespace', self.stream.getvalue())
+
+    def test_process_of_another_machine(self) -> None:
+        """Both have the same home directory."""
+        entry = self.note(
+            cluster_flavors.KIND, 'f1', boot='other', machine='other'
+        )
+        machine_id = Path(self.useFixture(fixtures.TempDir()).path) / 'id'
+        machine_id.write_text('own\n')
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.pid_files._MACHINE', machine_id)
+        )
+        self.assertEqual([], self.recover())
+        self.assertEqual([entry], journal.entries())
+        self.assertIn('on another machine', self.stream.getvalue())
+        # A machine without an ID cannot tell.
+        machine_id.write_text('')
+        self.cloud.http.delete(f'{fake.NOVA}/flavors/f1', status_code=202)
+        self.assertEqual(['flavor f1'], self.recover())
 
     def test_other_region(self) -> None:
         """Regions share Keystone: its URL and the project do not differ."""
