@@ -81,7 +81,8 @@ class Release(Lister):
 
     hvstack ends Hadoop, unmounts what it mounted, and restores the settings
     that it recorded on each host. Use it if the machine that measured is lost,
-    since the next command on that machine does the same.
+    since the next command on that machine does the same. It also ends a run
+    that another user or machine has there.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -125,7 +126,7 @@ class Release(Lister):
 def _of_host(action: actions.Action) -> actions.Action:
     """Return an action that undoes what the host itself has recorded."""
     if isinstance(action, actions.ReleaseSSHHost):
-        return replace(action, disks={}, firewall='')
+        return replace(action, disks={}, firewall='', is_forced=True)
     return action
 
 

@@ -94,6 +94,7 @@ class ReleaseSSHHost:
     :param user: user that logs in, see
         :class:`hvstack.cluster.ssh.SSHNode`.
     :param ssh_config: configuration file of ssh; empty for none.
+    :param is_forced: whether it ends the run of another user or machine.
     :param after: :data:`KEEP` leaves the file systems that hvstack created on
         the disks, :data:`CLEAR` erases them.
     """
@@ -112,6 +113,7 @@ class ReleaseSSHHost:
     after: str = KEEP
     user: str = 'root'
     ssh_config: str = ''
+    is_forced: bool = False
 
     def argv(self) -> list[str]:
         """Return the program that does it."""
@@ -120,8 +122,13 @@ class ReleaseSSHHost:
     @property
     def command(self) -> str:
         """Command line for the shell of root on the host."""
+        verb = (
+            ('release',)
+            if self.is_forced
+            else ('release_own', host_script.build_holder())
+        )
         return host_script.command(
-            'release', self.root, self.data, self.after, *self.changes()
+            *verb, self.root, self.data, self.after, *self.changes()
         )
 
     def changes(self) -> list[str]:

@@ -22,7 +22,6 @@ from hvstack.model.strict_mapping import Fields
 ROOT = '/var/lib/hvstack-bare/root'
 _PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 _MOST_MIB = 64 * 1024 * 1024
-
 _FIELDS = (
     *('key', 'known_hosts', 'first_contact', 'rootfs', 'root', 'uid'),
     *('firewall', 'user', 'ssh_config', 'hosts'),
@@ -133,15 +132,16 @@ def commands(
         for text in (disk, disk_uuid, 'wipe' if disk in host.wiped else '')
     ]
     firewall = f'firewall.{action.uid}={action.firewall}'
+    own = (host_script.build_holder(), root, data, action.after)
     archive_stamp = host_script.stamp(host.rootfs)
     steps = {
         'release': Command(
             'End and unmount what an earlier run left',
-            host_script.command('release', root, data, action.after),
+            host_script.command('release_own', *own),
         ),
         'claim': Command(
             'Create the directories, or check that hvstack created them',
-            host_script.command('claim', root, data),
+            host_script.command('claim', root, data, own[0]),
         ),
         'unpack': Command(
             'Unpack the root file system, unless it is unpacked already',

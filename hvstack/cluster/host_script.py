@@ -6,10 +6,13 @@ Hadoop is entered by. What it creates it marks with a stamp, and it changes,
 empties or unmounts nothing without one.
 """
 
+import hashlib
+import os
 import shlex
+import socket
 from pathlib import Path
 
-from hvstack import shell_scripts
+from hvstack import paths, pid_files, shell_scripts
 
 #: On hosts whose root has a private umask, such as 027 or 077, Hadoop's user
 #: could not read what root writes.
@@ -22,6 +25,17 @@ def program() -> str:
     functions += shell_scripts.load('prepare-host')
     functions += shell_scripts.load('host-disks')
     return f'{functions}\n{UMASK}\nverb=$1\nshift\n"$verb" "$@"\n'
+
+
+def build_holder() -> str:
+    """Return who uses a host: an ID, and a description after a space.
+
+    Processes with the same state directory exclude each other by its lock.
+    """
+    machine = pid_files.machine() or socket.gethostname()
+    text = f'{machine} {paths.STATE.absolute()}'
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return f'{digest} user {os.getuid()} on {socket.gethostname()}'
 
 
 def command(verb: str, *args: str) -> str:

@@ -64,7 +64,7 @@ empty() {
     [ -z "$below" ] ||
         fail "Cannot empty $1: ${below% } is mounted. Unmount it."
     find "$1" -xdev -mindepth 1 -maxdepth 1 ! -name .hvstack \
-        ! -name .hvstack-changes -exec rm -rf --one-file-system {} + || exit 1
+        ! -name .hvstack-changes ! -name .hvstack-holder -exec rm -rf --one-file-system {} + || exit 1
 }
 
 setting_file() {
@@ -143,6 +143,25 @@ delete_directory() {
     rmdir "$1" || exit 1
 }
 
+# check_holder ROOT HOLDER: fails while the run of another user, or of another
+# machine, uses the directory. A holder is an ID, a space and a description.
+check_holder() {
+    is_own "$1" && [ -f "$1/.hvstack-holder" ] &&
+        [ ! -L "$1/.hvstack-holder" ] || return 0
+    holder=$(cat "$1/.hvstack-holder")
+    [ "${holder%% *}" != "${2%% *}" ] && [ -n "$(inside "$1")" ] || return 0
+    fail "Cannot use $1: a run of ${holder#* } measures there. Wait until it" \
+        "ends. If it was lost, run 'hvstack baseline release'."
+}
+
+# release_own HOLDER ROOT DATA AFTER [CHANGE...]: as release, but never ends
+# the run of another holder.
+release_own() {
+    check_holder "$2" "$1"
+    shift
+    release "$@"
+}
+
 # release ROOT DATA AFTER [CHANGE...]: undoes the changes that the journal and
 # this host have recorded.
 release() {
@@ -151,7 +170,7 @@ release() {
     if is_own "$root"; then
         end_inside "$root"
         rm -rf --one-file-system "$root/srv/hdfs" "$root/srv/yarn" \
-            "$root/srv/data" || exit 1
+            "$root/srv/data" "$root/.hvstack-holder" || exit 1
     fi
     [ -z "$data" ] || delete_directory "$data"
     status=0
@@ -259,6 +278,8 @@ close_firewall() {
 claim() {
     create "$1"
     [ -z "$2" ] || create "$2"
+    rm -f "$1/.hvstack-holder"
+    echo "$3" >"$1/.hvstack-holder" || exit 1
     cat "$1/.hvstack-archive" 2>/dev/null || true
 }
 

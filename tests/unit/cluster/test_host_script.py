@@ -71,6 +71,60 @@ def run(text: str, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+#: Stays in a root file system until its input ends.
+_INSIDE = """
+import os, sys
+os.chroot(sys.argv[1])
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+class HolderTest(testtools.TestCase):
+    """The run of another user or machine on the same host."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        if os.geteuid() != 0:
+            self.skipTest('only root may change the root directory')
+        top = Path(self.useFixture(fixtures.TempDir()).path).resolve()
+        self.root = top / 'root'
+
+    def call(self, verb: str, *args: str) -> subprocess.CompletedProcess[str]:
+        return run(host_script.command(verb, *args))
+
+    def release_own(self, holder: str) -> subprocess.CompletedProcess[str]:
+        root = str(self.root)
+        return self.call('release_own', holder, root, '', 'keep')
+
+    def test_run_of_another_holder(self) -> None:
+        claimed = self.call('claim', str(self.root), '', 'a1 user 7 on x')
+        self.assertEqual('', claimed.stdout + claimed.stderr)
+        data = self.root / 'srv/hdfs'
+        data.mkdir(parents=True)
+        with subprocess.Popen(
+            [sys.executable, '-IS', '-c', _INSIDE, str(self.root)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as process:
+            assert process.stdout
+            process.stdout.readline()
+            refused = self.release_own('b2 user 0 on y')
+            self.assertEqual(1, refused.returncode)
+            self.assertIn('a run of user 7 on x measures', refused.stderr)
+            self.assertTrue(data.exists())
+            self.assertIsNone(process.poll())
+            # The holder itself has crashed, and continues.
+            self.assertEqual(0, self.release_own('a1 user 7 on x').returncode)
+            self.assertIsNotNone(process.wait(10))
+        self.assertFalse(data.exists())
+        self.assertEqual(0, self.release_own('b2 user 0 on y').returncode)
+
+    def test_run_that_has_ended(self) -> None:
+        self.call('claim', str(self.root), '', 'a1 user 7 on x')
+        self.assertEqual(0, self.release_own('b2 user 0 on y').returncode)
+
+
 class SettingsTest(testtools.TestCase):
     def test_host_with_bytes_instead_of_a_ratio(self) -> None:
         """The kernel shows the ratio as 0, and 0 would be restored."""

@@ -310,7 +310,7 @@ class HostsFileTest(testtools.TestCase):
         self.assertRaises(errors.CommandError, cluster.__enter__)
         lines = log.read_text().splitlines()
         verbs = [line for line in lines if 'hvstack ' in line]
-        self.assertIn('hvstack release ', verbs[-1])
+        self.assertIn('hvstack release_own ', verbs[-1])
         self.assertFalse(
             [line for line in verbs if 'hvstack mount_root ' in line]
         )
@@ -486,7 +486,7 @@ class HostsFileTest(testtools.TestCase):
             self.assertEqual(
                 2, sum(f'hvstack {verb} ' in text for text in texts), verb
             )
-        self.assertEqual(4, sum('hvstack release /' in text for text in texts))
+        self.assertEqual(4, sum('hvstack release_own ' in text for text in texts))
         self.assertEqual(
             2, sum("-c '/usr/lib/hvstack/node start'" in t for t in texts)
         )
