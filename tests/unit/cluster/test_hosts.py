@@ -354,7 +354,8 @@ class HostsFileTest(testtools.TestCase):
         (self.directory / 'fail').touch()
         self.assertRaises(errors.CommandError, cluster.__enter__)
         marks = (self.directory / 'marks').read_text()
-        self.assertEqual(2, marks.count('.json'))
+        # The failure of one host may end the preparation of the other one.
+        self.assertIn(marks.count('.json'), (1, 2))
 
     def test_recover_gives_back_what_a_dead_process_took(self) -> None:
         cluster = self.cluster()
