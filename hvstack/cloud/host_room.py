@@ -62,14 +62,23 @@ def room(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
             for name, host in rooms.items()
             if host.shortage
         )
+        remedy = (
+            "delete or move servers ('openstack server list --all-projects "
+            f"--host {min(hosts)}'), add hosts, or plan fewer workers with "
+            '--workers'
+        )
+        if 'DISK_GB' in shortages:
+            remedy = (
+                'put instances_path on a file system that spans all data '
+                "disks of the host profile ('hvstack host nova-conf "
+                f"{request.profile.name}'), or {remedy}"
+            )
         yield build_finding(
             f'room for {flavor.role}s',
             total >= count,
             f'{min(total, count)} of {count}'
             + (f' ({shortages})' if total < count and shortages else ''),
-            "delete or move servers ('openstack server list --all-projects "
-            f"--host {min(hosts)}'), add hosts, or plan fewer workers with "
-            '--workers',
+            remedy,
         )
 
 

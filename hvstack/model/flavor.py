@@ -30,6 +30,7 @@ from hvstack.model.host_share import (
     shape_controller,
     to_fraction,
 )
+from hvstack.model.local_space import compute_space_gib, is_on_data_disks
 from hvstack.model.plain_data import JsonObject
 
 
@@ -41,13 +42,13 @@ class Flavor:
     :param role: one of :data:`ROLES`.
     :param vcpus: number of vCPUs.
     :param ram: memory in MiB.
-    :param disk: size of the root disk in GB.
-    :param ephemeral: size of the ephemeral disk in GB, for the data of a
+    :param disk: size of the root disk in GiB.
+    :param ephemeral: size of the ephemeral disk in GiB, for the data of a
         worker without volumes.
     :param extra_specs: extra specs that the newest Nova validates.
     :param disks: number of whole data disks of a worker; 0 for a part of a
         disk.
-    :param disk_size_gb: size of a data disk in GB.
+    :param disk_size_gb: size of a data disk in units of 10^9 bytes.
     """
 
     name: str
@@ -142,7 +143,7 @@ def derive_flavor(
         libvirt applies it to the whole guest (lxc), ``vcpu`` if it applies it
         to each vCPU (QEMU), which throttles a single thread; None sets no
         limit.
-    :param disk_gb: size of the root disk in GB; None uses the profile.
+    :param disk_gb: size of the root disk in GiB; None uses the profile.
     :raises hvstack.errors.InputError: the flavor does not fit the host.
     """
     if role not in ROLES:
@@ -150,9 +151,11 @@ def derive_flavor(
             f"Cannot derive a flavor: 'role' is '{role}'. Use one of "
             f'{", ".join(ROLES)}.'
         )
+    root = profile.root_gb if disk_gb is None else disk_gb
     if role == 'worker':
         share = compute_share(profile, configuration)
-        disks, size, ephemeral = compute_data_disks(profile, configuration)
+        disks, size = compute_data_disks(profile, configuration)
+        ephemeral = _compute_ephemeral_gib(profile, configuration, root)
         shaped = configuration
     else:
         shaped = shape_controller(profile, configuration)
@@ -170,7 +173,6 @@ def derive_flavor(
         specs |= shares_specs(share.vcpus)
     if cpu_quota is not None:
         specs |= quota_specs(profile, configuration, share, cpu_quota)
-    root = profile.root_gb if disk_gb is None else disk_gb
     return Flavor(
         name=(
             f'hv-{profile.name}-{role}-{shaped.name}'
@@ -230,25 +232,24 @@ def uses_worker_volumes(
 
 def compute_data_disks(
     profile: HostProfile, configuration: Configuration
-) -> tuple[int, int, int]:
-    """Return number and size in GB of data disks, and ephemeral GB.
+) -> tuple[int, int]:
+    """Return the number of data disks of a worker, and their size in GB.
 
     Every worker has the same number of whole disks (vsphere6, Table 1), or
-    on Ceph volumes of a separate size (vsan, section 2.5). With local storage
-    and without disk pinning, they are the ephemeral disk of the guest. If a
-    host has more workers than disks, the workers share the space of all disks.
+    on Ceph volumes of a separate size (vsan, section 2.5). If a host has more
+    workers than disks, no worker has a whole disk.
 
     :raises hvstack.errors.InputError: the host has too few disks for pinning.
     """
     if profile.volumes and uses_worker_volumes(profile, configuration):
-        return profile.volumes.count, profile.volumes.size_gb, 0
+        return profile.volumes.count, profile.volumes.size_gb
     if profile.disks is None:
         if configuration.disk_pinning:
             raise errors.InputError(
                 f"Cannot pin disks: host profile '{profile.name}' has no "
                 "'disks'. Add their number and size to the host profile."
             )
-        return 0, 0, 0
+        return 0, 0
     disks = profile.disks
     whole = disks.count // configuration.instances
     if configuration.disk_pinning and not whole:
@@ -258,10 +259,44 @@ def compute_data_disks(
             f'no disk. Use at most {disks.count} instances.'
         )
     if configuration.disk_pinning or configuration.storage == 'ceph':
-        return whole, disks.size_gb, 0
-    space = (
+        return whole, disks.size_gb
+    return whole, disks.size_gb if whole else 0
+
+
+def _compute_ephemeral_gib(
+    profile: HostProfile, configuration: Configuration, root_gib: int
+) -> int:
+    """Return the size in GiB of the ephemeral disk of a worker.
+
+    With local storage and without disk pinning, it has the space of the
+    worker's whole disks, less the root disk, which is on the same file system.
+    If a host has more workers than disks, the workers share the space of all
+    disks.
+
+    :param root_gib: size of the root disk in GiB.
+    :raises hvstack.errors.InputError: the root disk fills the space.
+    """
+    disks = profile.disks
+    if (
+        disks is None
+        or configuration.disk_pinning
+        or configuration.storage == 'ceph'
+    ):
+        return 0
+    whole = disks.count // configuration.instances
+    space = compute_space_gib(
+        profile,
         whole * disks.size_gb
         if whole
-        else disks.count * disks.size_gb // configuration.instances
+        else disks.count * disks.size_gb // configuration.instances,
     )
-    return whole, disks.size_gb if whole else 0, space
+    if not is_on_data_disks(profile, configuration):
+        return space
+    if space <= root_gib:
+        raise errors.InputError(
+            f'{configuration.label}: Cannot derive a flavor (host profile '
+            f"'{profile.name}'): the root disk of a worker has {root_gib} "
+            f'GiB, and its share of the data disks has {space} GiB. Use fewer '
+            "instances, or a smaller 'root_gb'."
+        )
+    return space - root_gib

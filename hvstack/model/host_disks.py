@@ -77,7 +77,7 @@ def of_guests(profile: HostProfile, configuration: Configuration) -> DiskUse:
     :param configuration: configuration of the workers.
     :raises hvstack.errors.InputError: the host has too few disks for pinning.
     """
-    whole, _, _ = compute_data_disks(profile, configuration)
+    whole, _ = compute_data_disks(profile, configuration)
     if configuration.storage == 'ceph' and not configuration.disk_pinning:
         # Which disks the OSDs have, no API of OpenStack reports.
         return DiskUse(CEPH)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of nova.conf for hosts of a profile.
 
-All numbers are those of :mod:`hvstack.model.host_settings`. Names that only
-the operator knows are examples in capital letters, in comments.
+All numbers are those of :mod:`hvstack.model.host_settings` and
+:mod:`hvstack.model.local_space`. Names that only the operator knows are
+examples in capital letters, in comments.
 """
 
 from hvstack.model.config_options import ConfigOption
@@ -10,6 +11,7 @@ from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import uses_worker_volumes
 from hvstack.model.host import HostProfile
 from hvstack.model.host_settings import PAGE_KIB, HostSettings
+from hvstack.model.local_space import compute_host_space_gib
 
 #: Default list of Nova 34, where ServerGroupAntiAffinityFilter keeps the
 #: number of workers on one host.
@@ -119,11 +121,10 @@ def _list_disk_options(
             ConfigOption('libvirt', 'rbd_secret_uuid', 'UUID', example=True),
         ]
     elif not configuration.disk_pinning:
-        where = (
-            f'spans the {disks.count} data disks of {disks.size_gb} GB'
-            if disks
-            else 'is on the data disks'
-        )
+        where, size = 'is on the data disks', 'DISK_GB'
+        if disks:
+            where = f'spans the {disks.count} data disks of {disks.size_gb} GB'
+            size = f'at least {compute_host_space_gib(profile)} of DISK_GB'
         options.append(
             ConfigOption(
                 'libvirt',
@@ -131,7 +132,7 @@ def _list_disk_options(
                 'raw',
                 'Ephemeral disks are files without copy-on-write. Put '
                 f'instances_path on a file system that {where}, such as a '
-                'striped logical volume. Placement must report DISK_GB for '
+                f'striped logical volume. Placement must report {size} for '
                 'the root disks and ephemeral disks of all flavors of a '
                 'host.',
             )

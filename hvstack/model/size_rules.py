@@ -19,6 +19,7 @@ from hvstack.model.guest_shape import (
 )
 from hvstack.model.host import HostProfile
 from hvstack.model.host_share import compute_guest_memory_mib
+from hvstack.model.local_space import compute_host_space_gib, is_on_data_disks
 
 #: vsphere6, "Best Practices": a DataNode has preferably five disks or fewer.
 MAX_DISKS = 5
@@ -137,6 +138,29 @@ def check_instance_count(
                 f'{count} x {each} is more than {total} x {ratio:g} of '
                 f"'{profile.name}': take less or fewer instances",
             )
+    yield from _check_local_space(profile, entry)
+
+
+def _check_local_space(
+    profile: HostProfile, entry: CatalogueEntry
+) -> FieldMessages:
+    """Yield ephemeral disks that do not fit on the data disks.
+
+    Root disks are on the same file system if it holds Nova's local disks.
+    """
+    flavor, chosen = entry.flavor, entry.configuration
+    if profile.disks is None or uses_worker_volumes(profile, chosen):
+        return
+    root = flavor.disk if is_on_data_disks(profile, chosen) else 0
+    each = root + flavor.ephemeral
+    space = compute_host_space_gib(profile)
+    if each * chosen.instances > space:
+        yield (
+            'ephemeral',
+            f'{chosen.instances} x {each} GiB ({root} for the root disk) is '
+            f'more than the {space} GiB for files on the data disks of '
+            f"'{profile.name}': take less or fewer instances",
+        )
 
 
 def _list_shared(
@@ -149,9 +173,7 @@ def _list_shared(
         yield 'ram', flavor.ram, profile.memory_mib, chosen.ram_ratio
     disks = profile.disks
     if disks and not uses_worker_volumes(profile, chosen):
-        space = disks.count * disks.size_gb
         yield 'disks', flavor.disks, disks.count, 1
-        yield 'ephemeral', flavor.ephemeral, space, 1
 
 
 def check_cell_sums(

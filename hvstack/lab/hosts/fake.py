@@ -17,6 +17,7 @@ from hvstack.lab.hosts.host_status import HostStatus
 from hvstack.lab.settings import LabSettings
 from hvstack.model.host import HostProfile
 from hvstack.model.host_settings import compute_host_settings
+from hvstack.model.local_space import compute_host_space_gib
 from hvstack.model.plain_data import Json, JsonObject
 from hvstack.progress import Progress
 
@@ -65,7 +66,11 @@ def from_profile(
         cell.cell: cell.count
         for cell in compute_host_settings(profile, cpu_policy).pages
     }
-    data = profile.disks.count * profile.disks.size_gb if profile.disks else 0
+    # Local disks of guests are on the data disks. Without these, there is a
+    # root disk for as many guests as there are CPUs.
+    space = compute_host_space_gib(profile)
+    if profile.disks is None or profile.policy.lab:
+        space += profile.cpus * profile.root_gb
     return {
         'cells': [
             {
@@ -82,8 +87,7 @@ def from_profile(
             }
             for cell in profile.cells
         ],
-        # A root disk for as many guests as there are CPUs.
-        'disk_gb': data + profile.cpus * profile.root_gb,
+        'disk_gb': space,
     }
 
 

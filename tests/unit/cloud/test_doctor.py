@@ -691,6 +691,7 @@ class DoctorTest(testtools.TestCase):
         finding = self.examine()['room for workers']
         self.assertEqual((FAULT, '1 of 31'), (finding.state, finding.detail))
         self.assertIn('--host compute1', finding.remedy)
+        self.assertNotIn('instances_path', finding.remedy)
         finding = self.examine('i2', workers=2)['room for workers']
         self.assertEqual((OK, '2 of 2'), (finding.state, finding.detail))
         self.consumers['a'] = {'resources': {'VCPU': 1, 'MEMORY_MB': 4096}}
@@ -736,6 +737,7 @@ class DoctorTest(testtools.TestCase):
             self.assertEqual(state, finding.state, finding)
             if state == FAULT:
                 self.assertIn('DISK_GB', finding.detail)
+                self.assertIn('host nova-conf vsphere6', finding.remedy)
 
     def test_hosts_that_take_raw_images_only(self) -> None:
         """Local disks can be on Ceph with images_type rbd, not with lvm."""

@@ -73,7 +73,8 @@ class PaperTable(testtools.TestCase):
         """Local and pinned disks are those of the host."""
         host = host_profiles.load('vsan')
         for name, ephemeral, disks, size in (
-            ('i4', 3 * 1600, 3, 1600),
+            # 4.8 TB are 4470 GiB, of which 98 percent are for files.
+            ('i4', 4380 - 40, 3, 1600),
             ('i2-pinned', 0, 7, 1600),
             ('i2-ceph', 0, 4, 400),
         ):
@@ -309,11 +310,33 @@ class Disks(testtools.TestCase):
 
     def test_local_is_ephemeral(self) -> None:
         flavor = derive_flavor(profile(disks=self.DISKS), Configuration(3))
-        self.assertEqual((2, 200), (flavor.disks, flavor.ephemeral))
+        # 200 GB are 186 GiB, of which 182 are for files, also the root disk.
+        self.assertEqual((2, 182 - 40), (flavor.disks, flavor.ephemeral))
+        smaller = derive_flavor(
+            profile(disks=self.DISKS), Configuration(3), disk_gb=30
+        )
+        self.assertEqual(182 - 30, smaller.ephemeral)
+
+    def test_root_disk_that_fills_the_space(self) -> None:
+        host = profile(disks={'count': 8, 'size_gb': 10})
+        error = self.assertRaises(
+            errors.InputError, derive_flavor, host, Configuration(2)
+        )
+        self.assertIn('40 GiB', str(error))
+        self.assertIn('36 GiB', str(error))
+        # Those root disks are elsewhere.
+        for name in ('i2-ceph', 'i2-pinned'):
+            self.assertEqual(40, derive_flavor(host, parse(name)).disk)
+
+    def test_disks_of_a_lab_are_files(self) -> None:
+        """Root disks of its guests are not on them."""
+        host = profile(disks={'count': 2, 'size_gb': 2}, policy={'lab': True})
+        flavor = derive_flavor(host, Configuration(2))
+        self.assertEqual((40, 2), (flavor.disk, flavor.ephemeral))
 
     def test_more_workers_than_disks_share_their_space(self) -> None:
         flavor = derive_flavor(profile(disks=self.DISKS), Configuration(16))
-        self.assertEqual((0, 50), (flavor.disks, flavor.ephemeral))
+        self.assertEqual((0, 45 - 40), (flavor.disks, flavor.ephemeral))
         self.assertEqual(
             0,
             compute_remainder(

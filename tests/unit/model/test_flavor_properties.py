@@ -74,7 +74,7 @@ def hosts(draw: st.DrawFn, are_equal: bool = False) -> HostProfile:
             'threads_per_core': threads,
             'memory_mib': memory,
             'cells': cells,
-            'disks': {'count': draw(st.integers(1, 24)), 'size_gb': 100},
+            'disks': {'count': draw(st.integers(1, 24)), 'size_gb': 4000},
             'reserved_memory_mib': draw(
                 st.one_of(st.none(), st.integers(0, memory // 2))
             ),
@@ -136,6 +136,11 @@ class Fits(testtools.TestCase):
         # No guest is larger than its host, whatever the ratio.
         self.assertTrue(0 < flavor.vcpus <= host.cpus)
         self.assertTrue(0 < flavor.ram <= host.memory_mib)
+        assert host.disks is not None
+        self.assertTrue(
+            count * (flavor.disk + flavor.ephemeral) * 2**30
+            <= host.disks.count * host.disks.size_gb * 10**9
+        )
         # All of them fit what the ratios promise.
         self.assertTrue(count * flavor.vcpus <= host.cpus * cpu + 1e-6)
         self.assertTrue(

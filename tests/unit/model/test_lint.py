@@ -228,14 +228,19 @@ class Rules(testtools.TestCase):
             },
             'small',
         )
+        # 80 GB are 74 GiB, of which 73 are for files.
         for changes, rules in (
-            ({'disks': 2, 'ephemeral': 20}, set()),
-            ({'disks': 3}, {'HV003'}),
-            ({'ephemeral': 21}, {'HV003'}),
+            ({'disks': 2, 'disk': 8, 'ephemeral': 10}, set()),
+            ({'disks': 3, 'disk': 8}, {'HV003'}),
+            ({'disk': 8, 'ephemeral': 11}, {'HV003'}),
+            ({'disk': 9, 'ephemeral': 10}, {'HV003'}),
         ):
             for policy in ('i4', 'i4-dedicated'):
                 flavor = entry(policy, **changes)
                 self.assertEqual(rules, broken(flavor, host=host), changes)
+        # Root disks are elsewhere if Ceph has the data disks.
+        flavor = entry('i4-ceph', disk=40, disks=2)
+        self.assertEqual(set(), broken(flavor, host=host))
 
     def test_pages(self) -> None:
         for page, ram, good in (

@@ -254,6 +254,20 @@ class PackingTest(testtools.TestCase):
             self.assertIn(1, self.check_workers(name))
             self.assertIn(len(load(name).cells), self.check_workers(name))
 
+    def test_local_disks(self) -> None:
+        """Nova counts root and ephemeral disks in GiB, vendors in GB."""
+        for name in SHIPPED:
+            profile = load(name)
+            assert profile.disks is not None
+            data = profile.disks.count * profile.disks.size_gb * 10**9
+            for configuration, flavor in derive(profile, 'shared'):
+                count = configuration.instances
+                used = count * (flavor.disk + flavor.ephemeral) * 2**30
+                self.assertTrue(used <= data, flavor.name)
+                if profile.disks.count % count == 0:
+                    self.assertTrue(used > data * 97 // 100, flavor.name)
+                self.assertTrue(flavor.ephemeral > 0)
+
     def test_controllers_and_workers(self) -> None:
         """Controllers of several slots come first, as hvstack creates them."""
         for name in SHIPPED:
@@ -368,6 +382,11 @@ class LinesTest(testtools.TestCase):
         self.assertIn('InstanceLocalityFilter\n', texts['cinder-scheduler'])
         self.assertIn('\n[nova]\n', texts['cinder-scheduler'])
         self.assertNotIn('images_type', texts['nova.conf'])
+
+    def test_local_disks(self) -> None:
+        texts, _ = self.render('vsphere6')
+        text = texts['nova.conf'].replace('\n# ', ' ')
+        self.assertIn('at least 10952 of DISK_GB', text)
 
     def test_nvme(self) -> None:
         disks = {'count': 4, 'size_gb': 1000, 'pci_alias': 'nvme'}
