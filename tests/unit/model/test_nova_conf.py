@@ -388,6 +388,14 @@ class LinesTest(testtools.TestCase):
         text = texts['nova.conf'].replace('\n# ', ' ')
         self.assertIn('at least 10952 of DISK_GB', text)
 
+    def test_time_to_clear_a_disk(self) -> None:
+        """A cluster is not deleted before its volumes are overwritten."""
+        texts, _ = self.render('vsphere6', disk_pinning=True)
+        text = texts['cinder'].replace('\n# ', ' ')
+        # 600 GB at 150 MB/s.
+        self.assertIn('about 4000 s', text)
+        self.assertIn('stack_timeout', text)
+
     def test_nvme(self) -> None:
         disks = {'count': 4, 'size_gb': 1000, 'pci_alias': 'nvme'}
         profile = from_mapping(
