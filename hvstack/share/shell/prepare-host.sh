@@ -200,12 +200,35 @@ release() {
     fi
 }
 
-# check ROOT UID LABEL [DISK UUID WIPE...]: the user of Hadoop's processes, and
-# the disks. Nothing is changed before all of them are checked.
+# check_huge_pages MEMINFO: fails if huge pages take more than a tenth of the
+# memory, as on a host for guests with dedicated CPUs. Hadoop cannot use them,
+# and its size follows from all memory.
+check_huge_pages() {
+    pages=$(awk '
+    $1 == "MemTotal:" { total = $2 }
+    $1 == "HugePages_Total:" { count = $2 }
+    $1 == "Hugepagesize:" { size = $2 }
+    # All sizes together; Linux before 4.16 does not have it.
+    $1 == "Hugetlb:" { all = $2 }
+    END {
+        if (all < count * size) all = count * size
+        if (all * 10 > total)
+            printf "%d of %d MiB", all / 1024, total / 1024
+    }' "$1")
+    [ -z "$pages" ] ||
+        fail "Cannot use this host: huge pages take $pages of its memory," \
+            "which Hadoop on bare metal cannot use. Write 0 to" \
+            "/proc/sys/vm/nr_hugepages, and set it again for guests with" \
+            "dedicated CPUs."
+}
+
+# check ROOT UID LABEL [DISK UUID WIPE...]: the memory, the user of Hadoop's
+# processes, and the disks. Nothing is changed before all of them are checked.
 check() {
     root=$1 uid=$2
     is_own "$root" || exit 1
     shift 2
+    check_huge_pages /proc/meminfo
     if getent passwd "$uid" >/dev/null || getent group "$uid" >/dev/null; then
         fail "Cannot use the user ID $uid: this host has such a user or" \
             "group. Set 'uid' to another number."

@@ -158,6 +158,37 @@ class SettingsTest(testtools.TestCase):
         self.assertEqual('5', restored.read_text().strip())
 
 
+class MemoryTest(testtools.TestCase):
+    def test_huge_pages_for_guests(self) -> None:
+        """Hadoop on bare metal was killed because it ran out of memory."""
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        meminfo = directory / 'meminfo'
+        for count, hugetlb_kib, is_good in (
+            (0, '0', True),
+            # For Open vSwitch with DPDK.
+            (4096, '8388608', True),
+            (123392, '252706816', False),
+            # Linux 4.15 and older.
+            (123392, '', False),
+            # Pages of another size than the default.
+            (0, '252706816', False),
+        ):
+            lines = ['MemTotal: 263845000 kB', f'HugePages_Total: {count}']
+            lines += ['Hugepagesize: 2048 kB']
+            lines += [f'Hugetlb: {hugetlb_kib} kB'] if hugetlb_kib else []
+            meminfo.write_text('\n'.join([*lines, '']))
+            done = run(
+                f'{shell_scripts.load("prepare-host")}\n'
+                'check_huge_pages "$MEMINFO"',
+                MEMINFO=str(meminfo),
+            )
+            self.assertEqual(is_good, done.returncode == 0, lines)
+            self.assertEqual(is_good, done.stderr == '', lines)
+            if not is_good:
+                self.assertIn('246784 of 257661 MiB', done.stderr)
+                self.assertEqual(1, done.stderr.count('\n'))
+
+
 class RootTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
