@@ -23,7 +23,7 @@ def check_plan(task: TaskState, args: WorkloadArgs, plan: ClusterPlan) -> None:
     """Check that no cluster on the hosts of a plan was refused.
 
     Otherwise each further configuration of a Rally task would create a
-    cluster in vain.
+    cluster without measuring it.
 
     :raises hvstack.errors.HostsChangedError: one was refused.
     """

@@ -192,10 +192,10 @@ def compute_windows(
         job = phase.job
         if name in _SORTERS and job.started_at is not None:
             # The clock of the ApplicationMaster's node may be another one.
-            began = min(job.started_at, ended - (job.seconds or 0.0))
-            began = max(began, phase.started_at)
-            shuffle_end = began + (job.map_shuffle_seconds or 0)
-            windows_by_phase['map-shuffle'] = (began, shuffle_end)
+            start = min(job.started_at, ended - (job.seconds or 0.0))
+            start = max(start, phase.started_at)
+            shuffle_end = start + (job.map_shuffle_seconds or 0)
+            windows_by_phase['map-shuffle'] = (start, shuffle_end)
             windows_by_phase['reduce-merge'] = (
                 shuffle_end,
                 shuffle_end + (job.reduce_merge_seconds or 0),
@@ -433,18 +433,6 @@ def _sum_bounds(
                 sum(max_bytes for _, max_bytes in complete_pairs), 2
             )
     return byte_bounds
-
-
-def has_all_workers(record: RunRecord) -> bool:
-    """Return whether all workers of a run have telemetry.
-
-    The sums over the workers say nothing otherwise.
-    """
-    summary = record.observations.telemetry
-    if summary is None:
-        return False
-    count = sum(node.role == 'worker' for node in summary.nodes.values())
-    return count >= (record.observations.workers or 1)
 
 
 def compute_steal_shares(record: RunRecord) -> dict[str, float] | None:

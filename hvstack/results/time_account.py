@@ -24,7 +24,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hvstack.results import telemetry, time_counters
+from hvstack.results import time_counters
 from hvstack.results.observations import JobStatistics, Phase
 from hvstack.results.record_data import RunRecord
 
@@ -122,7 +122,7 @@ def account_run(record: RunRecord, reference: Reference) -> dict[str, Account]:
 def list_observed(record: RunRecord) -> frozenset[tuple[str, Cause]]:
     """Return the causes whose counters a run has, by phase."""
     workers = time_counters.list_workers(record)
-    has_all = telemetry.has_all_workers(record)
+    has_all = time_counters.has_all_workers(record)
     by_run = {
         Cause.DISK: has_all
         and all(

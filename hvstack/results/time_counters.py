@@ -4,7 +4,6 @@
 import math
 from collections.abc import Mapping
 
-from hvstack.results import telemetry
 from hvstack.results.observations import (
     JobStatistics,
     NodeSummary,
@@ -59,7 +58,7 @@ def count_cores(record: RunRecord) -> float | None:
     cpus = [cap.cpu for cap in caps.values() if cap.cpu]
     if cpus and hosts:
         return math.fsum(cpus) / len(cpus) * hosts
-    if not telemetry.has_all_workers(record):
+    if not has_all_workers(record):
         return None
     counts = [node.cpus for node in list_workers(record)]
     positive = [count for count in counts if count]
@@ -128,12 +127,24 @@ def get_summary(record: RunRecord) -> TelemetrySummary:
     return record.observations.telemetry or TelemetrySummary()
 
 
+def has_all_workers(record: RunRecord) -> bool:
+    """Return whether all workers of a run have telemetry.
+
+    The sums over the workers say nothing otherwise.
+    """
+    summary = record.observations.telemetry
+    if summary is None:
+        return False
+    count = sum(node.role == 'worker' for node in summary.nodes.values())
+    return count >= (record.observations.workers or 1)
+
+
 def get_sums(record: RunRecord, name: str) -> Mapping[str, float]:
     """Return the sums over the workers in a phase.
 
     They are empty if a worker has no telemetry.
     """
-    if not telemetry.has_all_workers(record):
+    if not has_all_workers(record):
         return {}
     return get_summary(record).phases.get(name, {})
 

@@ -487,7 +487,9 @@ class HostsFileTest(testtools.TestCase):
             self.assertEqual(
                 2, sum(f'hvstack {verb} ' in text for text in texts), verb
             )
-        self.assertEqual(4, sum('hvstack release_own ' in text for text in texts))
+        self.assertEqual(
+            4, sum('hvstack release_own ' in text for text in texts)
+        )
         self.assertEqual(
             2, sum("-c '/usr/lib/hvstack/node start'" in t for t in texts)
         )

@@ -922,9 +922,9 @@ class RunTest(testtools.TestCase):
             self.cluster,
             RunSpec(RunId('s', BareMetal(), 0), self.workload, store),
         )
-        (kept,) = FileRunStore(directory / 'spare').load_records('s')
-        self.assertTrue(kept.valid)
-        self.assertEqual(0, kept.observations.pass_number)
+        (stored,) = FileRunStore(directory / 'spare').load_records('s')
+        self.assertTrue(stored.valid)
+        self.assertEqual(0, stored.observations.pass_number)
 
     def test_clock_that_is_set_during_the_run(self) -> None:
         """The records of such runs contradicted themselves."""
