@@ -20,7 +20,7 @@ from hvstack.cloud import host_keys, stack_times
 from hvstack.cluster.base import LOCAL_DROP_CACHES, ClusterFacts
 from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
-from hvstack.hadoop import daemon_http, daemons, fsck
+from hvstack.hadoop import daemon_http, daemons, fsck, webhdfs
 from hvstack.hadoop.site_files import CONF as HADOOP_CONF
 from hvstack.results.typed_json import Json, JsonObject
 from hvstack.tempest_plugin.member_base import MemberTest
@@ -312,6 +312,11 @@ class ClusterTest(MemberTest):
         """Write ten small files into HDFS."""
         command = shell_scripts.render('write-files', _DIRECTORY)
         cluster.gateway.run(command, timeout=300)
+
+    @staticmethod
+    def delete_files(cluster: StackCluster) -> None:
+        """Delete the ten files; missing ones are fine."""
+        webhdfs.delete_path(cluster.gateway, _DIRECTORY)
 
     @staticmethod
     def check_files(cluster: StackCluster) -> list[CheckResult]:

@@ -2,10 +2,14 @@
 """A missing option is named in one line, and nothing is inspected."""
 
 import unittest
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
+import fixtures
 import testtools
 
+from hvstack import processutils
 from hvstack.tempest_plugin.plugin import HVStackTempestPlugin
 
 # Modules, not their tests: those would be collected here as well.
@@ -118,6 +122,64 @@ class PluginTest(testtools.TestCase):
             test_stack.StackTest('test_replicas').test_replicas,
         )
         self.assertIn('not checked: a block has one replica', str(skip))
+
+    def use_cluster(self, answer: Callable[[str], str]) -> list[str]:
+        """Give the tests a cluster without workers whose Hadoop is whole.
+
+        :param answer: function of a command that returns its output.
+        :returns: commands that the controller executes, which grows.
+        """
+        commands: list[str] = []
+
+        def run(command: str, **_: Any) -> processutils.Result:
+            commands.append(command)
+            return processutils.Result(0, answer(command), '')
+
+        node = SimpleNamespace(address='10.0.0.1', name='c', run=run)
+        for name, value in (
+            ('trouble', ''),
+            ('check_results', []),
+            (
+                'nodes',
+                SimpleNamespace(
+                    gateway=node, manager=node, nodes=[node], workers=[]
+                ),
+            ),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    'hvstack.tempest_plugin.tests.tenant.test_stack.'
+                    f'StackTest.{name}',
+                    value,
+                )
+            )
+        return commands
+
+    def test_no_run_on_an_existing_cluster(self) -> None:
+        """It killed the jobs of all users, and deleted their trash."""
+        self.configure(**{**WHOLE, 'stack': 'mine'})
+        commands = self.use_cluster(lambda _: '{}')
+        skip = self.assertRaises(
+            unittest.SkipTest,
+            test_stack.StackTest('test_small_run').test_small_run,
+        )
+        self.assertIn('not checked: a run ends all jobs', str(skip))
+        self.assertEqual([], commands)
+
+    def test_no_files_stay_on_an_existing_cluster(self) -> None:
+        self.configure(**{**WHOLE, 'stack': 'mine'})
+        commands = self.use_cluster(
+            lambda command: (
+                '{"boolean": true}' if 'curl' in command else 'Status: HEALTHY'
+            )
+        )
+        test = test_stack.StackTest('test_replicas')
+        # fsck lists no file.
+        self.assertRaises(AssertionError, test.test_replicas)
+        self.assertIn('hdfs dfs -put', commands[0])
+        test.doCleanups()
+        self.assertIn('-X DELETE', commands[-1])
+        self.assertIn('/webhdfs/v1/hvaccept?', commands[-1])
 
     def test_cloud_without_cinder(self) -> None:
         self.configure(**WHOLE, cinder=False)
