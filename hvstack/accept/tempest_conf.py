@@ -19,6 +19,7 @@ from openstack.connection import Connection
 
 import hvstack
 from hvstack import errors, jsonfile, paths, share, textfile, yamlfile
+from hvstack.accept import visibility
 from hvstack.cloud import connection, selection, servers
 from hvstack.cloud.connection import refused
 from hvstack.cluster import heat_environment
@@ -341,14 +342,16 @@ def _versioned_url(url: str) -> str:
 
 
 def service_sections(
-    conn: Connection, *, image: str, network: str
+    conn: Connection, *, image: str, network: str, new_projects: bool = False
 ) -> Sections:
     """Return the sections about the services of the cloud.
 
     :param conn: connection to the cloud.
     :param image: name or ID of an image that boots with every flavor.
     :param network: name or ID of the network.
-    :raises hvstack.errors.InputError: the image or the network does not exist.
+    :param new_projects: whether projects that tests create use both.
+    :raises hvstack.errors.InputError: the image or the network does not exist,
+        or new projects do not see it.
     """
     glance_image = servers.image(conn, image)
     with refused('Cannot list the networks'):
@@ -359,6 +362,9 @@ def service_sections(
             "'network' in hvstack.conf to a network that 'openstack network "
             "list' shows."
         )
+    if new_projects:
+        visibility.check_network(net)
+        visibility.check_image(glance_image, glance_image.id)
     catalog = connection.access(conn).service_catalog.catalog
     kinds = {item['type'] for item in catalog}
     volumes = [name for name in _VOLUME_TYPES if name in kinds]

@@ -13,6 +13,7 @@ from hvstack import conf, errors, extras, host_profiles, paths
 from hvstack.accept import (
     placement_only,
     tempest_conf,
+    visibility,
 )
 from hvstack.accept.tempest_conf import (
     Workspace,
@@ -22,7 +23,7 @@ from hvstack.cli.accept_options import (
     DEFAULT_CONFIGURATION,
     POWER_COMMANDS,
 )
-from hvstack.cloud import keypairs
+from hvstack.cloud import keypairs, servers
 from hvstack.cluster import baseline_hosts, planner
 from hvstack.cluster.plan import ClusterSpec
 from hvstack.conf import CloudOptions
@@ -70,6 +71,7 @@ def prepare_workspace(
         conn,
         image=parsed_args.image or options.image,
         network=options.network,
+        new_projects=_uses_new_projects(parsed_args),
     )
     group = values['hvstack']
     group |= {
@@ -117,6 +119,20 @@ def prepare_workspace(
         group['no_cluster'] = reason
         progress.say(f'{reason} Its tests are skipped.')
     workspace.write(values)
+
+
+def _uses_new_projects(parsed_args: argparse.Namespace) -> bool:
+    """Return whether tests start servers in projects that Tempest creates.
+
+    After a dry run, users of existing projects can use the request for a
+    cluster.
+    """
+    return not (
+        parsed_args.accounts
+        or parsed_args.stack
+        or parsed_args.smoke
+        or parsed_args.dry_run
+    )
 
 
 def list_host_options(
@@ -206,6 +222,11 @@ def _cluster(
             # It was written by this command, which takes every slot.
             'full_cluster': True,
         }
+    if _uses_new_projects(parsed_args):
+        # It can differ from --image.
+        visibility.check_image(
+            servers.image(conn, options.image), options.image
+        )
     cluster_plan = planner.plan_cluster(
         conn,
         ClusterSpec(

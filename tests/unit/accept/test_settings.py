@@ -19,6 +19,7 @@ import fixtures
 import testtools
 import yaml
 from keystoneauth1 import fixture as ksa
+from openstack.image.v2.image import Image
 from oslo_config import cfg
 from tempest.config import CONF
 from tempest.lib import auth
@@ -34,6 +35,7 @@ from hvstack.accept import (
     runner,
     tempest_conf,
     test_results,
+    visibility,
 )
 from hvstack.accept.host_inspection import Access
 from hvstack.accept.tempest_conf import Workspace
@@ -396,6 +398,48 @@ class ServicesTest(testtools.TestCase):
             catalog_type = sections['volume']['catalog_type']
             has_cinder = sections['service_available']['cinder']
             self.assertEqual(expected, (catalog_type, has_cinder))
+
+    def test_what_new_projects_do_not_see(self) -> None:
+        for is_shared, access, expected in (
+            (True, 'public', ''),
+            (True, 'community', ''),
+            (False, 'public', "Cannot use the network 'n': the projects"),
+            (True, 'private', "Cannot use the image 'i': the projects"),
+            (True, 'shared', 'its visibility is shared'),
+        ):
+            services = {'image': fake.GLANCE, 'network': NEUTRON}
+            with fake.FakeCloud(services=services) as cloud:
+                cloud.http.get(
+                    f'{fake.GLANCE}/images/i',
+                    json={'id': 'i', 'visibility': access},
+                )
+                network = {'id': 'n', 'name': 'n', 'shared': is_shared}
+                cloud.http.get(
+                    f'{NEUTRON}/networks/n', json={'network': network}
+                )
+                message = ''
+                for new_projects in (False, True):
+                    self.assertEqual('', message)
+                    try:
+                        tempest_conf.service_sections(
+                            cloud.connect(),
+                            image='i',
+                            network='n',
+                            new_projects=new_projects,
+                        )
+                    except errors.InputError as exc:
+                        message = str(exc)
+            self.assertEqual(bool(expected), bool(message))
+            self.assertIn(expected, message)
+
+    def test_community_image_by_name(self) -> None:
+        """Heat does not find the name of another project's image."""
+        image = Image.new(id='i', name='hadoop', visibility='community')
+        visibility.check_image(image, 'i')
+        error = self.assertRaises(
+            errors.InputError, visibility.check_image, image, 'hadoop'
+        )
+        self.assertIn("Set 'image' in hvstack.conf to i.", str(error))
 
 
 class CleanupTest(testtools.TestCase):

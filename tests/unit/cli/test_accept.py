@@ -9,7 +9,7 @@ import os
 import re
 from contextlib import redirect_stderr
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import fixtures
 import testtools
@@ -65,6 +65,9 @@ class RefusalTest(testtools.TestCase):
 class CloudTest(testtools.TestCase):
     """A cloud 'mine', an administrator's unless told otherwise."""
 
+    #: Other fields of its network.
+    network: ClassVar[dict[str, Any]] = {'shared': True}
+
     def cloud(self, **options: Any) -> fake.FakeCloud:
         """Have a cloud 'mine' in clouds.yaml."""
         self.directory = Path(self.useFixture(fixtures.TempDir()).path)
@@ -91,7 +94,11 @@ class CloudTest(testtools.TestCase):
             http.get(f'{url}/{resource}/provider', status_code=404)
             http.get(
                 f'{url}/{resource}',
-                json={resource: [{'id': 'i1', 'name': 'provider'}]},
+                json={
+                    resource: [
+                        {'id': 'i1', 'name': 'provider', **self.network}
+                    ]
+                },
             )
             http.get(f'{url}/{resource}/unknown-1', status_code=404)
         return cloud
@@ -210,6 +217,25 @@ class AcceptTest(CloudTest):
                 options['no_cluster'],
             )
             self.assertNotIn('stack_request', options)
+
+    def test_network_of_a_project(self) -> None:
+        """The projects that Tempest creates do not see it."""
+        self.network = {'shared': False}
+        cloud = self.cloud(without=('orchestration',))
+        args = [
+            *('--catalogue', str(CATALOGUES / 'vsan.yaml')),
+            *('--image', 'provider'),
+        ]
+        error = self.assertRaises(errors.InputError, self.conf, cloud, *args)
+        self.assertIn('--target-all-projects i1', str(error))
+        self.assertFalse((self.directory / 'workspace/tempest.conf').exists())
+        for extra_args in (
+            ('--smoke',),
+            ('--dry-run',),
+            ('--accounts', str(self.directory / 'accounts.yaml')),
+        ):
+            options = self.conf(cloud, *args, *extra_args)
+            self.assertEqual('i1', options['network'])
 
     def test_what_takes_hosts_away_must_be_asked_for(self) -> None:
         cloud = self.cloud(without=('orchestration',))
