@@ -141,6 +141,7 @@ class Doctor(Lister):
                 network=options.network,
                 volume_types=tuple(parsed_args.volume_type),
                 zone=zone,
+                sends_host_keys=options.host_key_source == 'heat',
             ),
         )
         self.faulty = any(diagnosis.bad for diagnosis in diagnoses)

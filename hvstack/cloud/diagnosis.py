@@ -54,6 +54,7 @@ class CloudNeeds:
     :param network: name or id of the clusters' network.
     :param volume_types: those that the cluster's volumes need.
     :param zone: availability zone of the nodes; empty for any.
+    :param sends_host_keys: whether nodes send their ssh host keys to Heat.
     """
 
     profile: HostProfile
@@ -63,6 +64,7 @@ class CloudNeeds:
     network: str
     volume_types: tuple[str, ...] = ()
     zone: str = ''
+    sends_host_keys: bool = False
 
     @property
     def servers(self) -> int:

@@ -41,6 +41,7 @@ from hvstack.cloud.diagnosis import (
     build_finding,
 )
 from hvstack.cloud.network_check import network
+from hvstack.cloud.signal_check import host_keys
 from hvstack.cloud.unified_limits import UnifiedLimit
 from hvstack.model.flavor import count_classes
 from hvstack.model.pinned_disks import is_volume_local
@@ -433,4 +434,5 @@ _CHECKS: tuple[
     _quotas,
     _image,
     network,
+    host_keys,
 )

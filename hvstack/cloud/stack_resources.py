@@ -89,8 +89,9 @@ def with_remedy(cause: str) -> str:
     if _HOST_KEY_TIMEOUT.search(cause):
         return (
             f'{cause}. A node did not send its ssh host key. Check that nodes '
-            'boot within 15 minutes (auth_ttl in keystone.conf) and reach '
-            "Heat's CFN API, or set [cloud] host_key_source in hvstack.conf "
+            'boot within 15 minutes (auth_ttl in keystone.conf), reach '
+            "Heat's CFN API, and trust its certificate by the CAs in their "
+            'image, or set [cloud] host_key_source in hvstack.conf '
             "to 'console' (Heat parameter host_keys: false)"
         )
     return cause

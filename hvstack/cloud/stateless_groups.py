@@ -66,16 +66,25 @@ def list_reply_cidrs(conn: Connection, network: str) -> tuple[str, ...]:
     if missing:
         raise errors.InputError(missing)
     cidrs = {METADATA_CIDR}
-    for url in access(conn).service_catalog.get_urls(
-        service_type=_SIGNAL_SERVICE,
-        interface='public',
-        region_name=conn.config.get_region_name(),
-    ):
-        cidrs |= _resolve(str(urlsplit(str(url)).hostname))
+    for url in list_signal_urls(conn):
+        cidrs |= _resolve(str(urlsplit(url).hostname))
     known_network = servers.find_network(conn, network)
     if known_network is not None:
         cidrs |= _list_nameservers(conn, known_network)
     return tuple(sorted(cidrs))
+
+
+def list_signal_urls(conn: Connection) -> list[str]:
+    """Return the URLs of the API that nodes send signals to.
+
+    :raises hvstack.errors.CloudError: Keystone refused.
+    """
+    urls = access(conn).service_catalog.get_urls(
+        service_type=_SIGNAL_SERVICE,
+        interface='public',
+        region_name=conn.config.get_region_name(),
+    )
+    return [str(url) for url in urls]
 
 
 def _resolve(host: str) -> set[str]:

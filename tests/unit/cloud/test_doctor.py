@@ -12,7 +12,7 @@ import yaml
 from keystoneauth1 import fixture as ksa
 
 from hvstack import errors, host_profiles
-from hvstack.cloud import doctor, host_checks
+from hvstack.cloud import connection, doctor, host_checks, signal_check
 from hvstack.cloud.connection import access
 from hvstack.cloud.diagnosis import (
     FAULT,
@@ -165,6 +165,37 @@ class DoctorTest(testtools.TestCase):
             self.assertEqual(OK, findings[f'{check} of compute1'].state)
         self.assertEqual(OK, findings['compute services'].state)
         self.assertEqual(OK, findings['compute API'].state)
+
+    def test_private_ca(self) -> None:
+        """A node knows only the CAs of the image."""
+        profile = host_profiles.load('vsphere6')
+        for scheme, tls, sends_host_keys, expected in (
+            ('https', {'https_cacert': '/ca.pem'}, True, 'by /ca.pem'),
+            ('https', {'https_insecure': True}, True, 'does not verify'),
+            ('https', {'https_cacert': '/ca.pem'}, False, ''),
+            ('https', {}, True, ''),
+            ('http', {'https_cacert': '/ca.pem'}, True, ''),
+        ):
+            services = {'cloudformation': f'{scheme}://heat-cfn.test/v1'}
+            request = CloudNeeds(
+                profile,
+                parse('i1'),
+                nodes=(),
+                image='hvstack-hadoop',
+                network='provider',
+                sends_host_keys=sends_host_keys,
+            )
+            with fake.FakeCloud(services=services):
+                conn = connection.connect(
+                    credential={**fake.CREDENTIAL, **tls}
+                )
+                notes = list(signal_check.host_keys(conn, request))
+            self.assertEqual(bool(expected), bool(notes))
+            for note in notes:
+                self.assertEqual(NOTE, note.state)
+                self.assertIn(expected, note.detail)
+                self.assertIn('https://heat-cfn.test/v1', note.detail)
+                self.assertIn('host_key_source = console', note.remedy)
 
     def test_hosts_that_are_down(self) -> None:
         """The last update shows whether a service has started."""

@@ -280,6 +280,7 @@ class StacksTest(testtools.TestCase):
         self.assertIn(
             "host_key_source in hvstack.conf to 'console'", str(error)
         )
+        self.assertIn('trust its certificate', str(error))
 
     def test_heats_limit_at_once(self) -> None:
         self.http.get(f'{URL}/hv-x', status_code=404)
