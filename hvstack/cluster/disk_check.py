@@ -19,22 +19,29 @@ def of_baseline(profile: HostProfile, path: Path) -> DiskUse | None:
     :param profile: host profile of the workers' hosts.
     :param path: inventory of bare-metal hosts; a missing file means that bare
         metal uses all data disks of the host profile.
-    :returns: None for hosts of a lab, whose disks are not compared.
+    :returns: None for hosts of a lab, whose disks are not compared, and for an
+        inventory with mount points, under which any number of disks can be.
     :raises hvstack.errors.InputError: the inventory is not valid.
     """
     if profile.policy.lab:
         return None
     if not path.exists() or path == baseline_hosts.LAB:
         return host_disks.of_host(profile)
-    counts = {
-        # Without names, the data is in a directory on one disk.
-        max(1, len(host.release.disks))
+    disks_of_workers = [
+        host.release.disks
         for host in baseline_hosts.read(path)
         if host.role == 'worker'
         and isinstance(host.release, actions.ReleaseSSHHost)
-    }
-    if not counts:
+    ]
+    # The other paths are mount points and files of loop devices.
+    if not disks_of_workers or not all(
+        disk.startswith('/dev/')
+        for disks in disks_of_workers
+        for disk in disks
+    ):
         return None
+    # Without names, the data is in a directory on one disk.
+    counts = {max(1, len(disks)) for disks in disks_of_workers}
     ordered = sorted(counts)
     return DiskUse(
         host_disks.BARE_METAL,

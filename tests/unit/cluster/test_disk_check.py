@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test the comparison of disks before a run."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,14 +24,22 @@ class DiskCheckTest(testtools.TestCase):
         for name in ('key', 'rootfs.tar'):
             (self.directory / name).touch()
 
-    def write(self, *disk_counts: int) -> None:
-        """Write an inventory of workers with these numbers of disks."""
+    def write(
+        self, *disk_counts: int, mount_points: Sequence[str] = ()
+    ) -> None:
+        """Write an inventory of workers with these numbers of disks.
+
+        :param mount_points: disks of each worker in addition.
+        """
         host = {'vcpus': 2, 'memory_mib': 4096}
         workers: list[dict[str, Any]] = [
             {
                 **{'name': f'w{index}', 'role': 'worker', **host},
                 'address': f'192.0.2.{index + 2}',
-                'disks': [f'/dev/disk/by-id/ata-{n}' for n in range(count)],
+                'disks': [
+                    *(f'/dev/disk/by-id/ata-{n}' for n in range(count)),
+                    *mount_points,
+                ],
             }
             for index, count in enumerate(disk_counts)
         ]
@@ -73,6 +82,13 @@ class DiskCheckTest(testtools.TestCase):
         self.assertIn('use 18 rotational', self.explain('i3-pinned'))
         self.write(20, 19)
         self.assertIn('not 19 or 20 disks', self.explain('i1'))
+
+    def test_mount_points(self) -> None:
+        """A logical volume can be on all disks."""
+        for count in (0, 1):
+            self.write(count, mount_points=['/srv/instances'])
+            for name in ('i1', 'i3-pinned'):
+                self.assertEqual('', self.explain(name))
 
     def test_ceph(self) -> None:
         self.write(20)
