@@ -96,20 +96,20 @@ def _name(entry: journal.JournalEntry) -> str:
 
 def _explain_unknown(entry: journal.JournalEntry) -> str:
     """Return why the change of a process that may have ended stays."""
-    place, remedy = (
+    position, remedy = (
         'in another pid namespace',
         'Run hvstack in that namespace, or, outside of all containers, as '
         'root.',
     )
     if entry.process.is_elsewhere:
-        place, remedy = (
+        position, remedy = (
             f'on another machine (its machine-id is {entry.machine})',
             'Run hvstack there. If that machine is lost, delete the line '
             f"'machine' in {entry.path}, then run the command again.",
         )
     return (
-        f'Cannot tell whether process {entry.pid} still runs: it ran {place}. '
-        f'Its change stays: {_name(entry)}. {remedy}'
+        f'Cannot tell whether process {entry.pid} still runs: it ran '
+        f'{position}. Its change stays: {_name(entry)}. {remedy}'
     )
 
 

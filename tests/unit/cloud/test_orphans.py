@@ -108,12 +108,12 @@ class OrphansTest(testtools.TestCase):
         # Cinder restored a backup into a volume of the user.
         copy = {**items[0], 'id': 'i4'}
         copy['metadata'] = {'hvstack_stack': 's1', 'src_backup_id': 'b1'}
-        for url, collection, listed in (
+        for url, collection, resources in (
             (fake.NOVA, 'servers', items),
             (fake.CINDER, 'volumes', [*items, copy]),
         ):
             self.http.get(
-                f'{url}/{collection}/detail', json={collection: listed}
+                f'{url}/{collection}/detail', json={collection: resources}
             )
             self.http.delete(f'{url}/{collection}/i1', status_code=204)
             self.http.get(f'{url}/{collection}/i1', status_code=404)

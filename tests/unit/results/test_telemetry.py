@@ -213,12 +213,12 @@ class Sums(testtools.TestCase):
             telemetry.compute_windows(observations.read_phases(phases)),
         )
         # By the clock of the node of the ApplicationMaster.
-        for moved, began in ((52.5, 110), (172.5, 114)):
+        for moved, start in ((52.5, 110), (172.5, 114)):
             phases[2] |= {'job_began': moved, 'job_seconds': 16}
             windows = telemetry.compute_windows(
                 observations.read_phases(phases)
             )
-            self.assertEqual((began, began + 7), windows['map-shuffle'])
+            self.assertEqual((start, start + 7), windows['map-shuffle'])
 
 
 class File(testtools.TestCase):
