@@ -14,7 +14,7 @@ from hvstack.cloud import connection, lease, selection
 from hvstack.progress import Progress
 from hvstack.study import study_page, study_report, study_run
 from hvstack.study.study_store import StartedStudy, StudyRecords
-from hvstack.sweep import recovery, token_check
+from hvstack.sweep import recovery, resource_check, token_check
 
 
 class _Running(Command):
@@ -45,13 +45,14 @@ class _Running(Command):
         """
         for name, reason in study.skipped.items():
             progress.say(f'skipped: {name}: {reason}')
+        options = conf.load()
+        targets = [
+            (variant.target, variant.setup)
+            for variant in study.measured_variants
+        ]
+        resource_check.check_resources(conn, targets, options)
         token_check.check_token(
-            *(conn, conn),
-            [
-                (variant.target, variant.setup)
-                for variant in study.measured_variants
-            ],
-            conf.load().cloud,
+            *(conn, conn, targets, options.cloud),
             *(study.host, study.backend),
         )
         with lease.held(conn, progress):

@@ -163,16 +163,26 @@ def ready(
     :raises hvstack.errors.HVStackError: one of them cannot be had, or the
         credential cannot create stacks.
     """
-    # The lab's modules are for the lab's cloud only.
-    from hvstack.cli import image
     from hvstack.cloud import connection, credentials, selection
-    from hvstack.lab import clouds_yaml
 
     cloud = selection.choose(os_cloud)
     seconds = None if sweep is None else forecast.estimate_max_seconds(sweep)
     conn = connection.connect(cloud)
     credentials.check(conn, conf.load().cloud, seconds)
     rallyenv.ensure_environment(cloud)
+    ensure_image(cloud, progress)
+    return cloud
+
+
+def ensure_image(cloud: str, progress: Progress) -> None:
+    """Have the image of the guests built and in Glance, on the lab alone.
+
+    :param cloud: name of the cloud.
+    :raises hvstack.errors.HVStackError: it cannot be built or uploaded.
+    """
+    # The lab's modules are for the lab's cloud only.
+    from hvstack.cli import image
+    from hvstack.lab import clouds_yaml
+
     if cloud == clouds_yaml.ADMIN_CLOUD:
         image.ensure(progress)
-    return cloud

@@ -3,8 +3,9 @@
 
 import argparse
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cliff.command import Command
 from cliff.show import ShowOne
@@ -18,9 +19,11 @@ from hvstack.cli.space_options import (
     chosen_space,
     count_runs,
 )
-from hvstack.cli.sweep import add_size, ready
+from hvstack.cli.sweep import add_size, ensure_image, ready
 from hvstack.cli.sweep_summary import way
 from hvstack.cli.tables import Details
+from hvstack.model.configuration import Configuration
+from hvstack.model.target import BareMetal, Target
 from hvstack.nouns import format_noun
 from hvstack.progress import Progress
 from hvstack.report import sweep_report, sweep_rows
@@ -38,6 +41,9 @@ from hvstack.sweep.executor import SweepStatus
 from hvstack.sweep.node_setup import NodeSetup
 from hvstack.sweep.sweep_store import Sweep, SweepSpec
 from hvstack.tpcxhs import kit
+
+if TYPE_CHECKING:
+    from openstack.connection import Connection
 
 
 class _Running(Command):
@@ -60,7 +66,7 @@ class _Running(Command):
         """
         # Show does not need the time to import openstacksdk.
         from hvstack.cloud import connection, lease
-        from hvstack.sweep import recovery, token_check
+        from hvstack.sweep import recovery
 
         progress = Progress()
         cloud = ready(os_cloud, progress, sweep)
@@ -70,12 +76,7 @@ class _Running(Command):
         for line in recovery.recover([conn]):
             progress.say(f'restored: {line}')
         if sweep.spec is not None:
-            token_check.check_token(
-                *(conn, conn),
-                [(target, NodeSetup()) for target in sweep.configurations],
-                conf.load().cloud,
-                *(sweep.spec.host, sweep.spec.backend),
-            )
+            check_clusters(conn, sweep.configurations, sweep.spec)
         with lease.held(conn, progress):
             try:
                 with progress.stage('sweep'):
@@ -121,6 +122,34 @@ class _Running(Command):
                 f'{" and ".join(failures)}, and the others were measured. Run '
                 f"'hvstack report {sweep.id}', which names the reasons."
             )
+
+
+def check_clusters(
+    conn: 'Connection',
+    configurations: Iterable[Configuration],
+    spec: SweepSpec,
+) -> None:
+    """Refuse a sweep whose clusters, or bare metal, would all fail.
+
+    :param conn: connection of an administrator.
+    :param configurations: possible configurations of the sweep.
+    :param spec: specification of the sweep.
+    :raises hvstack.errors.InputError: the image, the network or the hosts for
+        bare metal cannot be used, or a token expires too early.
+    """
+    from hvstack.sweep import resource_check, token_check
+
+    targets: list[tuple[Target, NodeSetup]] = [
+        (configuration, NodeSetup()) for configuration in configurations
+    ]
+    if spec.measure_baseline:
+        targets.append((BareMetal(), NodeSetup()))
+    options = conf.load()
+    resource_check.check_resources(conn, targets, options)
+    token_check.check_token(
+        *(conn, conn, targets, options.cloud),
+        *(spec.host, spec.backend),
+    )
 
 
 def say_step(
@@ -221,7 +250,7 @@ class Run(_Running):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Begin and run."""
         from hvstack.cloud import connection, credentials
-        from hvstack.sweep import recovery, token_check
+        from hvstack.sweep import recovery
 
         progress = Progress()
         check_compared(parsed_args)
@@ -230,21 +259,12 @@ class Run(_Running):
         ) as conn:
             # Before the sweep has a marker.
             credentials.check(conn, conf.load().cloud)
+            ensure_image(conn.config.name, progress)
             # Hosts that a dead process took from Nova must be back.
             for line in recovery.recover([conn]):
                 progress.say(f'restored: {line}')
             area, missing = chosen_space(parsed_args, conn, progress.say)
-            token_check.check_token(
-                *(conn, conn),
-                [(target, NodeSetup()) for target in area.possible],
-                conf.load().cloud,
-                *(parsed_args.host, parsed_args.backend),
-            )
-        for skip in area.skipped:
-            progress.say(f'skipped: {skip.name}: {skip.reason}')
-        sweep = executor.begin_sweep(
-            area,
-            SweepSpec(
+            spec = SweepSpec(
                 parsed_args.strategy,
                 area.parameter_values,
                 area.start,
@@ -256,7 +276,13 @@ class Run(_Running):
                 allow=tuple(parsed_args.allow),
                 half_width=parsed_args.half_width,
                 budget=choose_budget(parsed_args),
-            ),
+            )
+            check_clusters(conn, area.possible, spec)
+        for skip in area.skipped:
+            progress.say(f'skipped: {skip.name}: {skip.reason}')
+        sweep = executor.begin_sweep(
+            area,
+            spec,
             count_runs(parsed_args),
             parsed_args.size,
             **hadoop_options.chosen(parsed_args),

@@ -82,14 +82,14 @@ class Run(Command):
         """Begin or continue."""
         # Show does not need the time to import openstacksdk.
         from hvstack.cloud import connection, lease
-        from hvstack.sweep import recovery, token_check
+        from hvstack.sweep import recovery, resource_check, token_check
 
         if parsed_args.max_trials is not None and parsed_args.max_trials < 1:
             raise errors.InputError(
                 f'Cannot use --max-trials {parsed_args.max_trials}: an '
                 'invocation runs at least 1 trial. Use 1 or more.'
             )
-        options = conf.load().cloud
+        options = conf.load()
         if parsed_args.id:
             stored_trials = trials.load_trials(parsed_args.id)
             if parsed_args.after:
@@ -103,7 +103,7 @@ class Run(Command):
                 parsed_args.size,
                 (parsed_args.before_a, parsed_args.before_b),
                 parsed_args.after,
-                options.host_profile,
+                options.cloud.host_profile,
             )
         progress = Progress()
         progress.say(f'trials {stored_trials.id}')
@@ -112,11 +112,12 @@ class Run(Command):
         # Such as the lease of a sweep that was killed.
         for line in recovery.recover([conn]):
             progress.say(f'restored: {line}')
+        targets = [(target, NodeSetup()) for target in stored_trials.targets]
+        resource_check.check_resources(conn, targets, options)
         token_check.check_token(
-            *(conn, conn),
-            [(target, NodeSetup()) for target in stored_trials.targets],
-            options,
-            *(stored_trials.host or options.host_profile, options.backend),
+            *(conn, conn, targets, options.cloud),
+            stored_trials.host or options.cloud.host_profile,
+            options.cloud.backend,
         )
         with lease.held(conn, progress):
             try:

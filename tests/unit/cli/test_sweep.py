@@ -17,6 +17,7 @@ from hvstack.sweep import sweep_store
 from tests.unit.cli.runner import run_command
 from tests.unit.cloud import fake
 from tests.unit.results import factory
+from tests.unit.sweep.directories import BaselineHosts
 
 SIZE = 1_000_000
 
@@ -43,8 +44,14 @@ class SweepCase(testtools.TestCase):
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', value))
         (directory / 'records').mkdir()
-        self.cloud = self.useFixture(fake.FakeCloud())
+        self.cloud = self.useFixture(
+            fake.FakeCloud(
+                services={'image': fake.GLANCE, 'network': fake.NEUTRON}
+            )
+        )
+        self.cloud.resources()
         self.cloud.hosts(2)
+        self.baseline_hosts = self.useFixture(BaselineHosts())
         self.cloud.http.get(f'{fake.CINDER}/types', json={'volume_types': []})
         self.ran: list[str] = []
         self.cloud_names: list[str] = []
@@ -197,6 +204,41 @@ class SweepTest(SweepCase):
         self.assertEqual([], self.ran)
         # Nothing was begun.
         self.assertEqual([], sweep_store.list_sweeps())
+
+    def test_what_each_run_needs(self) -> None:
+        """Without it, each run would fail, and nothing would be left."""
+        self.start('--values', 'instances=1,2')
+        (sweep,) = sweep_store.list_sweeps()
+        for record in sweep_store.RECORDS_DIR.glob('*i2-*.json'):
+            record.unlink()
+        records = sorted(sweep_store.RECORDS_DIR.iterdir())
+        self.ran.clear()
+        for variable, value, message in (
+            ('OS_CLOUD__NETWORK', 'absent', "use the network 'absent'"),
+            ('OS_CLOUD__IMAGE', 'absent', "find image 'absent'"),
+            ('OS_SWEEP__BASELINE_HOSTS', '/absent', 'Cannot measure bare'),
+        ):
+            with fixtures.EnvironmentVariable(variable, value):
+                results = [
+                    self.call('resume', sweep.id, '--os-cloud', 'test'),
+                    self.start('--values', 'instances=1,2'),
+                ]
+            for status, _, err in results:
+                self.assertEqual(2, status, err)
+                self.assertIn(message, err)
+        self.assertEqual([], self.ran)
+        self.assertEqual(records, sorted(sweep_store.RECORDS_DIR.iterdir()))
+        self.assertEqual([sweep.id], [s.id for s in sweep_store.list_sweeps()])
+
+    def test_hosts_without_runs_on_bare_metal(self) -> None:
+        """Recorded runs and emulated CPUs need no list of hosts."""
+        self.baseline_hosts.path.unlink()
+        record = factory.run(BARE_METAL, 0, 90, sweep='imported', size=SIZE)
+        factory.save(record, sweep_store.RECORDS_DIR)
+        for args in (('--baseline', 'imported'), ('--backend', 'qemu')):
+            status, _, err = self.start('--values', 'instances=1', *args)
+            self.assertEqual(0, status, err)
+        self.assertNotIn(BARE_METAL, self.ran)
 
     def test_the_clouds_variable_is_taken(self) -> None:
         self.start('--values', 'instances=1,2')

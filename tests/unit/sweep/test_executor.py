@@ -23,7 +23,7 @@ from hvstack.sweep.sweep_store import Sweep, SweepSpec
 from tests.unit.cli.runner import run_command
 from tests.unit.cloud import fake
 from tests.unit.results import factory
-from tests.unit.sweep.directories import SweepDirectories
+from tests.unit.sweep.directories import BaselineHosts, SweepDirectories
 
 SIZE = 1_000_000
 
@@ -42,7 +42,14 @@ class CourseTest(testtools.TestCase):
         self.useFixture(SweepDirectories())
         self.tasks: list[list[tuple[str, int, int]]] = []
         self.baselines: set[str] = set()
-        self.conn = self.useFixture(fake.FakeCloud()).connect()
+        self.cloud = self.useFixture(
+            fake.FakeCloud(
+                services={'image': fake.GLANCE, 'network': fake.NEUTRON}
+            )
+        )
+        self.cloud.resources()
+        self.conn = self.cloud.connect()
+        self.useFixture(BaselineHosts())
         self.useFixture(
             fixtures.MonkeyPatch(
                 'hvstack.sweep.rallytask.run_task', self.rally
