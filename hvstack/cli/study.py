@@ -255,6 +255,7 @@ def start(planned: StartedStudy) -> StartedStudy:
         *(planned.study, planned.host, planned.backend, planned.skipped),
         tuning=planned.tuning,
         os_profile=planned.os_profile,
+        cloud=planned.cloud,
     )
 
 
@@ -306,6 +307,7 @@ def prepare(parsed_args: argparse.Namespace) -> StartedStudy:
         *('', study, '', host, backend, skipped),
         tuning=options.hadoop.tuning or baseline_hosts.default_tuning(host),
         os_profile=options.hadoop.os_profile,
+        cloud='' if conn is None else connection.format_cloud(conn),
     )
 
 

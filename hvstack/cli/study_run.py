@@ -125,5 +125,9 @@ class Resume(_Running):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         progress = Progress()
         started = study_commands.select(parsed_args.id, is_unfinished=True)
-        cloud = ready(parsed_args.os_cloud, progress)
+        cloud = ready(
+            *(parsed_args.os_cloud, progress),
+            first_cloud=started.cloud,
+            subject=f"study '{started.id}'",
+        )
         self.execute(started, self.connect(cloud, progress), progress)

@@ -152,22 +152,31 @@ def add_size(
 
 
 def ready(
-    os_cloud: str | None, progress: Progress, sweep: Sweep | None = None
+    os_cloud: str | None,
+    progress: Progress,
+    sweep: Sweep | None = None,
+    *,
+    first_cloud: str = '',
+    subject: str = '',
 ) -> str:
     """Have Rally set up for a cloud and, on the lab, the guests' image there.
 
     :param os_cloud: value of ``--os-cloud``; None without the option.
     :param sweep: sweep that a token must outlast; None if its duration is
         unknown.
+    :param first_cloud: cloud on which the measurements were started, as in
+        :func:`hvstack.cloud.connection.check_cloud`; empty for new ones.
+    :param subject: name of the measurements, for its error.
     :returns: the name of the cloud.
-    :raises hvstack.errors.HVStackError: one of them cannot be had, or the
-        credential cannot create stacks.
+    :raises hvstack.errors.HVStackError: one of them cannot be had, the cloud
+        is another one, or the credential cannot create stacks.
     """
     from hvstack.cloud import connection, credentials, selection
 
     cloud = selection.choose(os_cloud)
     seconds = None if sweep is None else forecast.estimate_max_seconds(sweep)
     conn = connection.connect(cloud)
+    connection.check_cloud(conn, first_cloud, subject)
     credentials.check(conn, conf.load().cloud, seconds)
     rallyenv.ensure_environment(cloud)
     ensure_image(cloud, progress)

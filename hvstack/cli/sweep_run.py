@@ -69,7 +69,11 @@ class _Running(Command):
         from hvstack.sweep import recovery
 
         progress = Progress()
-        cloud = ready(os_cloud, progress, sweep)
+        cloud = ready(
+            *(os_cloud, progress, sweep),
+            first_cloud=sweep.spec.cloud if sweep.spec else '',
+            subject=f"sweep '{sweep.id}'",
+        )
         progress.say(f'sweep {sweep.id}')
         conn = connection.connect(cloud)
         # Such as the lease of a sweep that was killed.
@@ -276,6 +280,7 @@ class Run(_Running):
                 allow=tuple(parsed_args.allow),
                 half_width=parsed_args.half_width,
                 budget=choose_budget(parsed_args),
+                cloud=connection.format_cloud(conn),
             )
             check_clusters(conn, area.possible, spec)
         for skip in area.skipped:

@@ -94,7 +94,9 @@ class Run(Command):
             stored_trials = trials.load_trials(parsed_args.id)
             if parsed_args.after:
                 stored_trials = replace(stored_trials, after=parsed_args.after)
+            conn = connection.connect(parsed_args.os_cloud)
         else:
+            conn = connection.connect(parsed_args.os_cloud)
             configuration = parsed_args.a or 'i1'
             stored_trials = trials.create_trials(
                 (configuration, parsed_args.b or configuration),
@@ -104,11 +106,15 @@ class Run(Command):
                 (parsed_args.before_a, parsed_args.before_b),
                 parsed_args.after,
                 options.cloud.host_profile,
+                connection.format_cloud(conn),
             )
         progress = Progress()
         progress.say(f'trials {stored_trials.id}')
-        cloud = ready(parsed_args.os_cloud, progress)
-        conn = connection.connect(cloud)
+        ready(
+            *(parsed_args.os_cloud, progress),
+            first_cloud=stored_trials.cloud,
+            subject=f"trials '{stored_trials.id}'",
+        )
         # Such as the lease of a sweep that was killed.
         for line in recovery.recover([conn]):
             progress.say(f'restored: {line}')

@@ -294,10 +294,14 @@ def scope(conn: Connection) -> str:
     The regions of a cloud can have the same Keystone. Without a region in
     clouds.yaml, the scope has none.
     """
-    url = str(_identity_plugin(conn).auth_url).rstrip('/').removesuffix('/v3')
-    text = f'{url} {conn.current_project_id} {conn.current_user_id}'
+    text = f'{_get_url(conn)} {conn.current_project_id} {conn.current_user_id}'
     region = conn.config.get_region_name()
     return f'{text} {region}' if region else text
+
+
+def _get_url(conn: Connection) -> str:
+    url = str(_identity_plugin(conn).auth_url).rstrip('/')
+    return url.removesuffix('/v3')
 
 
 def find_in_scope(text: str, conns: Iterable[Connection]) -> Connection | None:
@@ -324,6 +328,38 @@ def _split_scope(text: str) -> list[str]:
     """Return URL, project, user and region; parts that are missing empty."""
     parts = text.split(' ', 3)
     return parts + [''] * (4 - len(parts))
+
+
+def format_cloud(conn: Connection) -> str:
+    """Return URL and region of a connection: its cloud for all projects."""
+    return f'{_get_url(conn)} {conn.config.get_region_name() or ""}'.rstrip()
+
+
+def check_cloud(conn: Connection, cloud: str, subject: str) -> None:
+    """Refuse to continue measurements on another cloud.
+
+    As in :func:`find_in_scope`, no region fits each region.
+
+    :param conn: connection to the selected cloud.
+    :param cloud: result of :func:`format_cloud` at the start; empty if it is
+        not known, because an older release started them.
+    :param subject: what is continued, such as ``"sweep 'x'"``.
+    :raises hvstack.errors.InputError: the cloud is another one.
+    """
+    selected = format_cloud(conn)
+    url, _, region = cloud.partition(' ')
+    selected_url, _, selected_region = selected.partition(' ')
+    if not cloud or (
+        url == selected_url
+        and (not region or not selected_region or region == selected_region)
+    ):
+        return
+    raise errors.InputError(
+        f"Cannot continue {subject} on the cloud '{conn.config.name}' "
+        f'({selected}): the measurements were started on {cloud}, and runs '
+        'on two clouds are not comparable. Set --os-cloud or OS_CLOUD to the '
+        'cloud of the start.'
+    )
 
 
 def _identity_plugin(conn: Connection) -> BaseIdentityPlugin:

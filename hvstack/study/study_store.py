@@ -29,7 +29,7 @@ SCHEMA = 1
 _FIELDS = (
     *('schema', 'id', 'name', 'started', 'finished', 'passes', 'size_bytes'),
     *('host', 'backend', 'tuning', 'os_profile', 'skipped', 'content'),
-    'host_digest',
+    *('host_digest', 'cloud'),
 )
 
 
@@ -70,6 +70,8 @@ class StartedStudy:
     :param os_profile: OS profile, likewise.
     :param host_digest: digest of the host profile at the start; empty for a
         profile of the lab.
+    :param cloud: URL and region of the cloud; empty if it is not known, as
+        for a study of Rally alone.
     """
 
     id: str
@@ -82,6 +84,7 @@ class StartedStudy:
     tuning: str = ''
     os_profile: str = ''
     host_digest: str = ''
+    cloud: str = ''
 
     @property
     def node_settings(self) -> dict[str, str]:
@@ -140,6 +143,7 @@ def create(
     *,
     tuning: str = '',
     os_profile: str = '',
+    cloud: str = '',
 ) -> StartedStudy:
     """Start a study and write its marker.
 
@@ -150,6 +154,7 @@ def create(
     :param tuning: tuning profile of the variants that have none; empty for
         that of hvstack.conf at the time of a run.
     :param os_profile: OS profile, likewise.
+    :param cloud: URL and region of the cloud; empty if it is not known.
     """
     prefix = f'study-{study.name[:20]}'
     started = StartedStudy(
@@ -162,6 +167,7 @@ def create(
         tuning=tuning,
         os_profile=os_profile,
         host_digest=host_profiles.read_digest(host),
+        cloud=cloud,
     )
     _save(started)
     return started
@@ -186,6 +192,7 @@ def _save(started: StartedStudy) -> None:
         'backend': started.backend,
         **started.node_settings,
         **({'host_digest': digest} if (digest := started.host_digest) else {}),
+        **({'cloud': started.cloud} if started.cloud else {}),
         'skipped': dict(started.skipped),
         'content': study.content,
     }
@@ -257,6 +264,7 @@ def _read(path: Path) -> StartedStudy:
         tuning=fields.optional_text('tuning'),
         os_profile=fields.optional_text('os_profile'),
         host_digest=fields.optional_text('host_digest'),
+        cloud=fields.optional_text('cloud'),
     )
 
 

@@ -61,6 +61,8 @@ class SweepSpec:
         in :func:`hvstack.sweep.budget.parse_budget`; empty without a limit.
     :param host_digest: digest of the host profile at the start; empty for a
         profile of the lab.
+    :param cloud: URL and region of the cloud; empty if an older release
+        started the sweep.
     """
 
     strategy: str
@@ -75,6 +77,7 @@ class SweepSpec:
     half_width: float = 0.0
     budget: str = ''
     host_digest: str = ''
+    cloud: str = ''
 
     @property
     def runs_per_cluster(self) -> int:

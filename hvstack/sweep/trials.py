@@ -65,6 +65,7 @@ class Trials:
         hvstack.conf.
     :param host_digest: digest of this profile at the start; empty for a
         profile of the lab.
+    :param cloud: URL and region of the cloud; empty if it is not known.
     """
 
     id: str
@@ -76,6 +77,7 @@ class Trials:
     after: str = ''
     host: str = ''
     host_digest: str = ''
+    cloud: str = ''
 
     @property
     def targets(self) -> tuple[Target, Target]:
@@ -115,6 +117,7 @@ def create_trials(
     before: tuple[str, str] = ('', ''),
     after: str = '',
     host: str = '',
+    cloud: str = '',
 ) -> Trials:
     """Create trials and write their marker.
 
@@ -126,6 +129,7 @@ def create_trials(
     :param after: shell command at the end of each invocation.
     :param host: name of the host profile of the workers; empty for that of
         hvstack.conf at the time of a run.
+    :param cloud: URL and region of the cloud; empty if it is not known.
     :raises hvstack.errors.InputError: the number of trials or runs is too
         small, or a configuration is not valid.
     """
@@ -140,6 +144,7 @@ def create_trials(
         *((name_a, name_b), trials, runs, size_bytes, before, after),
         host=host_profiles.absolute(host),
         host_digest=host_profiles.read_digest(host) if host else '',
+        cloud=cloud,
     )
     text = json.dumps(asdict(new_trials), indent=1) + '\n'
     paths.write_whole(TRIALS_DIR / f'{new_trials.id}.json', text)

@@ -10,10 +10,11 @@ import fixtures
 import testtools
 import yaml
 
-from hvstack import host_profiles
+from hvstack import errors, host_profiles
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
-from hvstack.sweep import sweep_store
+from hvstack.study import definition, study_store
+from hvstack.sweep import sweep_store, trials
 from tests.unit.cli.runner import run_command
 from tests.unit.cloud import fake
 from tests.unit.results import factory
@@ -204,6 +205,92 @@ class SweepTest(SweepCase):
         self.assertEqual([], self.ran)
         # Nothing was begun.
         self.assertEqual([], sweep_store.list_sweeps())
+
+    def test_resume_on_another_cloud(self) -> None:
+        self.start('--values', 'instances=1,2')
+        (sweep,) = sweep_store.list_sweeps()
+        assert sweep.spec
+        self.assertEqual('http://keystone.test RegionOne', sweep.spec.cloud)
+        path = sweep_store.SWEEPS_DIR / f'{sweep.id}.json'
+        marker = json.loads(path.read_text())
+        for record in sweep_store.RECORDS_DIR.glob('*i2-*.json'):
+            record.unlink()
+        self.ran.clear()
+        command = ('resume', sweep.id, '--os-cloud', 'test')
+        for cloud in (
+            'http://other.test RegionOne',
+            'http://keystone.test RegionTwo',
+        ):
+            marker['spec']['cloud'] = cloud
+            path.write_text(json.dumps(marker))
+            status, _, err = self.call(*command)
+            self.assertEqual(2, status, err)
+            self.assertIn(f"Cannot continue sweep '{sweep.id}' on", err)
+            self.assertIn(f'started on {cloud},', err)
+            self.assertEqual([], self.ran)
+        # An older release did not store it.
+        del marker['spec']['cloud']
+        path.write_text(json.dumps(marker))
+        status, _, err = self.call(*command)
+        self.assertEqual(0, status, err)
+        self.assertIn('i2-c1-m1-local-shared-unpinned', self.ran)
+
+    def test_trials_on_another_cloud(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.sweep.trials.run_trials', lambda *_: None
+            )
+        )
+        command = ('trials', 'run', '--os-cloud', 'test')
+        status, out, err = self.call(*command)
+        self.assertEqual(0, status, err)
+        trials_id = out.strip()
+        self.assertEqual(
+            'http://keystone.test RegionOne',
+            trials.load_trials(trials_id).cloud,
+        )
+        self.assertEqual(0, self.call(*command, trials_id)[0])
+        path = trials.TRIALS_DIR / f'{trials_id}.json'
+        path.write_text(path.read_text().replace('keystone.', 'other.'))
+        status, _, err = self.call(*command, trials_id)
+        self.assertEqual(2, status, err)
+        self.assertIn(f"Cannot continue trials '{trials_id}' on", err)
+
+    def test_a_study_on_another_cloud(self) -> None:
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        executed: list[str] = []
+
+        def run_study(started: study_store.StartedStudy, *_: Any) -> None:
+            executed.append(started.id)
+            raise errors.RunFailedError('none of this')
+
+        for name, value in (
+            ('study.study_store.STUDIES_DIR', directory),
+            ('study.study_run.run_study', run_study),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', value))
+        studies = [
+            study_store.create(
+                *(definition.load('vsphere6-replicas'), 'vsphere6', 'kvm', {}),
+                cloud=cloud,
+            )
+            for cloud in ('http://other.test', 'http://keystone.test', '')
+        ]
+        results = [
+            run_command('study', 'resume', study.id, '--os-cloud', 'test')
+            for study in studies
+        ]
+        self.assertEqual([study.id for study in studies[1:]], executed)
+        status, _, err = results[0]
+        self.assertEqual(2, status, err)
+        self.assertIn(f"Cannot continue study '{studies[0].id}' on", err)
+        with fixtures.EnvironmentVariable('OS_CLOUD__NETWORK', 'absent'):
+            status, _, err = run_command(
+                'study', 'resume', studies[1].id, '--os-cloud', 'test'
+            )
+        self.assertEqual(2, status, err)
+        self.assertIn("use the network 'absent'", err)
+        self.assertEqual(2, len(executed))
 
     def test_what_each_run_needs(self) -> None:
         """Without it, each run would fail, and nothing would be left."""

@@ -247,7 +247,8 @@ class TokenTest(SweepCase):
             ):
                 main([*command, '--os-cloud', 'token'])
             self.assertIn(word, err.getvalue())
-        self.assertEqual(1, len(study_store.list_started()[0]))
+        (study,) = study_store.list_started()[0]
+        self.assertEqual('http://keystone.test', study.cloud.split()[0])
 
     def test_a_study_on_a_busy_cloud(self) -> None:
         """Another measurement has the lease of the cloud."""
