@@ -2,16 +2,17 @@
 """``hvstack flavor approve``: measured flavors of a catalogue."""
 
 import argparse
+from collections.abc import Sequence
 
 from cliff.command import Command
 
-from hvstack import host_profiles, paths, yamlfile
+from hvstack import errors, host_profiles, paths, yamlfile
 from hvstack.cli import arguments, sweep_summary
 from hvstack.cli.report import add_baseline, add_unsigned, find_last_sweep
 from hvstack.progress import Progress
 from hvstack.report import approval
 from hvstack.results import baselines, record
-from hvstack.results.run_store import StoredSweeps
+from hvstack.results.run_store import RunStore, StoredSweeps
 from hvstack.sweep import sweep_store
 
 
@@ -89,6 +90,9 @@ class Approve(Command):
                 f'{len(unverified)} of {len(records)} records are not '
                 f'verified: the first one {unverified[0].unverified}'
             )
+        summary = sweep_summary.of(records, store)
+        if not parsed_args.flavors and summary.decision is None:
+            _require_no_search(sweep, store, summary.unreadable)
         approvals = approval.approve(
             catalogue,
             parsed_args.flavors,
@@ -96,7 +100,7 @@ class Approve(Command):
             records,
             parsed_args.min_percent,
             StoredSweeps(store),
-            sweep_summary.of(records, store).decision,
+            summary.decision,
         )
         changes = {
             f'flavors.{approved_flavor.index}': {
@@ -124,3 +128,26 @@ class Approve(Command):
                 f'{evidence["runs"]} runs beside {evidence["baseline_runs"]}, '
                 f'backend {evidence["backend"]}\n'
             )
+
+
+def _require_no_search(
+    sweep: str, store: RunStore, reasons: Sequence[str]
+) -> None:
+    """Refuse to select a flavor without the answer of a search.
+
+    The cheapest configuration of a tie can be another one than the search
+    selected.
+
+    :param sweep: ID of the sweep.
+    :param store: store of the records.
+    :param reasons: why the answer is not known.
+    :raises hvstack.errors.InputError: the sweep has a search.
+    """
+    if not sweep_summary.has_search(sweep, store):
+        return
+    reason = f' ({"; ".join(reasons).removesuffix(".")})' if reasons else ''
+    raise errors.InputError(
+        f"Cannot select a flavor of sweep '{sweep}': the answer of its search "
+        f'is not known{reason}. Name a FLAVOR, or run the command on the '
+        'machine that measured the sweep.'
+    )

@@ -11,7 +11,10 @@ from hvstack.cli import arguments
 from hvstack.cli.report import add_unsigned
 from hvstack.nouns import format_noun
 from hvstack.progress import Progress
-from hvstack.results.record_transfer import transfer_records
+from hvstack.results.record_transfer import (
+    add_related_sweeps,
+    transfer_records,
+)
 from hvstack.results.run_store import RunStore
 from hvstack.sweep import sweep_store
 
@@ -48,10 +51,11 @@ class _Transfer(Command):
 
         :raises hvstack.errors.PartlyFailedError: a record is not usable.
         """
-        result = transfer_records(
-            *(source, target, list(dict.fromkeys(parsed_args.sweep))),
-            Progress().say,
+        say = Progress().say
+        sweeps = add_related_sweeps(
+            source, parsed_args.sweep, say, parsed_args.unsigned
         )
+        result = transfer_records(source, target, sweeps, say)
         self.app.stdout.write(
             f'{format_noun(result.stored, "record")} copied, '
             f'{result.existing} copied before\n'

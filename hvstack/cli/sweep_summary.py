@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a sweep went: the way to its best configuration, what it skipped."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -70,6 +70,7 @@ def of(
         for reason in reasons
         if any(f'/{sweep_id}.json' in reason for sweep_id in sweeps)
     )
+    store = store or sweep_store.open_store()
     try:
         for sweep in stored_sweeps:
             if sweeps == {sweep.id} and sweep.spec is not None:
@@ -91,15 +92,39 @@ def of(
             skipped=tuple(
                 Skipped(name, reason)
                 for sweep_id in sorted(sweeps)
-                for name, reason in skipped.load_skips(
-                    store or sweep_store.open_store(), sweep_id
-                ).items()
+                for name, reason in skipped.load_skips(store, sweep_id).items()
                 if name not in measured
             ),
-            unreadable=unreadable,
+            unreadable=unreadable
+            + tuple(_list_unknown_answers(sweeps, store)),
         )
     except errors.InputError as exc:
         return SweepSummary(unreadable=(*unreadable, str(exc)))
+
+
+def _list_unknown_answers(
+    sweeps: Collection[str], store: RunStore
+) -> Iterator[str]:
+    """Yield a line for each search whose answer is not known here.
+
+    It follows from the search space, which only the marker contains.
+
+    :param sweeps: IDs of sweeps.
+    :param store: store of the records.
+    """
+    for sweep_id in sorted(sweeps):
+        marker = sweep_store.SWEEPS_DIR / f'{sweep_id}.json'
+        if has_search(sweep_id, store) and not marker.exists():
+            yield (
+                f"the answer of the search of sweep '{sweep_id}', which only "
+                'the machine that measured it knows: this machine does not '
+                f'have {marker}'
+            )
+
+
+def has_search(sweep_id: str, store: RunStore) -> bool:
+    """Return whether a store has runs of the search of a sweep."""
+    return bool(store.list_runs(run_id.format_search_name(sweep_id)))
 
 
 def way(status: 'SweepStatus') -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from hvstack import errors
-from hvstack.results import skipped, telemetry_files
+from hvstack.results import baselines, run_id, skipped, telemetry_files
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore
 
@@ -80,6 +80,63 @@ def transfer_records(
             skipped.save_skip(target, checked.sweep, name, reason)
     result.invalid = len(reasons)
     return result
+
+
+def add_related_sweeps(
+    source: RunStore,
+    sweeps: Iterable[str],
+    say: Callable[[str], None],
+    unsigned: bool | None = None,
+) -> list[str]:
+    """Return the names of sweeps with those that their reports need.
+
+    A report needs the search of its sweep, and the runs on bare metal of
+    another sweep with which the task compared.
+
+    :param source: store of the sweeps.
+    :param sweeps: names of sweeps, which need not exist.
+    :param say: receives a line about each baseline that cannot be used.
+    :param unsigned: as in :func:`hvstack.results.record.load`.
+    """
+    existing_sweeps = set(source.list_sweeps())
+    names: list[str] = []
+    for sweep in sweeps:
+        search = run_id.format_search_name(sweep)
+        # Until the confirmation begins, only the search has records.
+        if sweep in existing_sweeps or search not in existing_sweeps:
+            names.append(sweep)
+        if search in existing_sweeps:
+            names.append(search)
+        if sweep in existing_sweeps:
+            baseline_sweeps = _find_baseline_sweeps(
+                source, sweep, say, unsigned
+            )
+            names += sorted(baseline_sweeps & existing_sweeps)
+    return list(dict.fromkeys(names))
+
+
+def _find_baseline_sweeps(
+    source: RunStore,
+    sweep: str,
+    say: Callable[[str], None],
+    unsigned: bool | None,
+) -> set[str]:
+    """Return the other sweeps whose runs on bare metal a report uses."""
+    records, _ = source.read_sweep(sweep)
+    name = baselines.find_name(records)
+    if not name:
+        return set()
+    try:
+        if name == baselines.AUTO:
+            runs = baselines.replace_baseline(
+                name, records, source, unsigned=unsigned
+            )
+        else:
+            runs = baselines.list_candidates(name, source, unsigned)
+    except errors.HVStackError as exc:
+        say(f"the baseline '{name}' of sweep '{sweep}' is left out: {exc}")
+        return set()
+    return {run.sweep for run in runs if run.kind == 'baseline'}
 
 
 def _split(

@@ -151,6 +151,18 @@ class Approve(testtools.TestCase):
             path.unlink()
         self.assertIn('has no winner', self.call('--sweep', 'quick')[2])
 
+    def test_search_of_another_machine(self) -> None:
+        """The marker, which has the search space, is not in the store."""
+        name = self.sweep.flavor.name
+        save(run('i1', 0, 100, sweep='quick-search'), self.records)
+        status, out, err = self.call('--sweep', 'quick')
+        self.assertEqual((2, '', 1), (status, out, err.count('\n')), err)
+        self.assertIn("sweep 'quick': the answer of its search is not", err)
+        self.assertEqual(self.text, self.catalogue.read_text())
+        status, out, err = self.call(name, '--sweep', 'quick')
+        self.assertEqual(0, status, err)
+        self.assertIn(f'{name}: approved', out)
+
     def test_refusal_leaves_the_file_alone(self) -> None:
         name = self.sweep.flavor.name
         controller = name.replace('worker', 'controller')

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``hvstack record``, and the commands that read records from a database."""
 
+import json
 from pathlib import Path
 
 import fixtures
@@ -138,6 +139,72 @@ class RecordTest(testtools.TestCase):
         )
         self.assertEqual(0, status)
         self.assertEqual('2 records copied, 0 copied before\n', out)
+
+    def save_search(self, baseline: str) -> None:
+        """Save a sweep with a search and a baseline, and another sweep.
+
+        :param baseline: name of the baseline with which its task compared.
+        """
+        store = FileRunStore(self.records_dir)
+        observations = {'compared_with': baseline} if baseline else {}
+        for sweep, name, observed in (
+            ('lent', BARE_METAL, {}),
+            ('mine', 'i1', observations),
+            ('mine-search', 'i1', {}),
+            ('other', 'i1', {}),
+        ):
+            store.append(
+                factory.run(name, 0, 100, sweep=sweep, observations=observed)
+            )
+
+    def export(self, name: str, sweep: str) -> tuple[list[str], str]:
+        """Export a sweep; return the sweeps of the copy, and the messages."""
+        directory = self.directory / name
+        status, _, error = run_command(
+            'record', 'export', '--sweep', sweep, str(directory)
+        )
+        self.assertEqual(0, status, error)
+        return sorted(FileRunStore(directory).list_sweeps()), error
+
+    def test_what_the_report_of_a_sweep_needs(self) -> None:
+        for baseline, copied in (
+            ('auto', ['lent', 'mine', 'mine-search']),
+            ('lent', ['lent', 'mine', 'mine-search']),
+            ('', ['mine', 'mine-search']),
+            ('deleted', ['mine', 'mine-search']),
+        ):
+            self.records_dir = self.directory / f'records-{baseline}'
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    'hvstack.sweep.sweep_store.RECORDS_DIR', self.records_dir
+                )
+            )
+            self.save_search(baseline)
+            sweeps, error = self.export(f'copy-{baseline}', 'mine')
+            self.assertEqual(copied, sweeps, error)
+            self.assertEqual(
+                baseline == 'deleted',
+                "the baseline 'deleted' of sweep 'mine' is left out" in error,
+            )
+        sweeps, _ = self.export('copy', 'mine-search')
+        self.assertEqual(['mine-search'], sweeps)
+
+    def test_sweep_whose_search_is_not_finished(self) -> None:
+        run = factory.run('i1', 0, 100, sweep='mine-search')
+        FileRunStore(self.records_dir).append(run)
+        self.assertEqual(['mine-search'], self.export('copy', 'mine')[0])
+
+    def test_answer_of_a_search_on_another_machine(self) -> None:
+        """The marker stays on the machine that measured the sweep."""
+        self.save_search('lent')
+        message = "the answer of the search of sweep 'mine', which only"
+        status, text, error = run_command('report', 'mine')
+        self.assertEqual(0, status, error)
+        self.assertIn(message, ' '.join(text.split()))
+        self.assertNotIn(message, run_command('report', 'other')[1])
+        _, text, _ = run_command('report', 'mine', '-f', 'json')
+        (reason,) = json.loads(text)['unreadable']
+        self.assertIn(message, reason)
 
     def test_password_on_the_command_line(self) -> None:
         for url in (
