@@ -402,8 +402,8 @@ def _image(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
         'image',
         image.status == 'active' and not reason,
         f'{state}, {image.disk_format}' + (reason and f': {reason}'),
-        "upload it again, or raise 'root_gb' or the memory in the host "
-        'profile',
+        "upload it again, set its properties with 'openstack image set "
+        "--property', or raise 'root_gb' or the memory in the host profile",
     )
     if servers.IMAGE_DIGEST not in (image.properties or {}):
         yield Diagnosis(

@@ -92,6 +92,14 @@ def explain_unusable_image(
                 f'it needs {min_ram} MiB of memory, and flavor {flavor.name} '
                 f'has {flavor.ram} MiB'
             )
+        if flavor.extra_specs.get('hw:viommu_model') == 'intel' and (
+            'q35' not in (glance_image.hw_machine_type or '')
+        ):
+            return (
+                f'flavor {flavor.name} has {flavor.vcpus} vCPUs and an IOMMU, '
+                'which more than 255 vCPUs need, and Nova starts it only with '
+                'hw_machine_type=q35'
+            )
     return ''
 
 
@@ -103,15 +111,16 @@ def check_image(
     :param name: name or ID of the image.
     :param flavors: flavors of the servers.
     :raises hvstack.errors.InputError: the image does not exist, is not
-        active, or needs more than a flavor has.
+        active, needs more than a flavor has, or has no machine type for its
+        vCPUs.
     :raises hvstack.errors.CloudError: Glance does not answer.
     """
     reason = explain_unusable_image(image(conn, name), flavors)
     if reason:
         raise errors.InputError(
-            f"Cannot use the image '{name}': {reason}. Upload it again, or "
-            "use larger flavors ('root_gb' and the memory of the host "
-            'profile).'
+            f"Cannot use the image '{name}': {reason}. Upload it again, set "
+            "its properties with 'openstack image set --property', or use "
+            "larger flavors ('root_gb' and the memory of the host profile)."
         )
 
 

@@ -11,6 +11,9 @@ from hvstack.model.configuration import Configuration
 from hvstack.model.host import HostProfile
 from hvstack.model.host_share import CONTROLLERS, HostShare
 
+#: vCPUs that interrupts reach without an IOMMU: IDs of APICs have 8 bits.
+_APIC_VCPUS = 255
+
 #: Length of the scheduler's period that a quota is a part of, in us.
 _QUOTA_PERIOD = 100_000
 
@@ -22,18 +25,23 @@ def topology_specs(
 
     Nova, "CPU topologies": a floating vCPU is no sibling of another, a
     pinned pair is. One receive queue is enough for Hadoop (vsphere6, "Best
-    Practices": avoid multi-queue networking).
+    Practices": avoid multi-queue networking). libvirt starts a guest of more
+    than 255 vCPUs only with an IOMMU that remaps interrupts, and the IOMMU of
+    virtio does not.
     """
     cells = len(share.cells)
     has_equal_cells = len({vcpus for vcpus, _ in share.cells}) == 1
     sockets = cells if has_equal_cells else 1
     threads = _count_siblings(profile, configuration, share)
-    return {
+    specs = {
         'hw:cpu_sockets': str(sockets),
         'hw:cpu_cores': str(share.vcpus // sockets // threads),
         'hw:cpu_threads': str(threads),
         'hw:vif_multiqueue_enabled': 'false',
     }
+    if share.vcpus > _APIC_VCPUS:
+        specs['hw:viommu_model'] = 'intel'
+    return specs
 
 
 def _count_siblings(

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images that servers start from."""
 
+from typing import Any
+
 import testtools
 
 from hvstack import errors
 from hvstack.cloud import servers
+from hvstack.model.flavor import Flavor
 from tests.unit.cloud import fake
 
 
@@ -42,3 +45,35 @@ class ImageTest(testtools.TestCase):
                 json={'images': [{'id': 'i7', 'name': 'hadoop'}]},
             )
             self.assertIn(remedy, self.refused())
+
+    def test_machine_type_for_many_vcpus(self) -> None:
+        """Nova refuses an IOMMU with another machine type than q35."""
+        large = Flavor(
+            'large', 'worker', 256, 1024, 20, 0, {'hw:viommu_model': 'intel'}
+        )
+        small = Flavor('small', 'worker', 255, 1024, 20)
+        url = f'{fake.GLANCE}/images/hadoop'
+        active: dict[str, Any] = {
+            'id': 'i7',
+            'name': 'hadoop',
+            'status': 'active',
+        }
+        for machine, flavor in (
+            ('q35', large),
+            ('pc-q35-8.2', large),
+            ('pc', small),
+            (None, small),
+        ):
+            self.http.get(url, json={**active, 'hw_machine_type': machine})
+            servers.check_image(self.conn, 'hadoop', [flavor])
+        for fields in ({}, {'hw_machine_type': 'pc'}):
+            self.http.get(url, json={**active, **fields})
+            error = self.assertRaises(
+                errors.InputError,
+                servers.check_image,
+                self.conn,
+                'hadoop',
+                [small, large],
+            )
+            self.assertIn('flavor large has 256 vCPUs', str(error))
+            self.assertIn('openstack image set', str(error))

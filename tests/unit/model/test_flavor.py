@@ -204,6 +204,22 @@ class Shared(testtools.TestCase):
             errors.InputError, derive_flavor, host, two, cpu_quota='host'
         )
 
+    def test_many_vcpus_need_an_iommu(self) -> None:
+        """With more than 255 vCPUs, libvirt requires interrupt remapping."""
+        host = profile(sockets=2, cores_per_socket=64)
+        key = 'hw:viommu_model'
+        for name in ('i1', 'i1-dedicated', 'i2-c2'):
+            flavor = derive_flavor(host, parse(name))
+            self.assertEqual(
+                (256, 'intel'), (flavor.vcpus, flavor.extra_specs[key])
+            )
+        smaller = profile(sockets=1, cores_per_socket=255, threads_per_core=1)
+        for flavor in (
+            derive_flavor(host, parse('i2')),
+            derive_flavor(smaller, parse('i1')),
+        ):
+            self.assertNotIn(key, flavor.extra_specs)
+
 
 class Dedicated(testtools.TestCase):
     """Guests with CPUs and pages of their own."""
