@@ -108,11 +108,19 @@ def required_traits(
 def pci_specs(
     profile: HostProfile, configuration: Configuration, disks: int
 ) -> dict[str, str]:
-    """Pass whole NVMe disks through (vsphere6, "Local Storage": pRDM)."""
+    """Pass whole NVMe disks through (vsphere6, "Local Storage": pRDM).
+
+    A guest with dedicated CPUs has NUMA cells. Nova gives it only devices of
+    these cells by default, and the disks of a host can be near some of its
+    cells only.
+    """
     alias = profile.disks.pci_alias if profile.disks else None
     if not alias or not disks or not configuration.disk_pinning:
         return {}
-    return {'pci_passthrough:alias': f'{alias}:{disks}'}
+    specs = {'pci_passthrough:alias': f'{alias}:{disks}'}
+    if configuration.cpu_policy == 'dedicated':
+        specs['hw:pci_numa_affinity_policy'] = 'preferred'
+    return specs
 
 
 def shares_specs(vcpus: int) -> dict[str, str]:

@@ -383,6 +383,16 @@ class Disks(testtools.TestCase):
             derive_flavor(host, parse('i2-pinned'), 'controller').extra_specs,
         )
 
+    def test_nvme_may_be_near_another_cell(self) -> None:
+        """Nova's default keeps such guests off other cells than the disks'."""
+        host = profile(disks={**self.DISKS, 'pci_alias': 'nvme'})
+        key = 'hw:pci_numa_affinity_policy'
+        specs = derive_flavor(host, parse('i2-dedicated-pinned')).extra_specs
+        self.assertEqual('nvme:4', specs['pci_passthrough:alias'])
+        self.assertEqual('preferred', specs[key])
+        for name in ('i2-pinned', 'i2-dedicated'):
+            self.assertNotIn(key, derive_flavor(host, parse(name)).extra_specs)
+
 
 class Roles(testtools.TestCase):
     """Controllers, traits and names."""
