@@ -85,13 +85,15 @@ def count_controller_slots(
 
     As many as it needs for 4 vCPUs, at most its whole host (vsphere6,
     "Controller Daemons" and Table 1); in the lab always its whole host.
+    Dedicated CPUs of a slot are those that fit a NUMA cell.
+
+    :raises hvstack.errors.InputError: there are too many instances.
     """
     count = configuration.instances
     if profile.controllers_rule == 'host':
         return count
-    each = profile.cpus // count
-    if not each:
-        raise build_too_many_error(profile, configuration)
+    plain = Configuration(count, cpu_policy=configuration.cpu_policy)
+    each = compute_share(profile, plain).vcpus
     return min(count, math.ceil(CONTROLLER_VCPUS / each))
 
 

@@ -7,7 +7,10 @@ from hvstack import errors, host_profiles
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.flavor import Remainder, compute_remainder, derive_flavor
 from hvstack.model.host import HostProfile, from_mapping
-from hvstack.model.host_share import compute_guest_memory_mib
+from hvstack.model.host_share import (
+    compute_guest_memory_mib,
+    count_controller_slots,
+)
 
 GIB = 1024
 
@@ -451,6 +454,17 @@ class Roles(testtools.TestCase):
         flavor = derive_flavor(host, chosen, 'controller')
         self.assertEqual(4, flavor.vcpus)
         self.assertEqual('2', flavor.extra_specs['hw:numa_nodes'])
+
+    def test_pinned_controller_has_four_vcpus(self) -> None:
+        """A fifth of 20 CPUs is 4, but one of a cell of 10 has 3."""
+        host = profile(cores_per_socket=10, threads_per_core=1)
+        for name, vcpus in (('i5', 4), ('i5-dedicated', 6)):
+            configuration = parse(name)
+            controller = derive_flavor(host, configuration, 'controller')
+            slots = count_controller_slots(host, configuration)
+            worker = derive_flavor(host, configuration)
+            self.assertEqual(vcpus, controller.vcpus)
+            self.assertEqual(worker.vcpus * slots, controller.vcpus)
 
     def test_pinned_controller_fits_its_cells_memory(self) -> None:
         """Cells of 2 and 4 CPUs, of equal memory: 4 slots of 1 and a fifth."""
