@@ -29,7 +29,8 @@ TRAIT_KEYS = (
 )
 
 _NAME = re.compile(r'[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?')
-_TRAIT = re.compile(r'[A-Z0-9_]{1,255}')
+#: nova-compute does not start if a file gives its host another trait.
+_TRAIT = re.compile(r'CUSTOM_[A-Z0-9_]{1,248}')
 _ALIAS = re.compile(r'[A-Za-z0-9_-]{1,64}')
 #: 64 TiB: more is a mistyped unit.
 _MAX_MIB = 64 * 1024 * 1024
@@ -333,7 +334,8 @@ def _parse_traits(top: Fields, source: str | SourceLocation) -> dict[str, str]:
     for key, trait in traits.items():
         if not _TRAIT.fullmatch(trait):
             raise fields.error(
-                key, f'is {trait!r}. Use capital letters, digits and _'
+                key,
+                f'is {trait!r}. Use CUSTOM_ and capital letters, digits and _',
             )
     return traits
 
