@@ -16,9 +16,9 @@ _MAX_CPU = 65535
 #: Of a number in an extra spec.
 _MAX_DIGITS = 12
 
-_PAGE = re.compile('([0-9]{1,12})([kKMGT]?)(i?[bB])?')
+_PAGE = re.compile('([0-9]{1,12})(?:(?:([KMGT])i?)?(b|bit|B))?')
 
-_UNITS = {'k': 1, 'm': 1024, 'g': 1024**2, 't': 1024**3}
+_UNITS = {'K': 1024, 'M': 1024**2, 'G': 1024**3, 'T': 1024**4}
 
 #: What a rule finds in one flavor: field and message.
 FieldMessages = Iterator[tuple[str, str]]
@@ -86,8 +86,8 @@ def parse_guest_cpus(text: str) -> set[int]:
 def parse_page_kib(flavor: Flavor) -> int | None:
     """Return the page that a flavor asks for, in KiB; None if any will do.
 
-    As Nova reads it: a number is KiB, units are powers of 1024. ``large`` is
-    the smallest large one.
+    As Nova reads it: a number is KiB, and one with a unit is bytes or bits,
+    times a power of 1024. ``large`` is the smallest large one.
     """
     text = flavor.extra_specs.get('hw:mem_page_size', 'any')
     if text == 'large':
@@ -95,4 +95,7 @@ def parse_page_kib(flavor: Flavor) -> int | None:
     match = _PAGE.fullmatch(text)
     if not match:
         return None
-    return int(match[1]) * _UNITS.get(match[2].lower(), 1)
+    if not match[3]:
+        return int(match[1])
+    size = int(match[1]) * _UNITS.get(match[2], 1)
+    return size // (1024 if match[3] == 'B' else 8 * 1024)

@@ -4,7 +4,7 @@
 ``doc/source/user/lint.md`` describes each rule.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from hvstack.model.catalogue import CatalogueEntry
@@ -194,6 +194,7 @@ def check_cell_sums(
                 f'{flavor.vcpus - 1} once',
             )
     memory = [key for key in specs if key.startswith('hw:numa_mem.')]
+    yield from _check_cell_map(specs, [*cpu_keys, *memory])
     if memory and all(is_number(specs[key]) for key in memory):
         added = sum(int(specs[key]) for key in memory)
         if added != flavor.ram:
@@ -206,6 +207,32 @@ def check_cell_sums(
             'extra_specs.hw:numa_nodes',
             f'{specs.get("hw:numa_nodes")} does not divide {flavor.vcpus} '
             f'vCPUs and {flavor.ram} MiB: list the cells',
+        )
+
+
+def _check_cell_map(
+    specs: Mapping[str, str], keys: Sequence[str]
+) -> FieldMessages:
+    """Yield a map of CPUs and memory that does not list each cell.
+
+    Nova then raises ImageNUMATopologyIncomplete for every server.
+
+    :param keys: extra specs of the map.
+    """
+    nodes = specs.get('hw:numa_nodes', '1')
+    # Of anything else than a number of cells, HV011 says what Nova expects.
+    count = int(nodes) if is_number(nodes) else 0
+    if not keys or not count:
+        return
+    if len(keys) != 2 * count or set(keys) != {
+        f'hw:numa_{kind}.{cell}'
+        for kind in ('cpus', 'mem')
+        for cell in range(count)
+    }:
+        yield (
+            f'extra_specs.{keys[0]}',
+            'Nova refuses cells of which some have no CPUs or no memory: list '
+            f'hw:numa_cpus.N and hw:numa_mem.N for each N of 0 to {count - 1}',
         )
 
 

@@ -105,7 +105,12 @@ EXAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         entry('i1-dedicated', specs={'hw:numa_mem.0': '4096'}),
         entry(
             'i1-dedicated',
-            specs={'hw:numa_mem.0': '7168', 'hw:numa_mem.1': '7168'},
+            specs={
+                'hw:numa_cpus.0': '0-7',
+                'hw:numa_cpus.1': '8-15',
+                'hw:numa_mem.0': '7168',
+                'hw:numa_mem.1': '7168',
+            },
         ),
     ),
     'HV005': (
@@ -253,6 +258,10 @@ class Rules(testtools.TestCase):
             ('1GB', 3002, False),
             ('1048576', 3002, False),
             ('1GB', 3072, True),
+            ('2097152B', 3001, False),
+            ('4096B', 3001, True),
+            ('16Mb', 3001, False),
+            ('16Mbit', 3002, True),
             ('small', 3001, True),
             ('any', 3001, True),
         ):
@@ -266,12 +275,48 @@ class Rules(testtools.TestCase):
             'HV004',
             broken(entry('i1-dedicated', specs={'hw:numa_nodes': '3'})),
         )
-        lists = {'hw:numa_cpus.0': '0-7', 'hw:numa_cpus.1': '8-14'}
+        lists = {
+            'hw:numa_cpus.0': '0-7',
+            'hw:numa_cpus.1': '8-14',
+            'hw:numa_mem.0': '7168',
+            'hw:numa_mem.1': '7168',
+        }
         self.assertIn('HV004', broken(entry('i1-dedicated', specs=lists)))
         lists['hw:numa_cpus.1'] = '7-15'
         self.assertIn('HV004', broken(entry('i1-dedicated', specs=lists)))
         lists['hw:numa_cpus.1'] = '8-16,^16'
         self.assertNotIn('HV004', broken(entry('i1-dedicated', specs=lists)))
+
+    def test_every_cell_is_listed_twice(self) -> None:
+        """Nova requires CPUs and memory of each cell, or of none."""
+        cpus: dict[str, Any] = {
+            'hw:numa_cpus.0': '0-7',
+            'hw:numa_cpus.1': '8-15',
+        }
+        memory: dict[str, Any] = {
+            'hw:numa_mem.0': '7168',
+            'hw:numa_mem.1': '7168',
+        }
+        one_cell: dict[str, Any] = {
+            'hw:numa_cpus.0': '0-15',
+            'hw:numa_mem.0': '14336',
+        }
+        for specs, good in (
+            ({**cpus, **memory}, True),
+            (cpus, False),
+            (memory, False),
+            # Nova has one cell by default.
+            ({**cpus, **memory, 'hw:numa_nodes': None}, False),
+            ({**one_cell, 'hw:numa_nodes': None}, True),
+            (one_cell, False),
+            ({**cpus, **memory, 'hw:numa_nodes': '3'}, False),
+            (
+                {**memory, 'hw:numa_cpus.0': '0-7', 'hw:numa_cpus.2': '8-15'},
+                False,
+            ),
+        ):
+            rules = broken(entry('i1-dedicated', specs=specs))
+            self.assertEqual(good, 'HV004' not in rules, specs)
 
     def test_nearest_spec_is_named(self) -> None:
         violations = findings(EXAMPLES['HV010'][0])
@@ -526,7 +571,14 @@ class Specs(testtools.TestCase):
     def test_values(self) -> None:
         for name, value, good in (
             ('hw:mem_page_size', '2MB', True),
+            ('hw:mem_page_size', '2048', True),
+            ('hw:mem_page_size', '16Mb', True),
             ('hw:mem_page_size', 'huge', False),
+            # Nova accepts these in flavors, but starts no server.
+            ('hw:mem_page_size', '1G', False),
+            ('hw:mem_page_size', '2Mi', False),
+            ('hw:mem_page_size', '2048k', False),
+            ('hw:mem_page_size', '2048kB', False),
             ('hw:numa_cpus.12', '0-3,^2', True),
             ('hw:numa_cpus.x', '0', True),
             ('hw:numa_nodes', '0', False),
