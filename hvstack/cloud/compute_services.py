@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from openstack.connection import Connection
 
 from hvstack import errors
-from hvstack.cloud import placement
+from hvstack.cloud import placement, zones
 from hvstack.cloud.diagnosis import CloudNeeds, Diagnosis, build_finding
 from hvstack.cloud.hypervisors import Hypervisor, list_updates
 
@@ -25,10 +25,14 @@ def check(
     :param all_hosts: all hosts of the cloud.
     """
     names = _find_node_hosts(conn, request)
-    hosts = [host for host in all_hosts if host.name in names]
-    others = [host for host in all_hosts if host.name not in names]
-    if not hosts:
-        hosts, others = others, []
+    zone_hosts = _find_zone_hosts(conn, request.zone)
+    hosts = [
+        host
+        for host in all_hosts
+        if (not names or host.name in names)
+        and (zone_hosts is None or host.host in zone_hosts)
+    ]
+    others = [host for host in all_hosts if host not in hosts]
     unusable = sorted(
         (host for host in hosts if not host.up), key=lambda host: host.name
     )
@@ -89,3 +93,18 @@ def _find_node_hosts(conn: Connection, request: CloudNeeds) -> set[str]:
         }
     except errors.CloudError:
         return set()
+
+
+def _find_zone_hosts(conn: Connection, zone: str) -> set[str] | None:
+    """Return the hosts of the compute services in an availability zone.
+
+    :param zone: name of the zone; empty for any.
+    :returns: None if the hosts of all zones count, or Nova does not answer,
+        which another check reports.
+    """
+    if not zone:
+        return None
+    try:
+        return zones.list_hosts(conn, zone)
+    except errors.CloudError:
+        return None

@@ -609,16 +609,40 @@ class DoctorTest(testtools.TestCase):
         http.get(
             f'{fake.NOVA}/os-services?binary=nova-compute',
             json={
-                'services': [{'id': 's', 'host': 'compute1', 'zone': 'az1'}]
+                'services': [
+                    {'id': 's1', 'host': 'compute1', 'zone': 'az1'},
+                    {'id': 's2', 'host': 'c2', 'zone': 'az2'},
+                ]
             },
         )
-        for zone, state, hosts in (
-            ('az1', OK, 1), ('az2', OK, 0), ('az9', FAULT, 0)
-        ):  # fmt: skip
+        self.hypervisors.append(
+            self.hypervisors[0]
+            | {
+                'id': 'u2',
+                'hypervisor_hostname': 'compute2',
+                'service': {'id': 2, 'host': 'c2'},
+                'status': 'disabled',
+            }
+        )
+        for zone, state, hosts, services in (
+            ('az1', OK, 1, '1 of 1 hosts up; 1 of 1 other hosts not up'),
+            ('az2', OK, 0, '0 of 1 hosts up; disabled: compute2'),
+            ('az9', FAULT, 0, '0 of 0 hosts up; 1 of 2 other hosts not up'),
+        ):
             findings = self.examine(zone=zone)
             self.assertEqual(state, findings['availability zone'].state)
             detail = findings["workers' hosts"].detail
             self.assertTrue(detail.startswith(f'{hosts} '), detail)
+            finding = findings['compute services']
+            self.assertEqual(services, finding.detail)
+            self.assertEqual(OK if hosts else FAULT, finding.state)
+        # Only compute1 has the traits, in the other zone.
+        traits = {'worker': 'CUSTOM_W', 'controller': 'CUSTOM_C'}
+        finding = self.examine(zone='az2', traits=traits)['compute services']
+        self.assertEqual(
+            (FAULT, '0 of 0 hosts up; 1 of 2 other hosts not up'),
+            (finding.state, finding.detail),
+        )
 
     def test_volumes_of_no_type(self) -> None:
         self.assertNotIn('volume types', self.examine())
