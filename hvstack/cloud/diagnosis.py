@@ -83,7 +83,9 @@ class CloudNeeds:
     @property
     def needs_volumes(self) -> bool:
         """Whether the workers' data is on volumes."""
-        return (
+        flavor, _ = self.nodes[0]
+        # Disks that are passed through come with the flavor.
+        return 'pci_passthrough:alias' not in flavor.extra_specs and (
             self.configuration.storage == 'ceph'
             or self.configuration.disk_pinning
         )

@@ -267,7 +267,8 @@ def other_servers(
 
 def local_disks(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     """Name workers' hosts whose local disks can be on Ceph."""
-    if request.needs_volumes:
+    # Pinned disks are volumes or passed through, never Nova's local disks.
+    if request.needs_volumes or request.configuration.disk_pinning:
         return
     worker_hosts = workers_hosts(conn, request.profile, request.zone)
     names = disk_locality.list_uncertain(

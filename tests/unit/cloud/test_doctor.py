@@ -650,6 +650,18 @@ class DoctorTest(testtools.TestCase):
         self.assertEqual(UNCHECKED, findings['volume types'].state)
         self.assertIn('service cinder', findings)
 
+    def test_disks_that_are_passed_through(self) -> None:
+        """They need no volumes, and are not the disks of Nova."""
+        disks = host_profiles.load('vsphere6').disks
+        assert disks
+        self.cloud.take_raw_images_only('compute1')
+        findings = self.examine(
+            'i2-pinned', disks=replace(disks, pci_alias='nvme')
+        )
+        self.assertFalse(
+            {'service cinder', 'volume types', 'local disks'} & set(findings)
+        )
+
     def test_old_or_missing_services(self) -> None:
         findings = self.examine()
         self.assertEqual(OK, findings['service nova'].state)
