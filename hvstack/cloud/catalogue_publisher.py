@@ -241,14 +241,15 @@ def retirement(conn: Connection, flavor: NovaFlavor) -> Job:
             flavor.name, 'retire', 'flavor', after='kept while in use'
         )
     )
-    job.steps.append(
-        lambda: nova_flavors.set_extra_specs(conn, flavor, {FLAVOR: packed})
-    )
     if not flavor.is_public:
         for project in nova_flavors.list_access(conn, flavor):
             job.steps.append(
                 partial(nova_flavors.revoke, conn, flavor, project)
             )
+    # Last: a flavor with this label is retired, and is not changed again.
+    job.steps.append(
+        lambda: nova_flavors.set_extra_specs(conn, flavor, {FLAVOR: packed})
+    )
     return job
 
 

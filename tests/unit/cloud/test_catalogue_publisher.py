@@ -246,6 +246,19 @@ class PublishTest(testtools.TestCase):
         self.assertEqual([('delete', 'flavor')], self.publish(larger))
         self.assertNotIn(old, self.nova.flavors)
 
+    def test_interrupted_retirement(self) -> None:
+        """The next one takes the access that projects still have."""
+        flavor_id = self.add_published_flavor()
+        self.nova.access[flavor_id] = {'p1', 'p2'}
+        self.nova.used.add(flavor_id)
+        self.nova.broken = {'POST flavors/.*/action': 503}
+        self.assertRaises(errors.CloudError, self.publish)
+        self.assertEqual({'p1', 'p2'}, self.nova.access[flavor_id])
+        self.nova.broken = {}
+        self.assertEqual([('retire', 'flavor')], self.publish())
+        self.assertEqual(set(), self.nova.access[flavor_id])
+        self.assertEqual([], self.publish())
+
     def test_what_is_not_ours_is_left_alone(self) -> None:
         other = replace(FLAVOR, name='m1.large')
         self.nova.add(other, {'hw:cpu_policy': 'shared'})
