@@ -278,13 +278,16 @@ class Export(Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Look at Nova and print."""
         conn = connection.connect(parsed_args.os_cloud)
-        flavors = [
-            catalogue_publisher.exported(flavor)
-            for _, flavor in sorted(nova_flavors.list_flavors(conn).items())
-            if catalogue_publisher.is_managed(flavor)
-            and catalogue_publisher.labelled(flavor)['host']
-            == parsed_args.host
-        ]
+        flavors = []
+        for _, flavor in sorted(nova_flavors.list_flavors(conn).items()):
+            flavor_labels = catalogue_publisher.labelled(flavor)
+            # A catalogue that contains a retired flavor would publish it.
+            if (
+                catalogue_publisher.is_managed(flavor)
+                and flavor_labels['host'] == parsed_args.host
+                and flavor_labels.get('status') != catalogue_publisher.RETIRED
+            ):
+                flavors.append(catalogue_publisher.exported(flavor))
         if not flavors:
             raise errors.InputError(
                 'Cannot export flavors: the cloud has no flavor of host '

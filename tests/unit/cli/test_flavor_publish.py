@@ -109,3 +109,33 @@ class ListTest(ClusterTest):
         self.assertEqual('no', self.rows()['f']['In use'])
         self.cloud.http.get(servers, status_code=403)
         self.assertEqual('unknown', self.rows()['f']['In use'])
+
+
+class ExportTest(ClusterTest):
+    """Catalogues of the flavors that a cloud has."""
+
+    def test_retired_flavor(self) -> None:
+        """Its catalogue would publish it again."""
+        flavors = []
+        for name, state in (('f', 'approved'), ('old', 'retired')):
+            label = f'host=vsan role=worker configuration=i4 status={state}'
+            flavor_id = catalogue_publisher.flavor_id('vsan', name)
+            nova_flavor = flavor(name, **{'hvstack:flavor': label})
+            flavors.append({**nova_flavor, 'id': flavor_id})
+        self.cloud.http.get(
+            f'{fake.NOVA}/flavors/detail', json={'flavors': flavors}
+        )
+        args = ('flavor', 'export', '--host', 'vsan', '--os-cloud', 'test')
+        status, out, err = run_command(*args)
+        self.assertEqual(0, status, err)
+        self.assertEqual(
+            [('f', 'candidate')],
+            [
+                (entry['name'], entry['status'])
+                for entry in yaml.safe_load(out)['flavors']
+            ],
+        )
+        flavors.pop(0)
+        status, _, err = run_command(*args)
+        self.assertEqual(2, status)
+        self.assertIn("'vsan'", err)
