@@ -20,7 +20,7 @@ from openstack.compute.v2.flavor import Flavor as NovaFlavor
 from openstack.connection import Connection
 
 from hvstack import errors
-from hvstack.cloud import nova_flavors
+from hvstack.cloud import cluster_flavors, nova_flavors
 from hvstack.cloud.connection import refused
 from hvstack.model.catalogue import Catalogue, CatalogueEntry
 from hvstack.results.typed_json import JsonObject
@@ -312,8 +312,7 @@ def _publish(
         raise errors.CloudError(
             f"Cannot publish flavor '{derived.name}': the cloud has a flavor "
             f'of this name ({published.id}) that hvstack did not publish from '
-            f"host profile '{host}'. Rename the flavor in the catalogue, or "
-            "delete the other one with 'openstack flavor delete'."
+            f"host profile '{host}'. {_advise(published)}."
         )
     for name, size, expected in nova_flavors.compare_sizes(published, derived):
         raise errors.CloudError(
@@ -347,6 +346,26 @@ def _publish(
                 partial(nova_flavors.revoke, conn, published, project)
             )
     return job
+
+
+def _advise(other: NovaFlavor) -> str:
+    """Return the remedy for another flavor with a name of the catalogue.
+
+    Clusters and sweeps create flavors of the same names, and the stacks of
+    clusters refer to them by their IDs.
+    """
+    owners = ' and '.join(cluster_flavors.list_owners(other.id))
+    if owners:
+        return (
+            f'It was created for {owners}. Publish the catalogue after the '
+            f'end of {owners}, or rename the flavor in the catalogue'
+        )
+    return (
+        'If a cluster or a sweep of hvstack uses it, publish the catalogue '
+        "after the cluster ('hvstack cluster list') is deleted or the sweep "
+        'has ended. Otherwise, rename the flavor in the catalogue, or delete '
+        "the other one with 'openstack flavor delete'"
+    )
 
 
 def _create(

@@ -129,6 +129,27 @@ def _list_entries(
     ]
 
 
+def list_owners(flavor_id: str) -> list[str]:
+    """Return the clusters and processes that a flavor was created for.
+
+    Only the journal of this machine is read; one that another user may not
+    read, or that is damaged, names none.
+
+    :param flavor_id: ID of the flavor in Nova.
+    """
+    try:
+        journal_entries = journal.entries()
+    except (errors.InputError, OSError):
+        return []
+    return sorted(
+        {
+            entry.owner or f'process {entry.pid}'
+            for entry in journal_entries
+            if entry.kind == KIND and entry.data.get('id') == flavor_id
+        }
+    )
+
+
 def find_differences(existing: NovaFlavor, flavor: Flavor) -> list[str]:
     """Return the differences of a flavor in Nova from a derived one.
 

@@ -10,7 +10,12 @@ from typing import Any
 import testtools
 
 from hvstack import errors
-from hvstack.cloud import catalogue_publisher, nova_flavors
+from hvstack.cloud import (
+    catalogue_publisher,
+    cluster_flavors,
+    journal,
+    nova_flavors,
+)
 from hvstack.model.catalogue import Catalogue, CatalogueEntry
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import Flavor
@@ -298,9 +303,20 @@ class PublishTest(testtools.TestCase):
         self.assertIn(
             f'({flavor_id}) that hvstack did not publish', str(error)
         )
+        self.assertIn("'hvstack cluster list'", str(error))
+        self.assertIn("'openstack flavor delete'", str(error))
         self.assertEqual(['GET flavors/detail'], self.nova.requests)
         self.publish()
         self.assertEqual(before, self.nova.flavors[flavor_id])
+
+    def test_flavor_of_a_cluster(self) -> None:
+        """Its stack refers to the flavor, which must not be deleted."""
+        created = cluster_flavors.publish(self.conn, FLAVOR)
+        journal.hand_over(journal.own(), 'cluster c1')
+        error = self.assertRaises(errors.CloudError, self.jobs, [entry()])
+        self.assertIn(f'({created.id}) that hvstack did not', str(error))
+        self.assertIn('. It was created for cluster c1. Publish', str(error))
+        self.assertNotIn('openstack flavor delete', str(error))
 
     def test_flavor_of_another_owner_comes_in_between(self) -> None:
         jobs = self.jobs([entry()])
