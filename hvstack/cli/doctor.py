@@ -105,7 +105,9 @@ class Doctor(Lister):
         trait = profile.traits.get('worker')
         unknown: list[Diagnosis] = []
         try:
-            host_count = len(host_checks.workers_hosts(conn, profile, zone))
+            host_count = len(
+                host_checks.workers_hosts(conn, profile, configuration, zone)
+            )
         except errors.CloudError as exc:
             host_count = 0
             unknown.append(doctor.unseen("number of workers' hosts", exc))

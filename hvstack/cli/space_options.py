@@ -145,7 +145,6 @@ def chosen_space(
         # A search without a cloud does not import openstacksdk.
         from hvstack.sweep import capabilities
 
-        capabilities.check_backend(conn, profile, parsed_args.backend)
         if (
             not requested_space.is_start_requested
             and 'storage' not in requested_space.values
@@ -163,6 +162,9 @@ def chosen_space(
                 f'start {requested_space.start.label}, storage {storage}: '
                 f'{reason}'
             )
+        capabilities.check_backend(
+            conn, profile, requested_space.start, parsed_args.backend
+        )
         missing_reasons = capabilities.find_missing(
             conn, requested_space, profile, options.sweep
         )

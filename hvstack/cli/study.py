@@ -16,6 +16,7 @@ from hvstack.cli.report import add_output, get_form, write_text
 from hvstack.cli.tables import Details, Table
 from hvstack.cluster import baseline_hosts
 from hvstack.model import compute_backends
+from hvstack.model.configuration import Configuration
 from hvstack.model.plain_data import JsonObject
 from hvstack.report.formats import format_size
 from hvstack.study import (
@@ -287,8 +288,16 @@ def prepare(parsed_args: argparse.Namespace) -> StartedStudy:
     backend: str | None
     if parsed_args.os_cloud:
         conn = connection.connect(parsed_args.os_cloud)
+        configurations = (
+            variant.target
+            for variant in study.variants
+            if isinstance(variant.target, Configuration)
+        )
         backend = capabilities.get_backend(
-            conn, profile, parsed_args.backend or options.cloud.backend
+            conn,
+            profile,
+            next(configurations, Configuration()),
+            parsed_args.backend or options.cloud.backend,
         )
     else:
         backend = (

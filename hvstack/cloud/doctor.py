@@ -44,6 +44,7 @@ from hvstack.cloud.network_check import network
 from hvstack.cloud.signal_check import host_keys
 from hvstack.cloud.unified_limits import UnifiedLimit
 from hvstack.model.flavor import count_classes
+from hvstack.model.flavor_specs import join_worker_traits
 from hvstack.model.pinned_disks import is_volume_local
 
 #: Newest of Placement's APIs that hvstack uses.
@@ -174,19 +175,17 @@ def _hosts(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     yield compute_services.check(
         conn, request, list(hypervisors_by_name.values())
     )
-    trait = request.profile.traits.get('worker')
+    traits = join_worker_traits(request.profile, request.configuration)
     worker_hosts = [
         name
-        for name in host_checks.workers_hosts(
-            conn, request.profile, request.zone
-        )
+        for name in host_checks.list_request_hosts(conn, request)
         if name in hypervisors_by_name
     ]
     yield build_finding(
         "workers' hosts",
         bool(worker_hosts),
-        f'{len(worker_hosts)} with trait {trait or "(none is asked for)"}',
-        placement.explain_trait(trait),
+        f'{len(worker_hosts)} with trait {traits or "(none is asked for)"}',
+        placement.explain_trait(traits),
     )
     kinds = sorted(
         {hypervisors_by_name[name].hypervisor_type for name in worker_hosts}
@@ -203,7 +202,7 @@ def _hosts(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
 def _inventories(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     """Check ratios, CPUs of the wanted kind and reserved memory."""
     inventories_by_host = placement.seen_inventories(
-        conn, host_checks.workers_hosts(conn, request.profile, request.zone)
+        conn, host_checks.list_request_hosts(conn, request)
     )
     for host, inventories in inventories_by_host.items():
         yield from host_checks.check_inventories(host, inventories, request)
@@ -223,7 +222,7 @@ def _cinder_hosts(
     profile = request.profile
     if not is_volume_local(profile, request.configuration):
         return
-    worker_hosts = host_checks.workers_hosts(conn, profile, request.zone)
+    worker_hosts = host_checks.list_request_hosts(conn, request)
     names = sorted(
         hypervisor.host
         for hypervisor in hypervisors.hypervisors(conn)

@@ -20,6 +20,8 @@ from hvstack.cloud.diagnosis import (
 )
 from hvstack.cloud.placement import HostInventories
 from hvstack.model import cinder_conf, config_options, nova_conf
+from hvstack.model.configuration import Configuration
+from hvstack.model.flavor_specs import join_worker_traits
 from hvstack.model.host import HostProfile
 from hvstack.model.host_settings import HostSettings, compute_host_settings
 from hvstack.model.host_share import PAGE_MIB, to_fraction
@@ -27,15 +29,34 @@ from hvstack.nouns import format_server_use
 
 
 def workers_hosts(
-    conn: Connection, profile: HostProfile, zone: str = ''
+    conn: Connection,
+    profile: HostProfile,
+    configuration: Configuration,
+    zone: str = '',
 ) -> dict[str, str]:
     """Return the hosts that the worker's flavor can land on: UUID by name.
 
+    :param profile: host profile of the workers.
+    :param configuration: configuration of the workers.
     :param zone: availability zone of the workers; empty for any.
     :raises hvstack.errors.CloudError: Placement or Nova refused, or is
         missing.
     """
-    return list_zone_hosts(conn, profile.traits.get('worker'), zone)
+    return list_zone_hosts(
+        conn, join_worker_traits(profile, configuration), zone
+    )
+
+
+def list_request_hosts(
+    conn: Connection, request: CloudNeeds
+) -> dict[str, str]:
+    """Return the hosts of the workers of a requested cluster: UUID by name.
+
+    :raises hvstack.errors.CloudError: see :func:`workers_hosts`.
+    """
+    return workers_hosts(
+        conn, request.profile, request.configuration, request.zone
+    )
 
 
 def list_zone_hosts(
@@ -250,7 +271,7 @@ def other_servers(
 ) -> Iterator[Diagnosis]:
     """Name the workers' hosts on which servers are."""
     uses = placement.list_other_consumers(
-        conn, workers_hosts(conn, request.profile, request.zone), ()
+        conn, list_request_hosts(conn, request), ()
     )
     if uses:
         yield Diagnosis(
@@ -270,7 +291,7 @@ def local_disks(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     # Pinned disks are volumes or passed through, never Nova's local disks.
     if request.needs_volumes or request.configuration.disk_pinning:
         return
-    worker_hosts = workers_hosts(conn, request.profile, request.zone)
+    worker_hosts = list_request_hosts(conn, request)
     names = disk_locality.list_uncertain(
         conn,
         (

@@ -192,7 +192,8 @@ def explain_trait(trait: str | None) -> str:
     Nova's administration guide, "Managing Resource Providers Using Config
     Files".
 
-    :param trait: custom trait; None if hosts need none.
+    :param trait: custom trait, or several with commas between them; None or
+        empty if hosts need none.
     """
     if not trait:
         return 'start nova-compute on a host that Placement lists'
@@ -202,7 +203,7 @@ def explain_trait(trait: str | None) -> str:
             'providers': [
                 {
                     'identification': {'uuid': '$COMPUTE_NODE'},
-                    'traits': {'additional': [trait]},
+                    'traits': {'additional': trait.split(',')},
                 }
             ],
         },

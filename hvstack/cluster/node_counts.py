@@ -43,7 +43,8 @@ def count_nodes_on_hosts(
     if profile.traits.get('worker') or compute_per_host:
         # Only the workers' own hosts have the trait. Without it, controllers
         # come first, and as many hosts' slots are left to them: in what is
-        # left of these the scheduler may mix both kinds of workers.
+        # left of these the scheduler may mix both kinds of workers. A trait
+        # of the storage keeps no controller away from these hosts.
         if not profile.traits.get('worker'):
             worker_hosts = max(0, host_count - spec.controller_count)
         slots = per_host * worker_hosts

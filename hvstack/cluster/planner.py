@@ -81,14 +81,14 @@ def plan_cluster(
         'worker': profile,
         'controller': host_profiles.load(get_controller_profile(options)),
     }
-    hosts_up = worker_hosts.list_up(conn, _get_zone(spec, options))
-    providers = worker_hosts.find_workers(conn, profile, hosts_up)
+    up = worker_hosts.list_up(conn, _get_zone(spec, options))
+    providers = worker_hosts.find_workers(conn, profile, configuration, up)
     validation.disks(profile, configuration)
     if spec.deployment is not None:
         validation.deployment(spec.deployment, configuration)
     if spec.controllers == 'separate':
-        worker_hosts.check_controllers(conn, profiles['controller'], hosts_up)
-    hosts = [hosts_up[name] for name in providers]
+        worker_hosts.check_controllers(conn, profiles['controller'], up)
+    hosts = [up[name] for name in providers]
     _require_network(conn, spec, options)
     backend = hypervisors.backend(
         hosts, options.backend or baseline_hosts.lab_backend(profile)

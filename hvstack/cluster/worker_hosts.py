@@ -13,6 +13,7 @@ from hvstack.cluster import baseline_hosts, probe, validation
 from hvstack.cluster.base import Fact
 from hvstack.model import host_disks
 from hvstack.model.configuration import Configuration
+from hvstack.model.flavor_specs import join_worker_traits
 from hvstack.model.host import HostProfile
 from hvstack.results.comparability import HOST_FACTS
 
@@ -39,28 +40,31 @@ def list_up(conn: Connection, zone: str) -> dict[str, hypervisors.Hypervisor]:
 def find_workers(
     conn: Connection,
     profile: HostProfile,
+    configuration: Configuration,
     hosts_up: dict[str, hypervisors.Hypervisor],
 ) -> dict[str, str]:
     """Return the resource providers of the workers' hosts, UUIDs by name.
 
+    :param profile: their host profile.
+    :param configuration: configuration of the workers.
     :param hosts_up: hosts of :func:`list_up`.
     :raises hvstack.errors.CloudError: there is none.
     """
-    trait = profile.traits.get('worker')
-    all_providers = placement.providers(conn, trait)
+    traits = join_worker_traits(profile, configuration)
+    all_providers = placement.providers(conn, traits)
     providers = {
         name: uuid for name, uuid in all_providers.items() if name in hosts_up
     }
     if not providers:
         reason = 'no host for workers is up'
         remedy = "Check the hosts with 'openstack hypervisor list'"
-        if trait and not all_providers:
-            reason = 'no host has the trait'
-            text = placement.explain_trait(trait)
+        if traits and not all_providers:
+            reason = f'no host has {"both" if "," in traits else "the trait"}'
+            text = placement.explain_trait(traits)
             remedy = f'{text[0].upper()}{text[1:]}'
         raise errors.CloudError(
             f"Cannot place workers (host profile '{profile.name}', trait "
-            f'{trait or "none"}): {reason}. {remedy}.'
+            f'{traits.replace(",", " and ") or "none"}): {reason}. {remedy}.'
         )
     return providers
 

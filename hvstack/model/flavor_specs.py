@@ -105,6 +105,19 @@ def required_traits(
     return {f'trait:{trait}': 'required' for trait in traits if trait}
 
 
+def join_worker_traits(
+    profile: HostProfile, configuration: Configuration
+) -> str:
+    """Return the traits of the workers' hosts, with commas between them.
+
+    :returns: traits that the flavor of the workers requires; empty for none.
+    """
+    return ','.join(
+        key.removeprefix('trait:')
+        for key in required_traits(profile, configuration, 'worker')
+    )
+
+
 def pci_specs(
     profile: HostProfile, configuration: Configuration, disks: int
 ) -> dict[str, str]:

@@ -210,7 +210,9 @@ class TaskState:
             self.storage, reason = capabilities.choose_storage(
                 self.admin,
                 profile,
-                capabilities.get_backend(self.admin, profile, options.backend),
+                capabilities.get_backend(
+                    self.admin, profile, configuration, options.backend
+                ),
             )
             self.progress.say(
                 f'storage of the first configuration: {self.storage}, {reason}'

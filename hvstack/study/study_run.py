@@ -19,6 +19,7 @@ from hvstack.cluster.plan import ClusterSpec
 from hvstack.conf import ConfOptions
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import derive_flavor
+from hvstack.model.flavor_specs import join_worker_traits
 from hvstack.model.host import HostProfile
 from hvstack.model.vnics import MACVTAP
 from hvstack.progress import Progress
@@ -113,7 +114,7 @@ def _explain_impossible(
         if name == 'ceph' and variant.setup.volumes:
             continue
         reason = capabilities.explain_missing(
-            conn, name, profile, options.sweep
+            conn, name, profile, target, options.sweep
         )
         if reason:
             missing.append(name)
@@ -151,13 +152,15 @@ def _explain_impossible(
     if not reason and setup.volumes and not target.disk_pinning:
         reason = capabilities.explain_missing_ceph(conn, setup.volumes)
     if not reason and setup.host_affinity:
-        reason = _explain_missing_backends(conn, profile)
+        reason = _explain_missing_backends(conn, target, profile)
     return reason
 
 
-def _explain_missing_backends(conn: Connection, profile: HostProfile) -> str:
+def _explain_missing_backends(
+    conn: Connection, target: Configuration, profile: HostProfile
+) -> str:
     """Return why hosts cannot have volumes of their own on Ceph, if so."""
-    providers = placement.providers(conn, profile.traits.get('worker'))
+    providers = placement.providers(conn, join_worker_traits(profile, target))
     return volume_locality.explain_missing_backends(
         volume_locality.count_backends(conn),
         [
@@ -204,7 +207,7 @@ def _explain_few_hosts(
                 f'lose {count}: one remains for the controller and one for a '
                 'worker'
             )
-    providers = placement.providers(conn, profile.traits.get('worker'))
+    providers = placement.providers(conn, join_worker_traits(profile, target))
     spec = ClusterSpec(
         target,
         replication=_count_copies(variant),

@@ -18,6 +18,7 @@ from hvstack.conf import ConfOptions, SweepOptions
 from hvstack.model import compute_backends
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import derive_flavor
+from hvstack.model.flavor_specs import join_worker_traits
 from hvstack.model.host import HostProfile
 from hvstack.sweep.search_space import CAPABILITIES, Space
 
@@ -45,26 +46,32 @@ def find_missing(
             area.start
         ):
             continue
-        reason = explain_missing(conn, name, profile, options)
+        reason = explain_missing(conn, name, profile, area.start, options)
         if reason:
             reasons[name] = reason
     return reasons
 
 
 def explain_missing(
-    conn: Connection, name: str, profile: HostProfile, options: SweepOptions
+    conn: Connection,
+    name: str,
+    profile: HostProfile,
+    configuration: Configuration,
+    options: SweepOptions,
 ) -> str:
     """Return the reason why a cloud lacks a capability; empty if it has it.
 
     :param conn: connection of an administrator.
     :param name: a key of :data:`~hvstack.sweep.search_space.CAPABILITIES`.
     :param profile: host profile of the workers.
+    :param configuration: configuration of the workers, whose storage decides
+        on which hosts they can be.
     :param options: group ``sweep`` of :mod:`hvstack.conf`.
     """
     if name == 'dedicated':
         if get_mode_command(profile, options):
             return ''
-        return _explain_shared_mode(conn, profile)
+        return _explain_shared_mode(conn, profile, configuration)
     if name == 'ceph':
         return explain_missing_ceph(conn)
     return _explain_missing_slots(conn, profile)
@@ -86,7 +93,9 @@ def check_capabilities(
         capability = CAPABILITIES[name]
         if capability.is_needed(configuration):
             profile = host_profiles.load(options.cloud.host_profile)
-            reason = explain_missing(conn, name, profile, options.sweep)
+            reason = explain_missing(
+                conn, name, profile, configuration, options.sweep
+            )
             if reason:
                 raise errors.InputError(
                     f'Cannot run configuration {configuration.label}: '
@@ -153,13 +162,15 @@ def _explain_missing_slots(conn: Connection, profile: HostProfile) -> str:
     return ''
 
 
-def _explain_shared_mode(conn: Connection, profile: HostProfile) -> str:
+def _explain_shared_mode(
+    conn: Connection, profile: HostProfile, configuration: Configuration
+) -> str:
     """Return the reason why a host has no dedicated CPUs; empty if all do."""
     names = {item.name for item in hypervisors.hypervisors(conn)}
     providers = {
         name: uuid
         for name, uuid in placement.providers(
-            conn, profile.traits.get('worker')
+            conn, join_worker_traits(profile, configuration)
         ).items()
         if name in names
     }
@@ -175,17 +186,21 @@ def _explain_shared_mode(conn: Connection, profile: HostProfile) -> str:
 def get_backend(
     conn: Connection,
     profile: HostProfile,
+    configuration: Configuration,
     requested_backend: str | None = None,
 ) -> str:
     """Return the compute backend of the hosts of the workers.
 
     :param conn: connection of an administrator.
     :param profile: host profile of the workers.
+    :param configuration: configuration of the workers.
     :param requested_backend: backend that the user requested, because Nova
         does not distinguish kvm from qemu; None asks the lab.
     :raises hvstack.errors.CloudError: the hosts have several backends.
     """
-    names = placement.providers(conn, profile.traits.get('worker'))
+    names = placement.providers(
+        conn, join_worker_traits(profile, configuration)
+    )
     compute_hypervisors = [
         hypervisor
         for hypervisor in hypervisors.hypervisors(conn)
@@ -198,7 +213,10 @@ def get_backend(
 
 
 def check_backend(
-    conn: Connection, profile: HostProfile, backend: str
+    conn: Connection,
+    profile: HostProfile,
+    configuration: Configuration,
+    backend: str,
 ) -> None:
     """Raise an error if the hosts of the workers have another backend.
 
@@ -207,7 +225,7 @@ def check_backend(
     :raises hvstack.errors.InputError: the hosts have another backend.
     """
     lab_backend = baseline_hosts.lab_backend(profile)
-    cloud_backend = get_backend(conn, profile)
+    cloud_backend = get_backend(conn, profile, configuration)
     if lab_backend not in (None, backend) or (cloud_backend == 'lxc') != (
         backend == 'lxc'
     ):

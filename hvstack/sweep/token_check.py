@@ -15,6 +15,7 @@ from hvstack.cluster import baseline_hosts, node_counts
 from hvstack.cluster.plan import ClusterSpec
 from hvstack.conf import CloudOptions
 from hvstack.model.configuration import Configuration
+from hvstack.model.flavor_specs import join_worker_traits
 from hvstack.model.host import HostProfile
 from hvstack.model.target import Target
 from hvstack.sweep.node_setup import NodeSetup
@@ -48,22 +49,27 @@ def check_token(
     if not credentials.is_token(tenant):
         return
     profile = host_profiles.load(host)
-    names = placement.providers(admin, profile.traits.get('worker'))
-    hosts = [
-        hypervisor
-        for hypervisor in hypervisors.hypervisors(admin)
-        if hypervisor.up and hypervisor.name in names
-    ]
-    counts = [
-        _count_nodes(target, setup, profile, len(hosts))
-        for target, setup in targets
-        if isinstance(target, Configuration)
-    ]
-    if any(counts):
+    hosts_up = [item for item in hypervisors.hypervisors(admin) if item.up]
+    hosts_by_traits: dict[str, list[hypervisors.Hypervisor]] = {}
+    node_count, hosts = 0, hosts_up
+    for target, setup in targets:
+        if not isinstance(target, Configuration):
+            continue
+        traits = join_worker_traits(profile, target)
+        if traits not in hosts_by_traits:
+            names = placement.providers(admin, traits)
+            hosts_by_traits[traits] = [
+                item for item in hosts_up if item.name in names
+            ]
+        worker_hosts = hosts_by_traits[traits]
+        count = _count_nodes(target, setup, profile, len(worker_hosts))
+        if count > node_count:
+            node_count, hosts = count, worker_hosts
+    if node_count:
         credentials.check(
             tenant,
             options,
-            nodes=max(counts),
+            nodes=node_count,
             backend=hypervisors.backend(
                 hosts, backend or baseline_hosts.lab_backend(profile)
             ),

@@ -17,6 +17,7 @@ import testtools
 from hvstack import conf, host_profiles
 from hvstack.cloud import connection, cpu_mode, journal, placement
 from hvstack.lab import settings
+from hvstack.model.configuration import parse
 from hvstack.sweep import capabilities, recovery
 from tests.long import labs
 
@@ -66,7 +67,7 @@ class HostModeTest(testtools.TestCase):
         self.assertEqual(
             '',
             capabilities.explain_missing(
-                *(self.cloud, 'dedicated', self.profile),
+                *(self.cloud, 'dedicated', self.profile, parse('i1')),
                 conf.load().sweep,
             ),
         )

@@ -5,6 +5,7 @@ import contextlib
 import datetime
 import io
 from contextlib import redirect_stderr
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import fixtures
 import requests
 import yaml
 
-from hvstack import conf, errors, paths
+from hvstack import conf, errors, host_profiles, paths
 from hvstack.cli.app import main
 from hvstack.cloud import connection, credentials
 from hvstack.model.configuration import parse
@@ -100,8 +101,26 @@ class TokenTest(SweepCase):
         self.expire(6 * SMALL_MINUTES + 1)
         self.check_token('i1', backend='qemu')
 
+    def test_hosts_with_the_trait_of_a_storage(self) -> None:
+        """Two of them have local disks: three workers and a controller."""
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'x.yaml'
+        profile = replace(
+            host_profiles.load('vsphere6'), traits={'local': 'CUSTOM_L'}
+        )
+        paths.write_output(path, yaml.safe_dump(profile.to_mapping()))
+        self.cloud.give_trait('CUSTOM_L', 'h0', 'h1')
+        self.expire(20 + 7 * 4 / 60 + 0.1)
+        self.check_token('i2', host=str(path))
+        self.assertRaises(
+            errors.InputError, self.check_token, 'i2-ceph', host=str(path)
+        )
+
     def check_token(
-        self, *labels: str, backend: str = 'kvm', **setup: Any
+        self,
+        *labels: str,
+        backend: str = 'kvm',
+        host: str = 'vsphere6',
+        **setup: Any,
     ) -> None:
         conn = connection.connect('token')
         token_check.check_token(
@@ -109,7 +128,7 @@ class TokenTest(SweepCase):
             [(BareMetal(), NodeSetup())]
             + [(parse(label), NodeSetup(**setup)) for label in labels],
             conf.load(()).cloud,
-            *('vsphere6', backend),
+            *(host, backend),
         )
 
     def test_settings_of_the_nodes(self) -> None:

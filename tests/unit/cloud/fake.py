@@ -277,6 +277,18 @@ class FakeCloud(fixtures.Fixture):
         )
         self.take_raw_images_only()
 
+    def give_trait(self, trait: str, *names: str) -> None:
+        """Let only these hosts have a trait."""
+        self.http.get(
+            f'{PLACEMENT}/resource_providers?required=COMPUTE_NODE,{trait}',
+            json={
+                'resource_providers': [
+                    {'name': name, 'uuid': name, 'parent_provider_uuid': None}
+                    for name in names
+                ]
+            },
+        )
+
     def take_raw_images_only(self, *names: str) -> None:
         """Let images_type be rbd or lvm on these hosts alone."""
         self.http.get(

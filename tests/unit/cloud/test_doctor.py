@@ -567,6 +567,23 @@ class DoctorTest(testtools.TestCase):
             self.assertNotIn('openstack resource provider', finding.remedy)
             self.assertNotIn('openstack trait', finding.remedy)
 
+    def test_trait_of_a_storage(self) -> None:
+        """Workers can be on no other hosts, whose ratios do not matter."""
+        self.inventories['VCPU']['allocation_ratio'] = 4.0
+        self.cloud.give_trait('CUSTOM_L')
+        findings = self.examine(traits={'local': 'CUSTOM_L'})
+        hosts = findings["workers' hosts"]
+        self.assertEqual(
+            (FAULT, '0 with trait CUSTOM_L'), (hosts.state, hosts.detail)
+        )
+        self.assertNotIn('ratios of compute1', findings)
+        traits = {'worker': 'CUSTOM_W', 'local': 'CUSTOM_L'}
+        self.cloud.give_trait('CUSTOM_W,CUSTOM_L')
+        hosts = self.examine(traits=traits)["workers' hosts"]
+        self.assertIn('additional: [CUSTOM_W, CUSTOM_L]', hosts.remedy)
+        findings = self.examine('i1-ceph', traits={'local': 'CUSTOM_L'})
+        self.assertIn('ratios of compute1', findings)
+
     def test_member(self) -> None:
         for path in (
             f'{fake.NOVA}/os-hypervisors/detail',
@@ -586,11 +603,13 @@ class DoctorTest(testtools.TestCase):
         self.useFixture(LabProfiles())
         profile = host_profiles.load('lab-worker')
         conn = self.cloud.connect()
-        self.assertEqual({}, host_checks.workers_hosts(conn, profile))
+        self.assertEqual(
+            {}, host_checks.workers_hosts(conn, profile, parse('i1'))
+        )
         self.assertRaises(
             errors.CloudError,
             host_checks.workers_hosts,
-            *(conn, host_profiles.load('vsphere6')),
+            *(conn, host_profiles.load('vsphere6'), parse('i1')),
         )
 
     def test_availability_zone(self) -> None:

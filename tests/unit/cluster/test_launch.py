@@ -125,6 +125,33 @@ class Parameters(testtools.TestCase):
         self.assertEqual([['fast'] * 8], other['volume_types'])
         self.assertEqual(200, other['disk_gb'])
 
+    def test_hosts_with_the_trait_of_a_storage(self) -> None:
+        """The ratios of other hosts are not those of the cluster."""
+        cloud = self.useFixture(fake.FakeCloud())
+        cloud.hosts(3)
+        cloud.give_trait('CUSTOM_L', 'h1')
+        conn = cloud.connect()
+        hosts_up = worker_hosts.list_up(conn, '')
+        profile = replace(
+            host_profiles.load('vsphere6'), traits={'local': 'CUSTOM_L'}
+        )
+        for label, names in (('i2', {'h1'}), ('i2-ceph', {'h0', 'h1', 'h2'})):
+            self.assertEqual(
+                names,
+                set(
+                    worker_hosts.find_workers(
+                        conn, profile, parse(label), hosts_up
+                    )
+                ),
+            )
+        cloud.give_trait('CUSTOM_L')
+        error = self.assertRaises(
+            errors.CloudError,
+            worker_hosts.find_workers,
+            *(conn, profile, parse('i2'), hosts_up),
+        )
+        self.assertIn('trait CUSTOM_L): no host has the trait.', str(error))
+
     def test_record_of_some_pinned_disks(self) -> None:
         """Two workers on a host use two disks each."""
         cloud = self.useFixture(fake.FakeCloud())

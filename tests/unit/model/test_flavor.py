@@ -6,6 +6,7 @@ import testtools
 from hvstack import errors, host_profiles
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.flavor import Remainder, compute_remainder, derive_flavor
+from hvstack.model.flavor_specs import join_worker_traits
 from hvstack.model.host import HostProfile, from_mapping
 from hvstack.model.host_share import (
     compute_guest_memory_mib,
@@ -420,6 +421,17 @@ class Roles(testtools.TestCase):
             for name in ('i1', 'i2', 'i2-c2', 'i2-m1.1', 'i4-ceph')
         ]
         self.assertEqual([flavors[0]] * 5, flavors)
+
+    def test_traits_of_the_workers_hosts(self) -> None:
+        host = profile(traits={**self.TRAITS, 'ceph': 'CUSTOM_CEPH'})
+        for label, traits in (
+            ('i1', 'CUSTOM_W'),
+            ('i1-ceph', 'CUSTOM_W,CUSTOM_CEPH'),
+        ):
+            self.assertEqual(traits, join_worker_traits(host, parse(label)))
+        host = profile(traits={'local': 'CUSTOM_L'})
+        self.assertEqual('CUSTOM_L', join_worker_traits(host, parse('i1')))
+        self.assertEqual('', join_worker_traits(host, parse('i1-ceph')))
 
     def test_worker_requires_its_trait_and_its_storage(self) -> None:
         host = profile(traits={**self.TRAITS, 'ceph': 'CUSTOM_CEPH'})

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a cloud cannot do is refused before a study starts."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import fixtures
 import testtools
 import yaml
 
-from hvstack import conf
+from hvstack import conf, host_profiles, paths
 from hvstack.study import definition, study_run
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_doctor import volume_service
@@ -23,6 +24,8 @@ class ImpossibleTest(testtools.TestCase):
         super().setUp()
         self.cloud = self.useFixture(fake.FakeCloud())
         self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.host = 'vsphere6'
+        self.local_hosts: tuple[str, ...] = ()
 
     def explain(self, hosts: int, first: Any, second: Any) -> dict[str, str]:
         """Return the impossible ones of the variants a and b."""
@@ -36,13 +39,14 @@ class ImpossibleTest(testtools.TestCase):
             'mine.yaml',
         )
         self.cloud.hosts(hosts)
+        self.cloud.give_trait('CUSTOM_L', *self.local_hosts)
         self.useFixture(
             fixtures.EnvironmentVariable(
                 'OS_SWEEP__BASELINE_HOSTS', str(self.directory / 'hosts.yaml')
             )
         )
         reasons = study_run.find_impossible(
-            self.cloud.connect(), study, 'vsphere6', 'kvm', conf.load()
+            self.cloud.connect(), study, self.host, 'kvm', conf.load()
         )
         # The claim needs both variants.
         return {
@@ -62,6 +66,21 @@ class ImpossibleTest(testtools.TestCase):
         shared = {'replication': 4, 'configuration': 'i2'}
         off = {**shared, 'node_groups': False}
         self.assertEqual(['a'], list(self.explain(3, shared, off)))
+
+    def test_hosts_with_the_trait_of_a_storage(self) -> None:
+        """Only two of five hosts can have the data of workers."""
+        profile = replace(
+            host_profiles.load('vsphere6'), traits={'local': 'CUSTOM_L'}
+        )
+        self.host = str(self.directory / 'x.yaml')
+        paths.write_output(
+            Path(self.host), yaml.safe_dump(profile.to_mapping())
+        )
+        self.local_hosts = ('h0', 'h1')
+        local = {'configuration': 'i2', 'replication': 3}
+        reasons = self.explain(5, local, {'configuration': 'i2'})
+        self.assertEqual(['a'], list(reasons))
+        self.assertIn('Cannot use replication 3', reasons['a'])
 
     def test_bare_metal(self) -> None:
         variants = {'configuration': 'bare-metal', 'replication': 2}, {}

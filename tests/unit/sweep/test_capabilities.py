@@ -2,6 +2,7 @@
 """What a cloud lacks is found before a sweep, at the services' boundary."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import fixtures
@@ -118,13 +119,39 @@ class LacksTest(testtools.TestCase):
                 )
             )
             if good:
-                capabilities.check_backend(conn, self.profile, requested)
+                capabilities.check_backend(
+                    conn, self.profile, parse('i1'), requested
+                )
                 continue
             error = self.assertRaises(
                 errors.InputError,
-                *(capabilities.check_backend, conn, self.profile, requested),
+                *(capabilities.check_backend, conn, self.profile),
+                *(parse('i1'), requested),
             )
             self.assertIn(backend or 'kvm', str(error))
+
+    def test_hosts_with_the_trait_of_a_storage(self) -> None:
+        """Workers with local storage can be on one host alone."""
+        self.profile = replace(self.profile, traits={'local': 'CUSTOM_L'})
+        self.cloud.give_trait('CUSTOM_L', 'h1')
+        self.cloud.http.get(
+            f'{fake.PLACEMENT}/resource_providers/h1/inventories',
+            json={'inventories': {'PCPU': {}}},
+        )
+        values = ('cpu_policy=shared,dedicated',)
+        self.assertEqual({}, self.find_missing(*values))
+        missing = self.find_missing(*values, 'storage=ceph')
+        self.assertIn('h0 has no inventory of PCPU', missing['dedicated'])
+        conn = self.cloud.connect()
+        self.assertEqual(
+            'kvm', capabilities.get_backend(conn, self.profile, parse('i1'))
+        )
+        self.cloud.give_trait('CUSTOM_L')
+        self.assertRaises(
+            errors.CloudError,
+            capabilities.get_backend,
+            *(conn, self.profile, parse('i1')),
+        )
 
     def test_a_configuration_is_refused(self) -> None:
         conn = self.cloud.connect()
