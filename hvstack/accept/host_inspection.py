@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read-only inspection of compute hosts: libvirt's XML, /proc, nova.conf."""
 
+import configparser
 import ipaddress
 import shlex
 import shutil
@@ -233,9 +234,16 @@ def read_nova_conf(access: Access, host: str) -> dict[str, str]:
     :raises hvstack.errors.HVStackError: the host cannot be reached, or
         nova-compute does not run.
     """
-    return libvirt_domain.parse_nova_conf(
-        _run(access, host, shell_scripts.load('nova-options'))
-    )
+    text = _run(access, host, shell_scripts.load('nova-options'))
+    try:
+        return libvirt_domain.parse_nova_conf(text)
+    except configparser.Error:
+        # A program that splits the command into words can print anything,
+        # also variables with passwords.
+        raise _build_error(
+            *(errors.HostAccessError, access, host),
+            'the output is not that of the command',
+        ) from None
 
 
 def read_facts(access: Access, host: str) -> dict[str, str]:
@@ -302,7 +310,14 @@ def _run(access: Access, host: str, command: str) -> str:
         reason = ' '.join(str(exc).split())
     if not _runs_commands(node):
         error = errors.HostAccessError
-    raise error(
+    raise _build_error(error, access, host, reason)
+
+
+def _build_error(
+    kind: type[errors.CloudError], access: Access, host: str, reason: str
+) -> errors.CloudError:
+    """Return the error of a host that cannot be inspected."""
+    return kind(
         f'Cannot inspect the host {host}: {reason[-300:]}. Check [hvstack] '
         f'host_access ({access.host_access}) and libvirt_uri ({access.uri}), '
         'or use host_access none, so that hosts are not checked.'

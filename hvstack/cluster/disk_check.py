@@ -19,8 +19,8 @@ def of_baseline(profile: HostProfile, path: Path) -> DiskUse | None:
     :param profile: host profile of the workers' hosts.
     :param path: inventory of bare-metal hosts; a missing file means that bare
         metal uses all data disks of the host profile.
-    :returns: None for hosts of a lab, whose disks are not compared, and for an
-        inventory with mount points, under which any number of disks can be.
+    :returns: None for hosts of a lab, whose disks are not compared, and for
+        workers with one mount point, under which all disks can be.
     :raises hvstack.errors.InputError: the inventory is not valid.
     """
     if profile.policy.lab:
@@ -33,11 +33,10 @@ def of_baseline(profile: HostProfile, path: Path) -> DiskUse | None:
         if host.role == 'worker'
         and isinstance(host.release, actions.ReleaseSSHHost)
     ]
-    # The other paths are mount points and files of loop devices.
-    if not disks_of_workers or not all(
-        disk.startswith('/dev/')
+    # Several mount points, as Hadoop has them, are a disk each.
+    if not disks_of_workers or any(
+        sum(not disk.startswith('/dev/') for disk in disks) == 1
         for disks in disks_of_workers
-        for disk in disks
     ):
         return None
     # Without names, the data is in a directory on one disk.

@@ -81,7 +81,7 @@ class ResultTest(testtools.TestCase):
             started=f'2026-11-29T0{index}:00:00Z',
             **facts,
         )
-        switch_losses.fresh_clusters.open_store(self.directory).save(record)
+        switch_losses.fresh_clusters.open_store(self.directory).append(record)
 
     def print_result(self) -> str:
         output = io.StringIO()
@@ -108,5 +108,5 @@ class ResultTest(testtools.TestCase):
 
     def test_other_hosts(self) -> None:
         self.add('a', 0, 100)
-        self.add('b', 0, 100, worker_hosts=3)
+        self.add('b', 0, 100, hosts=5)
         self.assertRaises(errors.NotComparableError, self.print_result)

@@ -474,7 +474,7 @@ class Allowed(testtools.TestCase):
 
     def test_drift(self) -> None:
         self.assertIn(
-            'it takes 4 valid runs',
+            'it takes 4 clusters',
             ' '.join(
                 format_details(build_report(self.sweep(100, 101, 102))).split()
             ),

@@ -119,7 +119,10 @@ class StudyTest(testtools.TestCase):
         if self.received:
             share = self.received[number % len(self.received)]
             amount = {} if share is None else {'rx': share * 1e6}
-            telemetry = {'phases': {'HSGen': amount}}
+            telemetry = {
+                'phases': {'HSGen': amount},
+                'nodes': {'w0': {'role': 'worker'}},
+            }
             run = factory.edit(run, 'seen/telemetry', telemetry)
         if self.counters is not None:
             for name in ('maps', 'reduces'):
