@@ -9,6 +9,7 @@ interface. Nothing here ever fails a run: what is not known is said.
 
 import gc
 import json
+import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,8 @@ _T = TypeVar('_T')
 
 #: Directory of the samples, in a file system that a reboot empties.
 _DIRECTORY = '/run/hvstack-telemetry'
+#: Time to print the samples of a node.
+_COLLECT_SECONDS = 120
 #: Seconds after which a sampler ends if no process stops it.
 _LONGEST = 86_400
 _SECTOR = 512
@@ -51,7 +54,8 @@ def source(environment: Mapping[str, Fact]) -> str:
 class Sampler:
     """The samplers of one run, from their start to the collection.
 
-    :param interval: seconds between samples.
+    :param interval: seconds between samples; sysstat rounds them up to whole
+        seconds.
     """
 
     nodes: Sequence[Node]
@@ -62,6 +66,11 @@ class Sampler:
     offsets: dict[str, float] = field(default_factory=dict)
     #: By node: counters of its network at the start.
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.source == 'sysstat':
+            # sadc takes a fraction for the name of its file.
+            self.interval = math.ceil(self.interval)
 
     def start(self) -> None:
         """Start sampling on all nodes; what does not start is a gap."""
@@ -90,7 +99,9 @@ class Sampler:
 
         def collect_samples(node: Node) -> telemetry.NodeTelemetry:
             command = self._command('collect', node)
-            text = node.run(command, timeout=120, check=False).stdout
+            # The program waits for the last sample of sysstat.
+            timeout = _COLLECT_SECONDS + self.interval
+            text = node.run(command, timeout=timeout, check=False).stdout
             counters, text = parse_counters(text)
             times, rates, disks, cpus = parse(text)
             zero = started_at + self.offsets[node.name]

@@ -173,6 +173,47 @@ class SampledNode:
         return processutils.Result(0, LOOP, '')
 
 
+class IntervalTest(testtools.TestCase):
+    """Intervals of minutes, and of fractions of a second."""
+
+    def collect(self, source: str, interval: float) -> tuple[float, str]:
+        """Return the interval of the record, and the collection's call."""
+        calls: list[tuple[str, float]] = []
+
+        class RecordingNode(SampledNode):
+            def run(self, *args: Any, **kwargs: Any) -> processutils.Result:
+                calls.append((args[0].splitlines()[-1], kwargs['timeout']))
+                return super().run(*args, **kwargs)
+
+        nodes: Any = [RecordingNode('w1', [])]
+        collector = sampler.Sampler(
+            nodes,
+            *(source, interval),
+            offsets={'w1': 0.0},
+            counters={'w1': {}},
+        )
+        recorded = collector.collect(1000.0, {})
+        ((command, timeout_seconds),) = calls
+        # The program sleeps for an interval before it prints the samples.
+        self.assertGreater(timeout_seconds, recorded.interval + 60)
+        return recorded.interval, command
+
+    def test_minutes(self) -> None:
+        interval, command = self.collect('sysstat', 300.0)
+        self.assertEqual(300, interval)
+        self.assertIn(' 300 288', command)
+
+    def test_sysstat_knows_no_fractions(self) -> None:
+        interval, command = self.collect('sysstat', 2.5)
+        self.assertEqual(3, interval)
+        self.assertIn(' 3 28800', command)
+
+    def test_shell_loop_knows_fractions(self) -> None:
+        interval, command = self.collect('cgroup', 2.5)
+        self.assertEqual(2.5, interval)
+        self.assertIn(' 2.5 34560', command)
+
+
 class ManyNodesTest(testtools.TestCase):
     def test_garbage_is_not_searched_in_the_samples(self) -> None:
         """A search in those of 640 nodes for each node is quadratic."""
