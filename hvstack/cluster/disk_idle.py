@@ -7,9 +7,12 @@ from collections.abc import Sequence
 
 from hvstack.hadoop.daemon_http import Runner, run_on_nodes
 
-#: Whole disks; what lies on them (dm, md, partitions) would count twice.
+#: Whole disks; what lies on them (dm, md, partitions) would count twice. Of
+#: NVMe disks with several paths, Linux before 6.2 counts the paths (nvme0c0n1)
+#: and not the disk (nvme0n1). Later versions count both, which is accurate
+#: enough for a threshold.
 _WHOLE = re.compile(
-    r'^ *\d+ +\d+ (?:(?:s|v|xv|h)d[a-z]+|nvme\d+n\d+|mmcblk\d+) '
+    r'^ *\d+ +\d+ (?:(?:s|v|xv|h)d[a-z]+|nvme\d+(?:c\d+)?n\d+|mmcblk\d+) '
     r'(?:\d+ ){6}(?P<written>\d+) ',
     re.MULTILINE,
 )

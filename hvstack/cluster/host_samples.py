@@ -29,6 +29,8 @@ AGENTS = (
 PROCESSES = rf'^[0-9]+ \(({GUESTS}|{AGENTS})'
 _GUEST = re.compile(rf'[0-9]+ \((?:{GUESTS})')
 _SECTOR = 512
+#: Path of an NVMe disk that can have several paths.
+_NVME_PATH = re.compile(r'(nvme\d+)c\d+(n\d+)')
 #: Columns of the first line of /proc/stat: user, nice, system, irq, softirq.
 #: ``user`` and ``nice`` contain ``guest`` and ``guest_nice``.
 _BUSY = (0, 1, 2, 5, 6)
@@ -143,8 +145,38 @@ def _parse_sample(lines: Sequence[str]) -> HostSample:
             if not name.startswith(NO_DISKS):
                 disks[name] = list(map(int, fields))
     return HostSample(
-        float(uptime), list(map(int, columns)), processes, disks, nics
+        float(uptime),
+        list(map(int, columns)),
+        processes,
+        _merge_paths(disks),
+        nics,
     )
+
+
+def _merge_paths(disks: Mapping[str, list[int]]) -> dict[str, list[int]]:
+    """Return the counters of disks without their paths.
+
+    Of NVMe disks with several paths, Linux before 6.2 counts only the paths.
+    Later versions count the disk as well.
+    """
+    merged: dict[str, list[int]] = {
+        name: counters
+        for name, counters in disks.items()
+        if not _NVME_PATH.fullmatch(name)
+    }
+    counted = {name for name, counters in merged.items() if any(counters)}
+    for path_name, path_counters in disks.items():
+        match = _NVME_PATH.fullmatch(path_name)
+        if match is None or match[1] + match[2] in counted:
+            continue
+        name = match[1] + match[2]
+        merged[name] = [
+            sum(column)
+            for column in itertools.zip_longest(
+                merged.get(name, ()), path_counters, fillvalue=0
+            )
+        ]
+    return merged
 
 
 def build_series(

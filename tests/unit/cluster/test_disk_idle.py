@@ -44,6 +44,20 @@ class DisksTest(testtools.TestCase):
         node = Disks('n', [24])
         self.assertEqual([1024 * 512], disk_idle._written([node]))  # type: ignore[list-item]
 
+    def test_disk_of_several_paths(self) -> None:
+        """Linux before 6.2 counts what is written on the path alone."""
+        text = (
+            '   0       0 nvme0c0n1 9 0 9 9 8 0 {0} 4 0 9 5 0 0 0 0 0 0\n'
+            ' 259       0 nvme0n1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n'
+            ' 259       1 nvme0n1p1 0 0 0 0 0 0 7 0 0 0 0 0 0 0 0 0 0\n'
+        )
+
+        class NVMe(Disks):
+            def run(self, *_: object, **__: object) -> processutils.Result:
+                return processutils.Result(0, text.format(24), '')
+
+        self.assertEqual([24 * 512], disk_idle._written([NVMe('n', [])]))  # type: ignore[list-item]
+
     def test_until_all_are_idle(self) -> None:
         busy = Disks('busy', [1, 10**6, 2 * 10**6, 3 * 10**6])
         self.assertEqual('', wait_until_idle(Disks('idle', [5]), busy))

@@ -72,6 +72,24 @@ class ParseTest(testtools.TestCase):
         # A disk that was replaced counts from 0 again.
         self.assertEqual([40960.0, None], disks['nvme0n1']['read'])
 
+    def test_disk_with_several_paths(self) -> None:
+        expected = self.build().disks
+        zeros = ' 0' * 17
+        path = r'   0       0 nvme0c0n1\1'
+        other_path = f'   0       0 nvme0c1n1{zeros}'
+        for disk in (
+            # Linux before 6.2 counts the paths, later versions the disk, too.
+            f' 259       0 nvme0n1{zeros}',
+            r'\g<0>',
+        ):
+            self.text = re.sub(
+                r'(?m)^ 259       0 nvme0n1((?: \d+)+)$',
+                f'{path}\n{other_path}\n{disk}',
+                DATA.read_text(),
+            )
+            self.assertIn('nvme0c0n1 18211', self.text)
+            self.assertEqual(expected, self.build().disks)
+
     def test_network_interfaces(self) -> None:
         series = self.build()
         self.assertEqual({'ens1f0', 'ens1f1'}, set(series.nics))
