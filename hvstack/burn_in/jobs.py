@@ -3,15 +3,20 @@
 
 import dataclasses
 import shlex
+from collections.abc import Collection
 
 from hvstack import errors
-from hvstack.burn_in.measures import Measure
+from hvstack.burn_in.measures import MIB, Measure
+from hvstack.cluster import scale
 from hvstack.hadoop import daemon_http, micro_benchmarks, webhdfs
 from hvstack.hadoop.daemon_http import HadoopNodes
 
 #: Time of the jobs of a value without their data: NNBench waits for a minute.
 _JOB_SECONDS = 600
 _SECONDS = 120
+#: Space for the files of TestDFSIO as a multiple of their replicas: HDFS
+#: needs some for other files and for blocks that are being written.
+_SPACE_RATIO = 1.1
 _ACTIVE = 'NEW,NEW_SAVING,SUBMITTED,ACCEPTED,RUNNING'
 
 
@@ -58,15 +63,52 @@ def list_args(
     :param token: token of the burn-in.
     :param size_mib: size of a file.
     """
-    workers = daemon_http.nodes_with_daemon(cluster.workers, 'nodemanager')
     tag = _build_tag(token)
     return (
         _VERBS[measure],
         f'/benchmarks/{tag}',
-        max(1, len(workers)),
+        _count_tasks(cluster),
         f'{size_mib}MB',
         f'-Dmapreduce.job.tags={tag}',
     )
+
+
+def _count_tasks(cluster: HadoopNodes) -> int:
+    """Return the number of map tasks of a job."""
+    workers = daemon_http.nodes_with_daemon(cluster.workers, 'nodemanager')
+    return max(1, len(workers))
+
+
+def check_space(
+    job_measures: Collection[Measure], cluster: HadoopNodes, size_mib: int
+) -> None:
+    """Refuse files of TestDFSIO that would fill HDFS.
+
+    :param job_measures: measures that are planned.
+    :param cluster: cluster that executes the jobs.
+    :param size_mib: size of a file.
+    :raises hvstack.errors.InputError: HDFS has too little space.
+    """
+    if not {DFSIO_WRITE, DFSIO_READ} & set(job_measures):
+        return
+    try:
+        state = daemon_http.get_namenode_bean(
+            cluster.gateway, 'FSNamesystemState'
+        )
+        replicas = scale.replication(cluster.gateway)
+    except errors.HVStackError:
+        # Without HDFS, the job fails and its row has the reason.
+        return
+    free_mib = int(state['CapacityRemaining']) // MIB
+    files = _count_tasks(cluster)
+    needed_mib = round(_SPACE_RATIO * files * replicas * size_mib)
+    if free_mib < needed_mib:
+        raise errors.InputError(
+            f'Cannot run TestDFSIO with {files} files of {size_mib} MiB '
+            f'(HDFS, {replicas} replicas): {free_mib} MiB are free, and '
+            f'{needed_mib} MiB are needed. Use a smaller --size, or delete '
+            'files in HDFS.'
+        )
 
 
 def _build_tag(token: str) -> str:

@@ -122,7 +122,8 @@ class BurnIn:
     def prepare(self) -> list[BurnInRow]:
         """Inspect the nodes and return the rows of the result, without values.
 
-        :raises hvstack.errors.InputError: a data disk has too little space.
+        :raises hvstack.errors.InputError: a data disk or HDFS has too little
+            space.
         :raises hvstack.errors.HostKeyError: the host key of a node is not
             the recorded one.
         """
@@ -141,6 +142,10 @@ class BurnIn:
         with ThreadPoolExecutor(max_workers=_THREADS) as pool:
             list(pool.map(inspect, self.nodes))
         self._check_space()
+        if self.cluster and self.cluster.gateway.name not in reasons:
+            jobs.check_space(
+                self.plan.measures, self.cluster, self.plan.size_mib
+            )
         rows: list[BurnInRow] = []
         for measure in self.plan.measures:
             if measure.scope == 'node':

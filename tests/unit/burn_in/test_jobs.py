@@ -34,15 +34,23 @@ class JobsTest(testtools.TestCase):
         self.cluster.gateway = self.cluster.manager = self.controller
         self.cluster.workers = [*self.nodes[1:]]
 
-    def run_all(
-        self, *chosen: measures.Measure, rounds: int = 1
-    ) -> list[BurnInRow]:
-        burn_in = BurnIn(
+    def make(
+        self,
+        *chosen: measures.Measure,
+        rounds: int = 1,
+        size_bytes: int = 256_000_000,
+    ) -> BurnIn:
+        return BurnIn(
             self.nodes,
-            BurnInPlan(chosen, rounds),
+            BurnInPlan(chosen, rounds, size_bytes),
             Progress(stream=self.log),
             self.cluster,
         )
+
+    def run_all(
+        self, *chosen: measures.Measure, rounds: int = 1
+    ) -> list[BurnInRow]:
+        burn_in = self.make(*chosen, rounds=rounds)
         self.token = burn_in.token
         rows = burn_in.prepare()
         burn_in.run(rows)
@@ -79,6 +87,22 @@ class JobsTest(testtools.TestCase):
     def test_other_measures_do_not_use_hadoop(self) -> None:
         self.run_all(measures.CPU)
         self.assertEqual([], self.list_commands('/ws/v1/'))
+
+    def test_files_that_would_fill_hdfs(self) -> None:
+        """4 GB are free, for two files with two replicas."""
+        self.make(jobs.DFSIO_READ, size_bytes=900_000_000).prepare()
+        for chosen in (jobs.DFSIO_WRITE, jobs.DFSIO_READ):
+            burn_in = self.make(chosen, size_bytes=950_000_000)
+            error = self.assertRaises(errors.InputError, burn_in.prepare)
+            self.assertIn('3814 MiB are free, and 3982 MiB', str(error))
+            self.assertIn('--size', str(error))
+        self.make(jobs.NNBENCH, size_bytes=950_000_000).prepare()
+
+    def test_hdfs_that_does_not_answer(self) -> None:
+        """The job has the reason."""
+        self.answer('capacity', None)
+        (row,) = self.make(jobs.DFSIO_READ, size_bytes=950_000_000).prepare()
+        self.assertEqual((self.controller,), row.nodes)
 
     def answer(self, failing: str, action: BaseException | None) -> None:
         """Let a program of the controller fail, and YARN run a job."""
