@@ -19,6 +19,7 @@ from openstack.connection import Connection
 from hvstack import errors
 from hvstack.cloud import servers
 from hvstack.lab.images import store
+from hvstack.progress import Progress
 
 #: Properties that tell which build an image in Glance is.
 DIGEST = servers.IMAGE_DIGEST
@@ -111,8 +112,9 @@ def upload(
     """Have a guest image in Glance, and return its id.
 
     Of hvstack's images with that name, those of another build are removed
-    once the new one is there; servers that run from them stay. An upload
-    that was interrupted is begun again.
+    once the new one is there; servers that run from them stay. One that
+    Glance does not delete is renamed. An upload that was interrupted is begun
+    again.
 
     :param conn: a connection; by Glance's default policy, only an
         administrator's may create a public image.
@@ -122,8 +124,9 @@ def upload(
     :param visibility: one of :data:`VISIBILITIES`, for a new image.
     :param properties: properties of a new image, in addition to those that
         depend on the build and the output.
-    :raises hvstack.errors.InputError: the image was built without it, or
-        hvstack did not upload an image of the name, which would be ambiguous.
+    :raises hvstack.errors.InputError: the image was built without it,
+        hvstack did not upload an image of the name, which would be ambiguous,
+        or an image of another build is protected.
     :raises hvstack.errors.CloudError: Glance refused.
     """
     if output not in image.outputs or output == 'rootfs':
@@ -177,7 +180,8 @@ def _upload(
         if same and candidate.status == 'active' and not uploaded_id:
             uploaded_id = candidate.id
         else:
-            others.append(candidate.id)
+            _check_protection(candidate)
+            others.append(candidate)
     path = image.outputs[output]
     if not uploaded_id:
         image_id = str(uuid.uuid4())
@@ -208,8 +212,53 @@ def _upload(
         )
         uploaded_id = str(created.id)
     for other in others:
-        conn.image.delete_image(other, ignore_missing=True)
+        _delete(conn, other)
     return uploaded_id
+
+
+def _check_protection(image: Any) -> None:
+    """Refuse a protected image of another build.
+
+    :raises hvstack.errors.InputError: Glance would not delete it, and servers
+        cannot start from a name that two images have.
+    """
+    if image.is_protected:
+        raise errors.InputError(
+            f"Cannot replace the image '{image.name}' ({image.id}): it is "
+            f"protected. Run 'openstack image set --unprotected {image.id}'."
+        )
+
+
+def _delete(conn: Connection, image: Any) -> None:
+    """Delete an image of another build, or rename it.
+
+    A store such as Ceph's does not delete an image while disks of servers are
+    clones of it.
+
+    :raises hvstack.errors.CloudError: Glance refuses both.
+    """
+    try:
+        conn.image.delete_image(image, ignore_missing=True)
+    except (
+        openstack.exceptions.ConflictException,
+        openstack.exceptions.ForbiddenException,
+    ) as exc:
+        name, image_id = image.name, image.id
+        new_name = f'{name}-{image.properties.get(DIGEST, image_id)}'
+        reason = ' '.join(str(exc).split()).removesuffix('.')
+        try:
+            conn.image.update_image(image, name=new_name)
+        except openstack.exceptions.HttpException:
+            raise errors.CloudError(
+                f"Cannot delete the old image '{name}' ({image_id}): "
+                f'{reason}. Rename it with '
+                f"'openstack image set --name {new_name} {image_id}', because "
+                'two images have this name now.'
+            ) from exc
+        Progress().say(
+            f'the old image {image_id} is named {new_name} now, because '
+            f'Glance did not delete it: {reason}'
+        )
 
 
 def _is_managed(conn: Connection, image: Any) -> bool:

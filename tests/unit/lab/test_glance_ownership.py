@@ -84,6 +84,33 @@ class OwnershipTest(testtools.TestCase):
         self.assertEqual(new, self.upload())
         self.assertEqual(1, self.created.call_count)
 
+    def test_protected_image(self) -> None:
+        """It stayed, and two images of a name start no server."""
+        old = self.managed('old', protected=True)
+        error = self.assertRaises(errors.InputError, self.upload)
+        self.assertIn(f'set --unprotected {old["id"]}', str(error))
+        self.assertEqual(0, self.created.call_count)
+
+    def test_image_that_disks_are_clones_of(self) -> None:
+        old = self.managed('old')
+        path = f'{IMAGES}/{old["id"]}'
+        self.cloud.http.delete(path, status_code=409, reason='InUseByStore')
+        renamed = self.cloud.http.patch(path, json=old)
+        self.assertEqual(self.upload(), self.images[-1]['id'])
+        (change,) = renamed.last_request.json()
+        self.assertEqual(
+            ('/name', 'hvstack-hadoop-old'), (change['path'], change['value'])
+        )
+
+    def test_image_that_remains_is_named(self) -> None:
+        old = self.managed('old')
+        path = f'{IMAGES}/{old["id"]}'
+        self.cloud.http.delete(path, status_code=403)
+        self.cloud.http.patch(path, status_code=403)
+        error = self.assertRaises(errors.CloudError, self.upload)
+        self.assertIn(f'set --name hvstack-hadoop-old {old["id"]}', str(error))
+        self.assertNotIn('--visibility', str(error))
+
     def test_private_images_of_other_projects(self) -> None:
         """An administrator sees them; they were deleted, or believed."""
         self.managed('new', owner='p2', visibility='private')
