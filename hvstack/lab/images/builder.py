@@ -148,6 +148,13 @@ def _build(
     report: Callable[[str], None],
 ) -> store.Image:
     tarball, sha256 = store.chosen_tarball() if recipe.hadoop else (None, '')
+    if tarball and hadoop.sha256(tarball) != sha256:
+        # The digest of the image would be that of the former content.
+        raise errors.InputError(
+            f"Cannot build image '{recipe.name}' ({tarball}): the Hadoop "
+            'release has changed since it was chosen. Choose it again with '
+            '--hadoop-tarball.'
+        )
     digest = recipes.digest(recipe, sha256)
     begin = time.monotonic()
     tree = work_dir / 'root'

@@ -490,6 +490,21 @@ class TestRelease(ImagesCase):
             ),
         )
 
+    def test_that_changed_since_it_was_chosen(self) -> None:
+        """The digest of the image would be that of the old release."""
+        tarball = self.tarball('share/hadoop/common/hadoop-common-9.0.jar')
+        builder.choose_release(tarball, maven=False)
+        self.tarball('share/hadoop/common/hadoop-common-9.1.jar')
+        exc = self.assertRaises(
+            errors.InputError,
+            builder._build,
+            recipes.recipe('hadoop'),
+            ['rootfs'],
+            self.cache,
+            print,
+        )
+        self.assertIn(f'({tarball}): the Hadoop release has', str(exc))
+
     def test_benchmarks_of_maven(self) -> None:
         """Their jar is not with those of the daemons."""
         jars = self.cache / 'jars'
