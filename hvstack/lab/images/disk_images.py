@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """File systems and disks made from a directory: no mount, no loop device."""
 
+import os
 import shutil
+import stat
 import struct
 from pathlib import Path
 
@@ -10,15 +12,37 @@ from hvstack.lab.images import kernel
 
 MIB = 1024 * 1024
 SECTOR = 512
+#: Size of a block of the file systems.
+BLOCK = 4096
 #: Where the first partition begins, as every partitioner has it: GRUB's core
 #: fits before it.
 FIRST_SECTOR = MIB // SECTOR
 
 
 def content_mib(root: Path) -> int:
-    """Return the room that a directory's files take, in MiB."""
-    out = processutils.run(['du', '-s', '-x', '-B', str(MIB), root]).stdout
-    return int(out.split()[0])
+    """Return the room that a directory's files take in ext4, in MiB.
+
+    The blocks that they take here can be fewer, in a file system that
+    compresses them. Other file systems below the directory do not count.
+    """
+    device = root.stat().st_dev
+    pending = [str(root)]
+    linked_inodes: set[int] = set()
+    blocks = 0
+    while pending:
+        blocks += 1
+        with os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                status = entry.stat(follow_symlinks=False)
+                if status.st_dev != device:
+                    continue
+                if stat.S_ISDIR(status.st_mode):
+                    pending.append(entry.path)
+                elif status.st_ino not in linked_inodes:
+                    blocks += -(-status.st_size // BLOCK)
+                    if status.st_nlink > 1:
+                        linked_inodes.add(status.st_ino)
+    return -(-blocks * BLOCK // MIB)
 
 
 def make_ext4(
@@ -38,7 +62,7 @@ def make_ext4(
     :param offset: bytes before the file system in the file.
     """
     argv = ['mke2fs', '-q', '-F', '-t', 'ext4', '-L', 'hvstack-root']
-    argv += ['-b', '4096', '-i', '16384', '-I', '256', '-m', '0']
+    argv += ['-b', str(BLOCK), '-i', '16384', '-I', '256', '-m', '0']
     argv += ['-J', f'size={journal_mib}', '-d', str(root)]
     extended = 'root_owner=0:0' + (f',offset={offset}' if offset else '')
     argv += ['-E', extended, str(target), f'{size_mib}M']

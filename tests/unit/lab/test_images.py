@@ -609,6 +609,17 @@ class TestDisks(ImagesCase):
         self.assertEqual(0, struct.unpack_from('<I', head, 8)[0])
         self.assertEqual(size * disk_images.MIB, target.stat().st_size)
 
+    def test_size_does_not_depend_on_the_file_system_below(self) -> None:
+        """A file system that compresses has fewer blocks than the image."""
+        tree = self.cache / 'tree'
+        (tree / 'directory').mkdir(parents=True)
+        with (tree / 'file').open('wb') as stream:
+            stream.truncate(8 * disk_images.MIB)
+        (tree / 'directory/link').hardlink_to(tree / 'file')
+        (tree / 'directory/symlink').symlink_to('/')
+        # The directories and the short link take some blocks.
+        self.assertEqual(9, disk_images.content_mib(tree))
+
     def test_virtual_size(self) -> None:
         path = self.cache / 'q'
         path.write_bytes(b'QFI\xfb' + bytes(20) + struct.pack('>Q', 3 << 30))
