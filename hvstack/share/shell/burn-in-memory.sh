@@ -6,9 +6,15 @@
 # number of cells of the node.
 
 cd /tmp || exit
-cache=$(cat /sys/devices/system/cpu/cpu0/cache/index3/size 2>/dev/null)
-cache=${cache%K}
-case $cache in '' | *[!0-9]*) cache=32768 ;; esac
+cpus=/sys/devices/system/cpu
+[ "$1" = all ] || cpus=/sys/devices/system/node/node$1
+# A cache has an entry for each of the processors that share it.
+cache=$(for entry in "$cpus"/cpu[0-9]*/cache/index3; do
+    read -r shared <"$entry/shared_cpu_list" &&
+        read -r size <"$entry/size" && echo "$shared $size"
+done 2>/dev/null | sort -u | awk '{ total += $2 } END { print total + 0 }')
+# A guest can see a smaller cache than that of its host.
+[ "$cache" -ge 262144 ] || cache=262144
 # The arrays of all processes have 12 times the size of the cache together.
 memory=$(sed -n 's/^MemTotal: *\([0-9]*\).*/\1/p' /proc/meminfo)
 limit=$((memory / 64 / $4))

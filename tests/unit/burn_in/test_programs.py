@@ -58,9 +58,14 @@ class ProgramsTest(testtools.TestCase):
     def run_program(
         self, name: str, *args: str | int, **env: str
     ) -> subprocess.CompletedProcess[str]:
+        return self.run_text(shell_scripts.render(name, *args), **env)
+
+    def run_text(
+        self, program: str, **env: str
+    ) -> subprocess.CompletedProcess[str]:
         path = f'{self.directory}:{os.environ["PATH"]}'
         return subprocess.run(
-            ['sh', '-c', shell_scripts.render(name, *args)],
+            ['sh', '-c', program],
             capture_output=True,
             text=True,
             env={**os.environ, 'PATH': path, **env},
@@ -191,6 +196,37 @@ class ProgramsTest(testtools.TestCase):
         self.assertIn(
             '--cpunodebind=1 --membind=1 stress-ng --stream 4 ', result.stdout
         )
+
+    def test_memory_is_larger_than_all_caches(self) -> None:
+        """Two of eight processors each share a cache."""
+        self.tool('stress-ng', '#!/bin/sh\necho "$*"\n')
+        self.tool('numactl', '#!/bin/sh\necho "$*"\n')
+        devices = self.directory / 'system'
+        for processor in range(8):
+            first = processor // 2 * 2
+            for parent in ('cpu', f'node/node{processor // 4}'):
+                cache = devices / parent / f'cpu{processor}/cache/index3'
+                cache.mkdir(parents=True)
+                shared = f'{first}-{first + 1}\n'
+                (cache / 'shared_cpu_list').write_text(shared)
+                (cache / 'size').write_text('131072K\n')
+        meminfo = self.directory / 'meminfo'
+        for gib, cell, cells, kib in (
+            (64, 'all', 1, 4 * 131072),
+            (64, 1, 2, 2 * 131072),
+            # A guest has no such files, or shows the cache of a small model.
+            (64, 7, 1, 262144),
+            # The limit by the memory applies to all of them.
+            (8, 'all', 1, 131072),
+        ):
+            meminfo.write_text(f'MemTotal: {gib * 2**20} kB\n')
+            program = (
+                shell_scripts.render('burn-in-memory', cell, 4, 10, cells)
+                .replace('/sys/devices/system', str(devices))
+                .replace('/proc/meminfo', str(meminfo))
+            )
+            result = self.run_text(program)
+            self.assertIn(f'--stream-l3-size {kib}K ', result.stdout)
 
     def test_client(self) -> None:
         """It tries again while the server is busy."""
