@@ -215,6 +215,33 @@ class IntervalTest(testtools.TestCase):
 
 
 class ManyNodesTest(testtools.TestCase):
+    def test_few_are_parsed_at_the_same_time(self) -> None:
+        """Objects of 32 nodes after a day would take 16 GB."""
+        active: list[str] = []
+        counts: list[int] = []
+        parse = sampler.cgroup
+
+        def count_and_parse(text: str) -> sampler.Parsed:
+            active.append(text)
+            counts.append(len(active))
+            time.sleep(0.005)
+            active.pop()
+            return parse(text)
+
+        self.useFixture(
+            fixtures.MockPatchObject(sampler, 'cgroup', count_and_parse)
+        )
+        nodes: Any = [SampledNode(f'w{n}', []) for n in range(40)]
+        names = [node.name for node in nodes]
+        collector = sampler.Sampler(
+            nodes,
+            *('cgroup', 5.0),
+            offsets=dict.fromkeys(names, 0.0),
+            counters={name: {} for name in names},
+        )
+        self.assertEqual(40, len(collector.collect(1000.0, {}).nodes))
+        self.assertLessEqual(max(counts), 4)
+
     def test_garbage_is_not_searched_in_the_samples(self) -> None:
         """A search in those of 640 nodes for each node is quadratic."""
         counts: list[int] = []
