@@ -88,27 +88,21 @@ def compare(
         instead of them, if all of them are outliers.
     :returns: a verdict for each part, in their order.
     """
-    verdicts = [RowVerdict(None, NOT_COMPARED) for _ in subjects]
     scale = _Scale(threshold, larger_is_better)
-    for group in sorted({subject.group for subject in subjects}):
-        indexes = [
-            index
-            for index, subject in enumerate(subjects)
-            if subject.group == group and rounds[index]
-        ]
-        group_subjects = [subjects[index] for index in indexes]
-        group_rounds = [rounds[index] for index in indexes]
-        if any(len(subject.hosts) > 1 for subject in group_subjects):
-            group_verdicts = _compare_pairs(
-                group_subjects, group_rounds, scale
-            )
-        else:
-            group_verdicts = _compare_parts(
-                group_subjects, group_rounds, scale, host_rows
-            )
-        for index, verdict in zip(indexes, group_verdicts, strict=True):
-            verdicts[index] = verdict
-    return verdicts
+    indexes = [index for index, values in enumerate(rounds) if values]
+    compared_subjects = [subjects[index] for index in indexes]
+    compared_rounds = [rounds[index] for index in indexes]
+    if any(len(subject.hosts) > 1 for subject in compared_subjects):
+        compared = _compare_pairs(compared_subjects, compared_rounds, scale)
+    else:
+        compared = _compare_parts(
+            compared_subjects, compared_rounds, scale, host_rows
+        )
+    verdicts = dict(zip(indexes, compared, strict=True))
+    return [
+        verdicts.get(index, RowVerdict(None, NOT_COMPARED))
+        for index in range(len(subjects))
+    ]
 
 
 @dataclass(frozen=True)
@@ -206,6 +200,14 @@ def compute_round_deviation(rounds: Sequence[Sequence[float]]) -> float:
     return statistics.median(deviations) if deviations else 0.0
 
 
+def _list_groups(subjects: Sequence[Subject]) -> list[list[int]]:
+    """Return the indexes of the parts of each group."""
+    groups: dict[str, list[int]] = {}
+    for index, subject in enumerate(subjects):
+        groups.setdefault(subject.group, []).append(index)
+    return list(groups.values())
+
+
 def _compare_parts(
     subjects: Sequence[Subject],
     rounds: Sequence[Sequence[float]],
@@ -213,24 +215,28 @@ def _compare_parts(
     host_rows: int,
 ) -> list[RowVerdict]:
     """Compare parts of nodes, and name a host whose parts are all slower."""
-    verdicts = scale.compare(
-        [statistics.median(values) for values in rounds],
-        compute_round_deviation(rounds),
-        [next(iter(subject.hosts), '') for subject in subjects],
-    )
-    by_host: dict[str, list[int]] = {}
-    for index, subject in enumerate(subjects):
-        for host in subject.hosts:
-            by_host.setdefault(host, []).append(index)
-    for host, indexes in by_host.items():
-        if len(indexes) >= host_rows and all(
-            verdicts[index].is_outlier for index in indexes
-        ):
-            for index in indexes:
-                verdicts[index] = RowVerdict(
-                    verdicts[index].of_others, OUTLIER, host
-                )
-    return verdicts
+    verdicts: dict[int, RowVerdict] = {}
+    for group in _list_groups(subjects):
+        group_rounds = [rounds[index] for index in group]
+        compared = scale.compare(
+            [statistics.median(values) for values in group_rounds],
+            compute_round_deviation(group_rounds),
+            [next(iter(subjects[index].hosts), '') for index in group],
+        )
+        verdicts.update(zip(group, compared, strict=True))
+        by_host: dict[str, list[int]] = {}
+        for index in group:
+            for host in subjects[index].hosts:
+                by_host.setdefault(host, []).append(index)
+        for host, indexes in by_host.items():
+            if len(indexes) >= host_rows and all(
+                verdicts[index].is_outlier for index in indexes
+            ):
+                for index in indexes:
+                    verdicts[index] = RowVerdict(
+                        verdicts[index].of_others, OUTLIER, host
+                    )
+    return [verdicts[index] for index in range(len(subjects))]
 
 
 def _compare_pairs(
@@ -242,37 +248,38 @@ def _compare_pairs(
 
     All pairs of a slow host are slow, which could be half of all pairs.
     Hosts are therefore compared first, each by the best of its pairs, and
-    then the pairs of the other hosts.
+    then the pairs of the other hosts. A host that has only a controller is in
+    all pairs of its group: hosts are compared by the pairs of all groups.
     """
     values = [statistics.median(series) for series in rounds]
-    deviation = compute_round_deviation(rounds)
-    hosts = _find_slow_hosts(subjects, values, deviation, scale)
-    remaining = [
+    hosts = _find_slow_hosts(
+        subjects, values, compute_round_deviation(rounds), scale
+    )
+    remaining = {
         index
         for index, subject in enumerate(subjects)
         if hosts.isdisjoint(subject.hosts)
-    ]
-    verdicts = dict(
-        zip(
-            remaining,
-            scale.compare([values[index] for index in remaining], deviation),
-            strict=True,
+    }
+    verdicts: dict[int, RowVerdict] = {}
+    for group in _list_groups(subjects):
+        others = [index for index in group if index in remaining]
+        compared = scale.compare(
+            [values[index] for index in others],
+            compute_round_deviation([rounds[index] for index in group]),
         )
-    )
-    center = (
-        statistics.median(values[index] for index in remaining)
-        if remaining
-        else 0
-    )
-    return [
-        verdicts.get(index)
-        or RowVerdict(
-            100 * values[index] / center if center else None,
-            OUTLIER,
-            next(host for host in subject.hosts if host in hosts),
-        )
-        for index, subject in enumerate(subjects)
-    ]
+        verdicts.update(zip(others, compared, strict=True))
+        center_values = [values[index] for index in others or remaining]
+        center = statistics.median(center_values) if center_values else 0
+        for index in group:
+            if index not in remaining:
+                verdicts[index] = RowVerdict(
+                    100 * values[index] / center if center else None,
+                    OUTLIER,
+                    next(
+                        host for host in subjects[index].hosts if host in hosts
+                    ),
+                )
+    return [verdicts[index] for index in range(len(subjects))]
 
 
 def _find_slow_hosts(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Outliers among equal parts of a cluster."""
 
+import dataclasses
 import random
 from itertools import combinations
 
@@ -224,6 +225,37 @@ class PairsTest(testtools.TestCase):
             [verdict.is_outlier for verdict in verdicts],
         )
         self.assertEqual({''}, {verdict.host for verdict in verdicts})
+
+    def compare_roles(self, slow: str) -> list[RowVerdict]:
+        """Compare all pairs of a controller on host a, and three workers."""
+        pairs = list(combinations('abcd', 2))
+        return compare_all(
+            [
+                dataclasses.replace(
+                    pair(*names),
+                    group='controller-worker' if 'a' in names else 'worker',
+                )
+                for names in pairs
+            ],
+            [40.0 if slow in names else 100.0 for names in pairs],
+        )
+
+    def test_a_slow_host_of_a_controller(self) -> None:
+        """Its pairs are a group of their own, without a faster pair."""
+        verdicts = self.compare_roles('a')
+        self.assertEqual(
+            ['a', 'a', 'a', '', '', ''], [verdict.host for verdict in verdicts]
+        )
+        self.assertEqual(
+            [40.0] * 3, [verdict.of_others for verdict in verdicts[:3]]
+        )
+
+    def test_a_slow_host_of_a_worker(self) -> None:
+        """Its pair with the controller is slow for the same reason."""
+        self.assertEqual(
+            ['b', '', '', 'b', 'b', ''],
+            [verdict.host for verdict in self.compare_roles('b')],
+        )
 
     def test_a_single_pair(self) -> None:
         self.assertEqual(NOT_COMPARED, self.compare('ab', set())[0].text)
