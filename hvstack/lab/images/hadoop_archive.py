@@ -6,6 +6,7 @@ base image of an operator. The same files result in the same archive.
 """
 
 import hashlib
+import os
 import shutil
 import tarfile
 from pathlib import Path
@@ -68,6 +69,13 @@ def export(
         report(f'Hadoop from {release or "Maven Central"}')
         if release is None:
             if not hadoop.has_maven_jars() and not shutil.which('mvn'):
+                if os.geteuid() != 0:
+                    raise errors.MissingPrerequisiteError(
+                        'Cannot export the files of Hadoop: Maven is not '
+                        'installed, and only root can install it. Install '
+                        'the package maven, run the command with sudo, or '
+                        'use --hadoop-tarball.'
+                    )
                 packages.install(builder.MAVEN)
             hadoop.check_jars(hadoop.maven_jars())
         version = hadoop.install(tree, release)

@@ -112,6 +112,16 @@ class ArchiveTest(ImagesCase):
         self.assertEqual({0}, {member.mtime for member in members})
         self.assertEqual({0}, {member.uid for member in members})
 
+    def test_a_user_without_maven(self) -> None:
+        """Only root installs packages; the message was about another file."""
+        self.useFixture(fixtures.EnvironmentVariable('PATH', str(self.cache)))
+        self.useFixture(fixtures.MonkeyPatch('os.geteuid', lambda: 1000))
+        exc = self.assertRaises(
+            errors.MissingPrerequisiteError, hadoop_archive.export, self.target
+        )
+        self.assertIn('Install the package maven', str(exc))
+        self.assertFalse(self.target.exists())
+
     def test_class_data_depends_on_the_source(self) -> None:
         data = hadoop_archive.DATA
         hadoop_archive.export(self.target, tarball=self.release)
