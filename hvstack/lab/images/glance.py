@@ -18,7 +18,7 @@ from openstack.connection import Connection
 
 from hvstack import errors
 from hvstack.cloud import servers
-from hvstack.lab.images import store
+from hvstack.lab.images import recipes, store
 from hvstack.progress import Progress
 
 #: Properties that tell which build an image in Glance is.
@@ -39,6 +39,15 @@ METADATA = {
 FIRMWARE: dict[str, dict[str, str]] = {
     'bios': {},
     'uefi': {'hw_firmware_type': 'uefi', 'hw_machine_type': 'q35'},
+}
+#: Devices of machines that start a disk which hvstack built: its kernel has
+#: no driver for the SATA CD-ROM on which a machine of the type q35 has the
+#: config drive. The disks stay on the bus that Nova chooses without these
+#: properties; the initial RAM disk mounts /dev/vda1.
+HARDWARE = {
+    'hw_cdrom_bus': 'scsi',
+    'hw_scsi_model': 'virtio-scsi',
+    'hw_disk_bus': 'virtio',
 }
 #: First bytes of a qcow2 disk.
 QCOW2 = b'QFI\xfb'
@@ -167,6 +176,9 @@ def _upload(
     metadata: Mapping[str, str],
 ) -> str:
     build_properties = {DIGEST: image.digest, OUTPUT: output}
+    if output == 'qemu' and image.name in recipes.RECIPES:
+        # An image of an earlier version has other drivers.
+        build_properties |= HARDWARE
     uploaded_id = ''
     others = []
     for candidate in conn.image.images(name=name):
@@ -174,7 +186,9 @@ def _upload(
             _check_foreign(conn, candidate)
             continue
         same = all(
-            candidate.properties.get(key) == value
+            # The SDK has attributes for some properties.
+            (candidate.properties.get(key) or getattr(candidate, key, None))
+            == value
             for key, value in build_properties.items()
         )
         if same and candidate.status == 'active' and not uploaded_id:

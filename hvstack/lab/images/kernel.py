@@ -15,11 +15,19 @@ from hvstack import errors, processutils
 from hvstack.lab.images import recipes, rootfs
 
 #: Drivers that a guest may need, with what they depend on: disk, network,
-#: random numbers, console, config drive, power button.
+#: random numbers, console, config drive, power button. Of virtual functions
+#: (SR-IOV), the cloud kernel of Debian 12 has no more drivers than these, and
+#: it has no ahci, on which a machine of the type q35 has its CD-ROMs by
+#: default. A change needs another name of the disk in
+#: :data:`hvstack.lab.images.store.OUTPUTS`.
 MODULES = (
     'virtio_pci',
     'virtio_blk',
+    'virtio_scsi',
     'virtio_net',
+    'mlx5_core',
+    'mlx4_en',
+    'ixgbevf',
     'virtio_rng',
     'virtio_console',
     'virtio_balloon',

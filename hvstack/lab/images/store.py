@@ -19,7 +19,15 @@ from hvstack.model.strict_mapping import Fields, to_dataclass
 
 #: Outputs an image may have: a tar of the root file system; a raw ext4 file
 #: system for lxc guests and bare metal; a bootable disk for kvm and qemu.
-OUTPUTS = {'rootfs': 'rootfs.tar', 'lxc': 'root.ext4', 'qemu': 'disk.qcow2'}
+OUTPUTS = {
+    'rootfs': 'rootfs.tar',
+    'lxc': 'root.ext4',
+    'qemu': 'machine.qcow2',
+}
+#: Outputs of earlier versions, which are built again. The digest is that of
+#: the root file system, which all outputs have, and does not cover the
+#: drivers of the disk: the former disk has no driver for the config drive.
+_FORMER_OUTPUTS = {('qemu', 'disk.qcow2')}
 #: How many images of one name are kept: the newest, and the one before.
 KEPT = 2
 
@@ -105,20 +113,21 @@ def load(image_dir: Path) -> Image | None:
         )
     except errors.InputError:
         return None
+    names = {
+        output: name
+        for output, name in manifest.outputs.items()
+        if (output, name) not in _FORMER_OUTPUTS
+    }
     # Its name and digest make the directory that is deleted later.
     is_own = image_dir.name == f'{manifest.name}-{manifest.digest}' and all(
-        OUTPUTS.get(output) == name
-        for output, name in manifest.outputs.items()
+        OUTPUTS.get(output) == name for output, name in names.items()
     )
     if not is_own:
         return None
     image = Image(
         manifest.name,
         manifest.digest,
-        {
-            output: image_dir / name
-            for output, name in manifest.outputs.items()
-        },
+        {output: image_dir / name for output, name in names.items()},
         manifest.versions,
         manifest.build_seconds,
     )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Guest images in Glance, at the HTTP boundary."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,8 @@ class GlanceTest(testtools.TestCase):
             versions={},
         )
 
-    def test_properties(self) -> None:
+    def request(self) -> dict[str, Any]:
+        """Upload the image, and return what Glance receives."""
         requested: dict[str, Any] = {}
 
         def create(request: Any, context: Any) -> Any:
@@ -61,6 +63,10 @@ class GlanceTest(testtools.TestCase):
                 self.conn, self.image, 'qemu', visibility='community'
             ),
         )
+        return requested
+
+    def test_properties(self) -> None:
+        requested = self.request()
         self.assertEqual(
             ('community', 'debian', 'x86_64', 'virtio', 5),
             tuple(
@@ -72,6 +78,14 @@ class GlanceTest(testtools.TestCase):
             ),
         )
         self.assertNotIn('hw_vm_mode', requested)
+
+    def test_devices_for_which_the_kernel_has_drivers(self) -> None:
+        """The config drive of q35 was a SATA CD-ROM."""
+        self.assertLessEqual(glance.HARDWARE.items(), self.request().items())
+
+    def test_disk_of_an_operator_has_all_drivers(self) -> None:
+        self.image = dataclasses.replace(self.image, name='disk')
+        self.assertFalse(set(glance.HARDWARE) & set(self.request()))
 
     def test_public_is_for_administrators(self) -> None:
         self.http.post(f'{fake.GLANCE}/images', status_code=403)

@@ -69,11 +69,11 @@ class OwnershipTest(testtools.TestCase):
         }
         return self.add(**{**properties, 'id': image_id, **fields})
 
-    def upload(self) -> str:
+    def upload(self, output: str = 'lxc') -> str:
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'root.ext4'
         path.write_bytes(b'image')
-        image = store.Image('hadoop', 'new', {'lxc': path}, {})
-        return glance.upload(self.conn, image, 'lxc')
+        image = store.Image('hadoop', 'new', {output: path}, {})
+        return glance.upload(self.conn, image, output)
 
     def test_older_build_is_replaced_once(self) -> None:
         old = self.managed('old')
@@ -82,6 +82,15 @@ class OwnershipTest(testtools.TestCase):
         self.assertEqual([old['id']], self.deleted)
         self.images.remove(old)
         self.assertEqual(new, self.upload())
+        self.assertEqual(1, self.created.call_count)
+
+    def test_disk_with_other_drivers_is_replaced_once(self) -> None:
+        """The digest does not cover the drivers."""
+        old = self.managed('new', **{glance.OUTPUT: 'qemu'})
+        new = self.upload('qemu')
+        self.assertEqual([old['id']], self.deleted)
+        self.images.remove(old)
+        self.assertEqual(new, self.upload('qemu'))
         self.assertEqual(1, self.created.call_count)
 
     def test_protected_image(self) -> None:

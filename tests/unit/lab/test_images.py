@@ -319,6 +319,19 @@ class TestStore(ImagesCase):
         image = self.put('tiny', 'abc', 'rootfs', 'lxc')
         self.assertEqual(image, store.load(image.directory))
 
+    def test_former_disk_is_built_again(self) -> None:
+        """The digest does not cover its drivers; the others stay."""
+        image = self.put('tiny', 'abc', 'rootfs', 'lxc')
+        former = image.directory / 'disk.qcow2'
+        former.touch()
+        store.save(
+            dataclasses.replace(
+                image, outputs={**image.outputs, 'qemu': former}
+            ),
+            image.directory,
+        )
+        self.assertEqual(image, store.load(image.directory))
+
     def test_image_that_lost_a_file_is_none(self) -> None:
         image = self.put('tiny', 'abc', 'rootfs', 'lxc')
         image.outputs['lxc'].unlink()
@@ -647,6 +660,18 @@ class TestModules(ImagesCase):
                 'virtio-rng.ko',
             ],
             [path.name for path in order],
+        )
+
+    def test_config_drive_and_virtual_functions(self) -> None:
+        directory = self.cache / 'lib/modules/6.1'
+        directory.mkdir(parents=True)
+        drivers = ('virtio_scsi', 'mlx5_core', 'mlx4_en', 'ixgbevf')
+        (directory / 'modules.dep').write_text(
+            ''.join(f'k/{name}.ko:\n' for name in drivers)
+        )
+        order = kernel.modules(kernel.Kernel(self.cache, '6.1'))
+        self.assertEqual(
+            {f'{name}.ko' for name in drivers}, {path.name for path in order}
         )
 
 
