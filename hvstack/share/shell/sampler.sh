@@ -31,7 +31,7 @@ start() {
     mkdir -p "$1" && cd "$1" || exit 1
     stop_sampler "$1"
     print_counters "$2"
-    rm -f samples sa error
+    rm -f samples records/sa error
     cat >sampler
     setsid sh "$1/sampler" "$3" "$4" "$2" \
         >samples 2>error </dev/null &
@@ -45,22 +45,22 @@ start() {
 collect() {
     cd "$1" || exit 1
     # sysstat's collector does not write when it is told to end.
-    [ ! -e sa ] || sleep "$3"
+    [ ! -e records/sa ] || sleep "$3"
     stop_sampler "$1"
     print_counters "$2"
-    if [ -e sa ]; then
+    if [ -e records/sa ]; then
         ip -4 -o addr |
             awk -v a="$2" 'index($4, a "/") == 1 { print $2; exit }'
         # sysstat counts CPUs that are offline, too.
         grep -c '^cpu[0-9]' /proc/stat
-        LC_ALL=C sadf -j sa -- -u -d -n DEV -W
+        LC_ALL=C sadf -j records/sa -- -u -d -n DEV -W
     else
         cat samples
     fi
     cd / || exit 1
     # Control groups that the sampler mounted are those of the kernel.
-    for group in cpu cpuacct unified; do
-        ! mountpoint -q "$1/$group" || umount "$1/$group" || exit 1
+    for mounted in cpu cpuacct unified records; do
+        ! mountpoint -q "$1/$mounted" || umount "$1/$mounted" || exit 1
     done
     rm -r "$1"
 }

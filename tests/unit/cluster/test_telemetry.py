@@ -326,6 +326,42 @@ class SamplerTest(testtools.TestCase):
         self.assertFalse(samples.exists())
         self.assertEqual(3, len(list(groups.glob('*/group'))))
 
+    def test_samples_of_sysstat_have_a_file_system(self) -> None:
+        """Those of many CPUs filled /run of the image after some hours."""
+        if os.geteuid() != 0:
+            self.skipTest('Only root can mount.')
+        samples, tools = self.directory / 'samples', self.directory / 'tools'
+        tools.mkdir()
+        for name, text in (
+            ('sadc', 'echo samples >"$5"; while :; do sleep 0.1; done'),
+            ('sadf', 'cat "$2"'),
+        ):
+            (tools / name).write_text(f'#!/bin/sh\n{text}\n')
+            (tools / name).chmod(0o755)
+        node = CommandNode('n', '127.0.0.1', 'worker', 'h')
+        collector = sampler.Sampler([node], 'sysstat', 1)
+        for verb in ('start', 'collect'):
+            path = self.directory / verb
+            path.write_text(collector._command(verb, node))
+        (self.directory / 'program').write_text(
+            shell_scripts.load('sysstat-sampler').replace(
+                '/usr/lib/sysstat', str(tools)
+            )
+        )
+        done = processutils.run(
+            [
+                *('unshare', '-m', '--propagation', 'private', 'sh', '-ec'),
+                f'cd {self.directory}; export PATH="{tools}:$PATH"\n'
+                'sh start <program >/dev/null\n'
+                f'mountpoint {samples}/records\nsh collect\n'
+                f'! mountpoint -q {samples}/records',
+            ],
+            timeout=20,
+        )
+        self.assertTrue(done.stdout.endswith('\nsamples\n'), done.stdout)
+        self.assertEqual('', done.stderr)
+        self.assertFalse(samples.exists())
+
     def test_no_sampler(self) -> None:
         _, run_telemetry = self.sampled('echo "no group" >&2; exit 1')
         self.assertEqual([], run_telemetry.nodes)
