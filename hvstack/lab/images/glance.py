@@ -180,7 +180,8 @@ def _upload(
         # An image of an earlier version has other drivers.
         build_properties |= HARDWARE
     uploaded_id = ''
-    others = []
+    # New names of the others by their IDs.
+    others: dict[str, str] = {}
     for candidate in conn.image.images(name=name):
         if not _is_managed(conn, candidate):
             _check_foreign(conn, candidate)
@@ -193,9 +194,16 @@ def _upload(
         )
         if same and candidate.status == 'active' and not uploaded_id:
             uploaded_id = candidate.id
+        elif candidate.is_protected:
+            # Servers cannot start from a name that two images have.
+            raise errors.InputError(
+                f"Cannot replace the image '{name}' ({candidate.id}): it is "
+                "protected. Run 'openstack image set --unprotected "
+                f"{candidate.id}'."
+            )
         else:
-            _check_protection(candidate)
-            others.append(candidate)
+            digest = candidate.properties.get(DIGEST, candidate.id)
+            others[candidate.id] = f'{name}-{digest}'
     path = image.outputs[output]
     if not uploaded_id:
         image_id = str(uuid.uuid4())
@@ -225,49 +233,35 @@ def _upload(
             **properties,
         )
         uploaded_id = str(created.id)
-    for other in others:
-        _delete(conn, other)
+    for other_id, new_name in others.items():
+        _delete(conn, other_id, new_name)
     return uploaded_id
 
 
-def _check_protection(image: Any) -> None:
-    """Refuse a protected image of another build.
-
-    :raises hvstack.errors.InputError: Glance would not delete it, and servers
-        cannot start from a name that two images have.
-    """
-    if image.is_protected:
-        raise errors.InputError(
-            f"Cannot replace the image '{image.name}' ({image.id}): it is "
-            f"protected. Run 'openstack image set --unprotected {image.id}'."
-        )
-
-
-def _delete(conn: Connection, image: Any) -> None:
+def _delete(conn: Connection, image_id: str, new_name: str) -> None:
     """Delete an image of another build, or rename it.
 
     A store such as Ceph's does not delete an image while disks of servers are
     clones of it.
 
+    :param image_id: ID of the image.
+    :param new_name: its name if Glance does not delete it.
     :raises hvstack.errors.CloudError: Glance refuses both.
     """
     try:
-        conn.image.delete_image(image, ignore_missing=True)
+        conn.image.delete_image(image_id, ignore_missing=True)
     except (
         openstack.exceptions.ConflictException,
         openstack.exceptions.ForbiddenException,
     ) as exc:
-        name, image_id = image.name, image.id
-        new_name = f'{name}-{image.properties.get(DIGEST, image_id)}'
         reason = ' '.join(str(exc).split()).removesuffix('.')
         try:
-            conn.image.update_image(image, name=new_name)
+            conn.image.update_image(image_id, name=new_name)
         except openstack.exceptions.HttpException:
             raise errors.CloudError(
-                f"Cannot delete the old image '{name}' ({image_id}): "
-                f'{reason}. Rename it with '
-                f"'openstack image set --name {new_name} {image_id}', because "
-                'two images have this name now.'
+                f'Cannot delete the old image ({image_id}): {reason}. Rename '
+                f"it with 'openstack image set --name {new_name} {image_id}', "
+                'because two images have its name now.'
             ) from exc
         Progress().say(
             f'the old image {image_id} is named {new_name} now, because '

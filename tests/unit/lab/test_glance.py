@@ -44,7 +44,7 @@ class GlanceTest(testtools.TestCase):
         )
 
     def request(self) -> dict[str, Any]:
-        """Upload the image, and return what Glance receives."""
+        """Upload the image, and return the request to Glance."""
         requested: dict[str, Any] = {}
 
         def create(request: Any, context: Any) -> Any:
