@@ -73,6 +73,11 @@ def find_remaining_services(
     :raises hvstack.errors.CommandError: a controller does not answer.
     """
     info = daemon_http.get_namenode_bean(cluster.gateway, 'NameNodeInfo')
+    # A NameNode that has just started knows no DataNode yet, so that all of
+    # them look dead, and it counts no missing block before it has left this
+    # mode.
+    if daemon_http.has_own_hdfs(cluster) and info.get('Safemode'):
+        return ['HDFS in safe mode']
     leaving = {
         datanode['xferaddr'].rpartition(':')[0]: datanode[
             'underReplicatedBlocks'

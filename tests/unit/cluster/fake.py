@@ -67,6 +67,7 @@ class FakeCluster:
     net: str = 'org.apache.hadoop.net.NetworkTopologyWithNodeGroup'
     jobs: int = 0
     missing: int = 0
+    safe_mode: str = ''
     hdfs: dict[str, str] = field(default_factory=dict)
     yarn: dict[str, str] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)
@@ -192,6 +193,6 @@ class FakeCluster:
         return {
             'LiveNodes': json.dumps(live),
             'DecomNodes': json.dumps(leaving),
-            'Safemode': '',
+            'Safemode': self.safe_mode,
             'NumberOfMissingBlocks': self.missing,
         }

@@ -64,6 +64,18 @@ class DrainTest(testtools.TestCase):
         failure = self.assertRaises(errors.RunFailedError, self.drain, 'w1')
         self.assertIn('misses 2 blocks', str(failure))
 
+    def test_a_namenode_that_has_just_started(self) -> None:
+        """It knows no DataNode, and no missing block, in safe mode."""
+        for worker in self.cluster.workers:
+            worker.answers = False
+        self.cluster.safe_mode = 'Safe mode is ON.'
+        failure = self.assertRaises(
+            errors.DeadlineExceededError, self.drain, 'w1'
+        )
+        self.assertIn('still HDFS in safe mode', str(failure))
+        self.cluster.safe_mode = ''
+        self.drain('w1')
+
     def test_who_stays_comes_back(self) -> None:
         """Only what is of no worker any more stays excluded."""
         self.gateway.files[decommission.EXCLUDE_FILE] = '10.0.0.2\n10.9.9.9\n'
@@ -105,7 +117,9 @@ class ComputeClusterTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.cluster = FakeCluster(shared=True, missing=2)
+        self.cluster = FakeCluster(
+            shared=True, missing=2, safe_mode='Safe mode is ON.'
+        )
         self.cluster.join()
 
     def test_drained(self) -> None:
