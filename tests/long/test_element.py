@@ -99,10 +99,13 @@ class TreeTest(testtools.TestCase):
         result = self.run_in_tree(
             "python3 -c '"
             'from cloudinit import stages; init = stages.Init(); '
-            'init.read_cfg(); print(init.cfg["disable_root"])'
+            'init.read_cfg(); '
+            'print(init.cfg["disable_root"], init.cfg["mounts"])'
             "'"
         )
-        self.assertEqual('False\n', result.stdout, result.stderr)
+        self.assertEqual(
+            "False [['ephemeral0']]\n", result.stdout, result.stderr
+        )
 
     def test_sshd_lets_root_in_by_key(self) -> None:
         result = self.run_in_tree(

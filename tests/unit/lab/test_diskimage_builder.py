@@ -156,11 +156,14 @@ class ElementTest(testtools.TestCase):
             set(), set(list_checked().values()) - base - list_packages()
         )
 
-    def test_root_may_log_in_by_key(self) -> None:
+    def test_settings_of_cloud_init(self) -> None:
+        """It lets root in by key, and mounts no disk of Nova at /mnt."""
         settings = yaml.safe_load(
             (STATIC / 'etc/cloud/cloud.cfg.d/95_hvstack.cfg').read_text()
         )
-        self.assertEqual({'disable_root': False}, settings)
+        self.assertEqual(
+            {'disable_root': False, 'mounts': [['ephemeral0']]}, settings
+        )
         sshd = (STATIC / 'etc/ssh/sshd_config.d/10-hvstack.conf').read_text()
         self.assertIn('\nPermitRootLogin prohibit-password\n', sshd)
 
