@@ -142,6 +142,29 @@ class TemplateTest(testtools.TestCase):
         )
         self.assertEqual(waiting, set(holders))
 
+    def test_a_node_without_a_key_has_an_empty_key(self) -> None:
+        """An error in the output of one worker removed those of all."""
+        expected = {'{}': '', '{"host_key": "ssh-ed25519 A"}': 'ssh-ed25519 A'}
+        keys = []
+        for name in ('hadoop-cluster.yaml', 'hadoop-node.yaml'):
+            for node in walk(load(name)['outputs']):
+                if 'str_split' not in node:
+                    continue
+                separator, text, index = node['str_split']
+                delimiter, (attribute, *others) = text['list_join']
+                resource, path = attribute['get_attr']
+                self.assertTrue(resource.endswith('host_key'), name)
+                self.assertEqual('data', path)
+                keys.append(
+                    {
+                        data: delimiter.join([data, *others]).split(separator)[
+                            index
+                        ]
+                        for data in expected
+                    }
+                )
+        self.assertEqual(4 * [expected], keys)
+
     def test_handles_wait_for_what_their_nodes_wait_for(self) -> None:
         """Keystone accepts the signature of a handle for 15 minutes."""
         resources = load('hadoop-cluster.yaml')['resources']
