@@ -53,10 +53,11 @@ _MAX_INTERVAL = 60.0
 _MAX_LOOK_SHARE = 0.2
 #: Statuses of a stack that was created. An update that failed leaves what was
 #: created, and another may follow; so does a check, which marks members that
-#: do not answer.
+#: do not answer. With rollback, Heat undoes an update that failed or that was
+#: cancelled. Of a creation that it has undone, no outputs remain.
 _CREATED = (
     *(*DONE, 'UPDATE_FAILED', 'CHECK_COMPLETE', 'CHECK_FAILED'),
-    *('RESUME_COMPLETE', 'SNAPSHOT_COMPLETE'),
+    *('RESUME_COMPLETE', 'SNAPSHOT_COMPLETE', 'ROLLBACK_COMPLETE'),
 )
 _DELETING = ('DELETE_IN_PROGRESS', 'DELETE_COMPLETE')
 DELETE_SECONDS = 300
@@ -138,7 +139,7 @@ def wait(
 
     :param timeout: seconds, as for :func:`wait_until`.
     :raises hvstack.errors.CloudError: it failed, with the resource and why;
-        or Heat has not answered for some minutes.
+        Heat has undone the change; or Heat has not answered for some minutes.
     :raises hvstack.errors.DeadlineExceededError: it took too long.
     """
     report = build_reporter(progress)
@@ -148,6 +149,12 @@ def wait(
             cause = f'{reason(conn, stack)}{last_words(conn, stack)}'
             raise errors.CloudError(
                 f"Stack '{stack.name}' failed: {cause.removesuffix('.')}."
+            )
+        if stack.status == 'ROLLBACK_COMPLETE':
+            raise errors.CloudError(
+                f"Cannot complete stack '{stack.name}': the change failed or "
+                'was cancelled, and Heat has undone it. See the reason with '
+                f"'openstack stack event list {stack.name}'."
             )
         if stack.status in DONE:
             return True

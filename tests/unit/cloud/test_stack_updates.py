@@ -190,6 +190,19 @@ class UpdatesTest(testtools.TestCase):
         )
         self.assertIn('No valid host', str(failure))
 
+    def test_update_after_an_update_that_heat_has_undone(self) -> None:
+        """The status before it is not the end of this update."""
+        self.answers(
+            stack('ROLLBACK_COMPLETE', 'before'),
+            stack('ROLLBACK_COMPLETE', 'before'),
+            stack('UPDATE_COMPLETE', 'now'),
+        )
+        self.http.patch(f'{URL}/hv-x/s1', status_code=202)
+        before = stack_updates.settled(self.conn, 'hv-x', timeout=5)
+        self.assertEqual(
+            {}, stack_updates.update(self.conn, before, {}, timeout=5)
+        )
+
     def test_refused(self) -> None:
         self.answers(stack('CREATE_COMPLETE', None))
         self.http.patch(f'{URL}/hv-x/s1', status_code=409, text='busy')

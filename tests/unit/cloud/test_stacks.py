@@ -170,6 +170,22 @@ class StacksTest(testtools.TestCase):
             str(error),
         )
 
+    def test_a_change_that_heat_has_undone(self) -> None:
+        """With rollback, no status of a failure remains to be noticed."""
+        self.http.get(
+            f'{URL}/s1',
+            [
+                {'json': stack('ROLLBACK_IN_PROGRESS')},
+                {'json': stack('ROLLBACK_COMPLETE')},
+            ],
+        )
+        self.http.get(f'{URL}/hv-x/s1/resources', json={'resources': []})
+        error = self.assertRaises(
+            errors.CloudError, stacks.wait, self.conn, 's1', timeout=5
+        )
+        self.assertIn('Heat has undone it', str(error))
+        self.assertIn("'openstack stack event list hv-x'", str(error))
+
     def failed_server(self) -> None:
         """Have Heat and Nova tell of a server that failed."""
         self.http.get(f'{URL}/s1', json=stack('CREATE_FAILED'))
@@ -736,7 +752,9 @@ class StacksTest(testtools.TestCase):
         for status, is_usable in (
             ('CHECK_FAILED', True),
             ('RESUME_COMPLETE', True),
+            ('ROLLBACK_COMPLETE', True),
             ('CREATE_FAILED', False),
+            ('ROLLBACK_IN_PROGRESS', False),
             ('UPDATE_IN_PROGRESS', False),
         ):
             self.http.get(f'{URL}/hv-x', json=stack(status))
