@@ -93,8 +93,9 @@ os_find() {
 }
 
 # Sets $DATA_DISKS if the disk table does not exist, as soon as the node has the
-# number of disks in $DISKS: volumes are attached while the machine boots, one
-# after the other. Each new one prolongs the wait.
+# number of volumes in $DISKS: they are attached while the machine boots, one
+# after the other. Each new one prolongs the wait. An ephemeral disk is no
+# volume: it exists from the start, with a file system of Nova.
 os_wait() {
     if [ -n "${DISK_TABLE:-}${SHARED_KERNEL:-}" ] || os_container; then
         return 0
@@ -102,7 +103,13 @@ os_wait() {
     os_left=${DISK_SECONDS:-300} os_seen=0
     while :; do
         DATA_DISKS=$(os_find | tr '\n' ' ')
-        os_count=$(echo "$DATA_DISKS" | wc -w)
+        os_count=0
+        for os_disk in $DATA_DISKS; do
+            case $(blkid -p -o value -s LABEL "$os_disk" 2>/dev/null) in
+            ephemeral[0-9]*) ;;
+            *) os_count=$((os_count + 1)) ;;
+            esac
+        done
         [ "$os_count" -le "$os_seen" ] || os_left=${DISK_SECONDS:-300}
         os_seen=$os_count
         [ "$os_count" -lt "${DISKS:-0}" ] && [ "$os_left" -gt 0 ] || break

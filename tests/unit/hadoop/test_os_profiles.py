@@ -416,6 +416,22 @@ echo 0 >{disks}/vd$slept/removable
         profile_result = self.run_it('vsphere6')
         self.assertIn('disks=3: only 0 there', profile_result.not_set)
 
+    def test_an_ephemeral_disk_is_no_volume(self) -> None:
+        """HDFS started on it while the volumes were being attached."""
+        self.block('vdb')
+        (self.programs / 'blkid').write_text(
+            '#!/bin/sh\ncase $5 in LABEL) echo ephemeral0 ;; '
+            'TYPE) echo ext4 ;; esac\n'
+        )
+        (self.programs / 'mkfs.xfs').write_text('#!/bin/sh\n')
+        (self.root / 'etc/hvstack/node.env').write_text(
+            'DISKS=1\nDISK_SECONDS=0\n'
+        )
+        profile_result = self.run_it('vsphere6')
+        self.assertIn('disks=1: only 0 there', profile_result.not_set)
+        # It is a data disk all the same.
+        self.assertIn(f'{XFS} on /dev/vdb', profile_result.applied)
+
     def test_novas_own_file_system_is_replaced(self) -> None:
         disk = self.disk('vdb', 'ext4\nephemeral0\n')
         profile_result = self.run_it('vsphere6', data_disks=(disk,))
