@@ -2,13 +2,15 @@
 """Heat stacks that change: members of a group, marks, updates."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from openstack import exceptions
 from openstack.connection import Connection
 from openstack.orchestration.v1.stack import Stack
+from openstack.resource import Resource
 
-from hvstack import errors
+from hvstack import errors, processutils
 from hvstack.cloud import stack_lookup, stack_times, stacks
 from hvstack.cloud.connection import refused
 from hvstack.cloud.stack_outputs import StackOutputs
@@ -18,6 +20,15 @@ from hvstack.results.typed_json import Json
 
 #: Within these seconds Heat begins an update that it has accepted.
 _BEGIN_SECONDS = 120
+#: Statuses of a server that has left its host. Nova keeps it for a while if
+#: reclaim_instance_interval is set.
+_DELETED = ('DELETED', 'SOFT_DELETED')
+_SERVER = 'OS::Nova::Server'
+_VOLUME = 'OS::Cinder::Volume'
+#: Resources of a member that a new member needs others of: what
+#: :func:`delete_servers` deletes, and the handle to which a node sends its
+#: host key, once.
+_REPLACED_TYPES = (_SERVER, _VOLUME, 'OS::Heat::WaitConditionHandle')
 
 
 @dataclass(frozen=True)
@@ -29,12 +40,17 @@ class Member:
     :param server_ids: the servers in it.
     :param unhealthy: marked so, itself or its server: the next update
         replaces it.
+    :param volume_ids: volumes that Heat has created for it.
+    :param replaced_paths: paths of the resources in it that a replacement
+        does not share with it.
     """
 
     name: str
     path: str
     server_ids: tuple[str, ...]
     unhealthy: bool
+    volume_ids: tuple[str, ...] = ()
+    replaced_paths: tuple[str, ...] = ()
 
 
 def settled(
@@ -105,32 +121,63 @@ def members(conn: Connection, stack: Stack, group: str) -> list[Member]:
         if resource['resource_name'] == group
         for item in inside[str(resource.get('physical_resource_id'))]
     }
-    servers = {
-        name: [
-            resource
-            for resource in inside[str(item.get('physical_resource_id'))]
-            if resource['resource_type'] == 'OS::Nova::Server'
-        ]
-        for name, item in of_group.items()
-    }
     return [
-        Member(
+        _read_member(
             name,
-            _read_path(item),
-            tuple(
-                server_id
-                for resource in servers[name]
-                if (server_id := resource.get('physical_resource_id'))
-            ),
-            any(
-                resource['resource_status'] == 'CHECK_FAILED'
-                for resource in (item, *servers[name])
-            ),
+            item,
+            list(_descend(inside, item.get('physical_resource_id'))),
         )
         for name, item in sorted(
             of_group.items(), key=lambda pair: int(pair[0])
         )
     ]
+
+
+def _descend(
+    inside: Mapping[str, Collection[StackResource]], stack_id: str | None
+) -> Iterator[StackResource]:
+    """Yield the resources of a stack and of the stacks nested in it.
+
+    :param inside: resources by the ID of their stack.
+    """
+    for item in inside.get(stack_id or '', ()):
+        yield item
+        yield from _descend(inside, item.get('physical_resource_id'))
+
+
+def _read_member(
+    name: str, item: StackResource, resources: Collection[StackResource]
+) -> Member:
+    """Return a member of a group.
+
+    :param item: resource of the member in the group.
+    :param resources: resources in the member.
+    """
+
+    def list_ids(resource_type: str) -> tuple[str, ...]:
+        return tuple(
+            physical_id
+            for resource in resources
+            if resource['resource_type'] == resource_type
+            and (physical_id := resource.get('physical_resource_id'))
+        )
+
+    return Member(
+        name,
+        _read_path(item),
+        list_ids(_SERVER),
+        any(
+            resource['resource_status'] == 'CHECK_FAILED'
+            for resource in (item, *resources)
+            if resource is item or resource['resource_type'] == _SERVER
+        ),
+        list_ids(_VOLUME),
+        tuple(
+            _read_path(resource)
+            for resource in resources
+            if resource['resource_type'] in _REPLACED_TYPES
+        ),
+    )
 
 
 def _link(item: StackResource, rel: str) -> str:
@@ -151,14 +198,101 @@ def _read_path(item: StackResource) -> str:
 def mark_unhealthy(conn: Connection, member: Member, reason: str) -> None:
     """Make the next update of its stack replace a member.
 
+    After 'openstack stack check', the nested stack of a member that failed
+    has failed, too. Heat then updates the nested stack, and replaces only the
+    resources in it that are marked themselves.
+
     :raises hvstack.errors.CloudError: Heat refused.
     """
-    with refused(f'Cannot mark member {member.name} as unhealthy'):
-        conn.orchestration.patch(
-            member.path,
-            json={'mark_unhealthy': True, 'resource_status_reason': reason},
-            raise_exc=True,
+    for path in (member.path, *member.replaced_paths):
+        with refused(f'Cannot mark member {member.name} as unhealthy'):
+            conn.orchestration.patch(
+                path,
+                json={
+                    'mark_unhealthy': True,
+                    'resource_status_reason': reason,
+                },
+                raise_exc=True,
+            )
+
+
+def delete_servers(
+    conn: Connection,
+    members: Collection[Member],
+    *,
+    with_volumes: bool,
+    timeout: float,
+) -> None:
+    """Delete the servers of members that the next update takes away.
+
+    Heat creates a replacement before it deletes the member, so that both need
+    a slot and quotas. On a dead host, Heat waits for the end of the detachment
+    of a volume, which only the deletion of the server ends.
+
+    :param members: members that must not hold data any more.
+    :param with_volumes: whether to delete their volumes, too, once the servers
+        do not exist.
+    :param timeout: seconds for the deletion of all servers, and of all
+        volumes.
+    :raises hvstack.errors.CloudError: Nova or Cinder refused.
+    :raises hvstack.errors.DeadlineExceededError: it took too long.
+    """
+    _delete(
+        'server',
+        [server_id for member in members for server_id in member.server_ids],
+        lambda item: conn.compute.delete_server(item, ignore_missing=True),
+        lambda item: conn.compute.get_server(item),
+        timeout,
+    )
+    if with_volumes:
+        _delete(
+            'volume',
+            [
+                volume_id
+                for member in members
+                for volume_id in member.volume_ids
+            ],
+            lambda item: conn.block_storage.delete_volume(
+                item, ignore_missing=True
+            ),
+            lambda item: conn.block_storage.get_volume(item),
+            timeout,
         )
+
+
+def _delete(
+    resource_type: str,
+    resource_ids: Collection[str],
+    request: Callable[[str], object],
+    look: Callable[[str], Resource],
+    timeout: float,
+) -> None:
+    """Delete resources, and wait until none of them exists."""
+    remaining = dict.fromkeys(resource_ids, '')
+    for resource_id in resource_ids:
+        with refused(f'Cannot delete {resource_type} {resource_id}'):
+            request(resource_id)
+
+    def are_deleted() -> bool:
+        for resource_id in list(remaining):
+            with refused(f'Cannot inspect {resource_type} {resource_id}'):
+                try:
+                    remaining[resource_id] = str(look(resource_id).status)
+                except exceptions.NotFoundException:
+                    remaining[resource_id] = _DELETED[0]
+            if remaining[resource_id] in _DELETED:
+                del remaining[resource_id]
+        return not remaining
+
+    processutils.wait_for(
+        are_deleted,
+        f'the deletion of each {resource_type} of the workers',
+        timeout=timeout,
+        get_reason=lambda: ', '.join(
+            f'{resource_type} {resource_id} is {status or "not inspected"}'
+            for resource_id, status in remaining.items()
+        ),
+    )
 
 
 def update(

@@ -308,19 +308,21 @@ def scale(
 
     :param conn: of the stack's project; no other rights are needed.
     :param reopen: makes a cluster of the outputs after the update.
-    :param timeout: seconds that draining, and the update, may take each. The
-        update also has some seconds for each worker.
+    :param timeout: seconds that draining, the deletion of servers and of
+        volumes, and the update may take each. The update also has some seconds
+        for each worker.
     :param map_file: a file that says the nodes' hosts and racks instead of
         Nova, those of new workers too.
     :returns: the stack's outputs.
     :raises hvstack.errors.HVStackError: one of these failed; nothing that
         holds data was removed.
     """
-    _drain(cluster, change, timeout, progress)
+    drained = _drain(cluster, change, timeout, progress)
     outputs = stacks.outputs(conn, stack.name)
     if change.leaving or change.resized or stack.status == 'UPDATE_FAILED':
         count = change.after + change.compute_after
         with progress.stage(f'stack update to {format_noun(count, "worker")}'):
+            _make_room(conn, change, drained, timeout)
             outputs = _update(conn, stack, change, timeout, progress)
     with reopen(outputs) as now:
         # Before new workers come: one may have an address of an old one.
@@ -356,11 +358,18 @@ def _drain(
     change: ScalePlan,
     timeout: float,
     progress: Progress,
-) -> None:
+) -> list[Runner]:
+    """Drain the workers that go, and return them.
+
+    A worker that an update failed to create is in no output of the stack, and
+    is not drained.
+    """
     names = {worker.name for worker in change.leaving}
-    leaving = [worker for worker in cluster.workers if worker.name in names]
+    leaving: list[Runner] = [
+        worker for worker in cluster.workers if worker.name in names
+    ]
     if not leaving:
-        return
+        return []
     staying = [
         worker for worker in cluster.workers if worker.name not in names
     ]
@@ -368,6 +377,52 @@ def _drain(
         decommission.drain(
             cluster, leaving, staying, timeout=timeout, progress=progress
         )
+    return leaving
+
+
+def _make_room(
+    conn: Connection,
+    change: ScalePlan,
+    drained: Sequence[Runner],
+    timeout: float,
+) -> None:
+    """Delete the servers that Heat would keep too long.
+
+    :param drained: workers without blocks that HDFS needs, and without jobs.
+        The servers of all other workers stay until Heat deletes them.
+    """
+    nodes = {node.name: node for node in drained}
+    replaced = [worker for worker in change.replace if worker.name in nodes]
+    # Marked before: the update must replace what does not exist any more.
+    for worker in change.replace:
+        stack_updates.mark_unhealthy(
+            conn, worker.member, 'hvstack cluster scale'
+        )
+    stack_updates.delete_servers(
+        conn,
+        [worker.member for worker in replaced],
+        with_volumes=True,
+        timeout=timeout,
+    )
+    stack_updates.delete_servers(
+        conn,
+        [
+            worker.member
+            for worker in change.remove
+            if worker.name in nodes
+            and worker.member.volume_ids
+            and not _is_answering(nodes[worker.name])
+        ],
+        with_volumes=False,
+        timeout=timeout,
+    )
+
+
+def _is_answering(node: Runner) -> bool:
+    try:
+        return not node.run('true', timeout=60, check=False).returncode
+    except errors.HVStackError:
+        return False
 
 
 def _update(
@@ -378,10 +433,6 @@ def _update(
     progress: Progress,
 ) -> StackOutputs:
     """Update a stack to the number of workers, and return its outputs."""
-    for worker in change.replace:
-        stack_updates.mark_unhealthy(
-            conn, worker.member, 'hvstack cluster scale'
-        )
     # New workers come into HDFS after the update, which must not wait for
     # them; and Keystone takes an old signature no more.
     parameters: JsonObject = {'readiness': False}

@@ -53,6 +53,10 @@ def refuse(
         'compute': max(0, change.compute_after - change.compute_before),
     }
     if not any(added.values()):
+        # All else is free before: hvstack deletes the servers, and Heat
+        # deletes the ports after it has created those of the new workers.
+        if change.replace:
+            quotas.check(conn, Need(ports=len(change.replace)))
         return
     sizes = {
         name: yaml.safe_load(str(value))
@@ -137,7 +141,7 @@ def _compute_need(
         gigabytes=len(volume_types) * sizes['disk_gb'],
         volume_gb=sizes['disk_gb'] if volume_types else 0,
         volume_types=Counter(volume_types),
-        ports=sum(added.values()),
+        ports=sum(added.values()) + len(change.replace),
         classes=count_classes(
             (nova_flavors.to_flavor(flavor, group), added[group])
             for group, flavor in flavors.items()

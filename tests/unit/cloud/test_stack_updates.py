@@ -102,14 +102,107 @@ class UpdatesTest(testtools.TestCase):
                 for member in members
             ],
         )
-        patch_mock = self.http.patch(
-            f'{URL}/name/g-workers/resources/3', json={}
-        )
+        patch_mocks = [
+            self.http.patch(f'{URL}/name/{path}', json={})
+            for path in (
+                'g-workers/resources/3',
+                'n-workers-3/resources/server',
+            )
+        ]
         stack_updates.mark_unhealthy(self.conn, members[1], 'power')
-        self.assertEqual(
-            {'mark_unhealthy': True, 'resource_status_reason': 'power'},
-            patch_mock.last_request.json(),
+        for patch_mock in patch_mocks:
+            self.assertEqual(
+                {'mark_unhealthy': True, 'resource_status_reason': 'power'},
+                patch_mock.last_request.json(),
+            )
+
+    def list_member(self) -> stack_updates.Member:
+        """Return a worker with a volume, whose host key Heat has."""
+        self.answers(stack('CREATE_COMPLETE', None))
+        rows = [
+            *group('workers', 3),
+            resource(
+                *('host_key_handle', 'OS::Heat::WaitConditionHandle'),
+                *('n-workers-3', 'k'),
+            ),
+            resource('disks', 'HVStack::Hadoop::Disks', 'n-workers-3', 'd'),
+            resource('disks', 'OS::Heat::ResourceGroup', 'd', 'dg'),
+            resource('0', 'file:///d.yaml', 'dg', 'dn'),
+            resource('volume', 'OS::Cinder::Volume', 'dn', 'v3'),
+            resource('attachment', 'OS::Cinder::VolumeAttachment', 'dn', 'a'),
+        ]
+        self.http.get(f'{URL}/hv-x/s1/resources', json={'resources': rows})
+        [member] = stack_updates.members(
+            self.conn,
+            stack_updates.settled(self.conn, 'hv-x', timeout=5),
+            'workers',
         )
+        return member
+
+    def test_a_replacement_has_a_handle_of_its_own(self) -> None:
+        """After a check, Heat replaces only what is marked itself.
+
+        The signature of the old handle has expired, and Heat would show the
+        old host key of the new server.
+        """
+        patch_mocks = [
+            self.http.patch(f'{URL}/name/{path}', json={})
+            for path in (
+                *('g-workers/resources/3', 'n-workers-3/resources/server'),
+                *(
+                    'n-workers-3/resources/host_key_handle',
+                    'dn/resources/volume',
+                ),
+            )
+        ]
+        stack_updates.mark_unhealthy(self.conn, self.list_member(), 'power')
+        self.assertEqual([1] * 4, [mock.call_count for mock in patch_mocks])
+
+    def test_servers_are_deleted_before_their_volumes(self) -> None:
+        member = self.list_member()
+        self.assertEqual(('v3',), member.volume_ids)
+        paths = ['/v2.1/servers/workers3', '/v3/p1/volumes/v3']
+        for url, status_code in (
+            (f'{fake.NOVA}/servers/workers3', 204),
+            # It is gone already.
+            (f'{fake.CINDER}/volumes/v3', 404),
+        ):
+            self.http.delete(url, status_code=status_code)
+            self.http.get(url, status_code=404)
+        stack_updates.delete_servers(
+            self.conn, [member], with_volumes=True, timeout=0
+        )
+        self.assertEqual(
+            [(method, path) for path in paths for method in ('DELETE', 'GET')],
+            [
+                (request.method, request.path)
+                for request in self.http.request_history
+                if request.path in paths
+            ],
+        )
+
+    def test_a_server_that_nova_does_not_delete(self) -> None:
+        """Nova keeps a server that it has only marked as deleted."""
+        member = self.list_member()
+        server = f'{fake.NOVA}/servers/workers3'
+        self.http.delete(server, status_code=204)
+        for status in ('SOFT_DELETED', 'ACTIVE'):
+            self.http.get(
+                server, json={'server': {'id': 'workers3', 'status': status}}
+            )
+            if status == 'SOFT_DELETED':
+                stack_updates.delete_servers(
+                    self.conn, [member], with_volumes=False, timeout=0
+                )
+        failure = self.assertRaises(
+            errors.DeadlineExceededError,
+            stack_updates.delete_servers,
+            self.conn,
+            [member],
+            with_volumes=False,
+            timeout=0,
+        )
+        self.assertIn('server workers3 is ACTIVE', str(failure))
 
     def test_update_waits_for_its_own_end(self) -> None:
         """The state before it must not be taken for its end."""

@@ -425,6 +425,62 @@ class MapTest(testtools.TestCase):
             patch_mock.last_request.json()['parameters'],
         )
 
+    def take_away(self, change: ScalePlan) -> list[tuple[str, str]]:
+        """Drain a worker, and return what Nova, Cinder and Heat are asked."""
+        self.cluster.gateway.files[TABLE] = ''.join(
+            f'{node.address} /r/g{node.name}\n'
+            for node in self.cluster.workers
+        )
+        if 'w1' in {worker.name for worker in change.leaving}:
+            self.cluster.states['10.0.0.3'] = 'DECOMMISSIONED'
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cluster.scale._BOOT_SECONDS', 0)
+        )
+        self.serve_update()
+        http = self.cloud.http
+        http.patch(f'{URL}/name/g/resources/1', json={})
+        for url in (f'{fake.NOVA}/servers/s1', f'{fake.CINDER}/volumes/v1'):
+            http.delete(url, status_code=204)
+            http.get(url, status_code=404)
+        first = len(http.request_history)
+        self.scale(None, change)
+        return [
+            (request.method, request.path.rpartition('/')[2])
+            for request in http.request_history[first:]
+            if request.method in ('DELETE', 'PATCH')
+        ]
+
+    def worker(self, name: str = 'w1') -> Worker:
+        """Return a worker with a volume."""
+        path = '/stacks/name/g/resources/1'
+        return Worker(name, 'a', Member('1', path, ('s1',), False, ('v1',)))
+
+    def test_a_replaced_worker_makes_room(self) -> None:
+        """Heat creates its replacement before it deletes the member."""
+        self.assertEqual(
+            [
+                *(('PATCH', '1'), ('DELETE', 's1'), ('DELETE', 'v1')),
+                ('PATCH', 's1'),
+            ],
+            self.take_away(ScalePlan(2, 2, replace=(self.worker(),))),
+        )
+
+    def test_a_worker_that_was_not_drained_keeps_its_server(self) -> None:
+        """Such as one that no output has."""
+        self.assertEqual(
+            [('PATCH', '1'), ('PATCH', 's1')],
+            self.take_away(ScalePlan(2, 2, replace=(self.worker('x'),))),
+        )
+
+    def test_a_removed_worker_on_a_dead_host(self) -> None:
+        """Heat would wait for the end of the detachment of its volume."""
+        change = ScalePlan(2, 1, remove=(self.worker(),))
+        self.assertEqual([('PATCH', 's1')], self.take_away(change))
+        self.cluster.workers[1].answers = False
+        self.assertEqual(
+            [('DELETE', 's1'), ('PATCH', 's1')], self.take_away(change)
+        )
+
     def test_without_one(self) -> None:
         self.assertEqual(
             1,

@@ -6,7 +6,8 @@ from typing import Any
 import testtools
 
 from hvstack import errors
-from hvstack.cluster.scale import ScalePlan
+from hvstack.cloud.stack_updates import Member
+from hvstack.cluster.scale import ScalePlan, Worker
 from hvstack.cluster.scale_room import refuse
 from hvstack.cluster.topology_refresh import StackNode
 from tests.unit.cloud import fake
@@ -19,9 +20,13 @@ class RefuseTest(testtools.TestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.cloud = self.useFixture(fake.FakeCloud())
+        self.cloud = self.useFixture(
+            fake.FakeCloud(services={'network': fake.NEUTRON})
+        )
         self.cloud.hosts(4, down=1)
         http = self.cloud.http
+        self.quota_url = f'{fake.NEUTRON}/quotas/p1/details'
+        http.get(self.quota_url, json={'quota': {}})
         http.get(f'{fake.NOVA}/limits', json=limits({}))
         size = {'vcpus': 2, 'ram': 4096, 'disk': 20}
         http.get(
@@ -183,6 +188,20 @@ class RefuseTest(testtools.TestCase):
         self.cloud.http.get(f'{fake.NOVA}/limits', status_code=500)
         self.out(3)
         self.out(2)
+
+    def test_a_replaced_worker_needs_a_port(self) -> None:
+        """Heat deletes the old port last; the server is deleted first."""
+        nova_limits = {'maxTotalInstances': 4, 'totalInstancesUsed': 4}
+        self.cloud.http.get(f'{fake.NOVA}/limits', json=limits(nova_limits))
+        worker = Worker('w0', 'a', Member('0', '', ('w0',), False))
+        change = ScalePlan(3, 3, replace=(worker,))
+        port = {'limit': 10, 'used': 9, 'reserved': 0}
+        self.cloud.http.get(self.quota_url, json={'quota': {'port': port}})
+        self.ask(change)
+        port['used'] = 10
+        self.cloud.http.get(self.quota_url, json={'quota': {'port': port}})
+        failure = self.assertRaises(errors.InputError, self.ask, change)
+        self.assertIn('ports 1 needed, 0 left of 10', str(failure))
 
     def test_compute_workers(self) -> None:
         """They have slots of their own, one a host, and no volumes."""
