@@ -17,7 +17,12 @@ from hvstack.cli.cluster_topology import (
 from hvstack.cli.tables import Details
 from hvstack.cloud import connection, stack_times, stack_updates, stacks
 from hvstack.cloud.stack_outputs import read_nodes
-from hvstack.cluster import scale, scale_room, topology_refresh
+from hvstack.cluster import (
+    scale,
+    scale_plan,
+    scale_room,
+    topology_refresh,
+)
 from hvstack.progress import Progress
 
 _DRAIN_SECONDS = 3600
@@ -100,16 +105,26 @@ class Scale(ShowOne):
         nodes = topology_refresh.nodes(conn, outputs, parsed_args.map)
         workers = scale.workers(conn, stack, nodes)
         with open_cluster(conn, outputs, parsed_args) as cluster:
-            change = scale.plan(
+            replication = scale.replication(cluster.gateway)
+            node_groups = topology_refresh.grouped(cluster.gateway)
+            change = scale_plan.plan(
                 workers,
                 len(workers) if worker_count is None else worker_count,
-                scale.replication(cluster.gateway),
+                replication,
                 going=scale.going(cluster),
                 replace=parsed_args.replace,
                 compute=scale.workers(conn, stack, nodes, 'compute'),
                 compute_after=parsed_args.compute_workers,
-                node_groups=topology_refresh.grouped(cluster.gateway),
+                node_groups=node_groups,
             )
+            if change.replace:
+                scale_plan.refuse_endless_drain(
+                    workers,
+                    change,
+                    replication,
+                    live=scale.list_live(cluster),
+                    node_groups=node_groups,
+                )
             scale_room.refuse(
                 conn, stack, change, nodes, options.max_resources_per_stack
             )

@@ -21,7 +21,8 @@ from hvstack.cloud import (
 from hvstack.cloud.connection import refused
 from hvstack.cloud.quotas import Need
 from hvstack.cluster import topology_refresh, validation, worker_hosts
-from hvstack.cluster.scale import GROUPS, ScalePlan
+from hvstack.cluster.scale import GROUPS
+from hvstack.cluster.scale_plan import ScalePlan
 from hvstack.model.flavor import count_classes
 
 #: Of the template: what a worker takes, and where.

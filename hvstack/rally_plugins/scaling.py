@@ -4,7 +4,12 @@
 from hvstack import errors
 from hvstack.cloud import host_keys, keypairs, stack_updates, stacks
 from hvstack.cloud.stack_outputs import StackOutputs
-from hvstack.cluster import scale, scale_room, topology_refresh
+from hvstack.cluster import (
+    scale,
+    scale_plan,
+    scale_room,
+    topology_refresh,
+)
 from hvstack.cluster.base import Cluster
 from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
@@ -73,7 +78,7 @@ def resize(task: TaskState, count: int, job_seconds: float) -> StackCluster:
     outputs = stacks.outputs(conn, cluster.name)
     nodes = topology_refresh.nodes(conn, outputs)
     workers = scale.workers(conn, stack, nodes)
-    change = scale.plan(
+    change = scale_plan.plan(
         *(workers, len(workers), scale.replication(cluster.gateway)),
         going=scale.going(cluster),
         compute=scale.workers(conn, stack, nodes, 'compute'),

@@ -13,10 +13,17 @@ import fixtures
 import testtools
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from testtools import ExpectedException
 
 from hvstack import errors
 from hvstack.cloud.stack_updates import Member
-from hvstack.cluster.scale import ScalePlan, Worker, plan, scale, workers
+from hvstack.cluster.scale import list_live, scale, workers
+from hvstack.cluster.scale_plan import (
+    ScalePlan,
+    Worker,
+    plan,
+    refuse_endless_drain,
+)
 from hvstack.cluster.stack import StackCluster
 from hvstack.cluster.topology_refresh import StackNode
 from hvstack.hadoop.site_files import TABLE
@@ -85,6 +92,39 @@ class PlanTest(testtools.TestCase):
         change = plan(make_workers('ab'), 4, 3)
         self.assertEqual((), change.leaving)
         self.assertEqual(2, change.to_mapping()['added'])
+
+    def test_a_live_worker_whose_blocks_have_no_other_host(self) -> None:
+        """HDFS never ended its decommissioning, which took an hour."""
+        for hosts, live, node_groups, is_refused in (
+            ('abc', ['w0', 'w1', 'w2'], True, True),
+            # Who is marked as unhealthy can be alive.
+            ('abC', ['w2'], True, True),
+            ('aaa', ['w2'], False, True),
+            # HDFS does not wait for a dead one.
+            ('abc', ['w0', 'w1'], True, False),
+            # Another worker of its host takes its blocks.
+            ('abcc', ['w2'], True, False),
+            ('aaaa', ['w2'], False, False),
+        ):
+            workers = make_workers(hosts)
+            change = plan(
+                *(workers, len(hosts), 3),
+                replace=['w2'],
+                node_groups=node_groups,
+            )
+            self.assertEqual(['w2'], change.to_mapping()['replaced'])
+            with (
+                nullcontext()
+                if not is_refused
+                else ExpectedException(
+                    errors.InputError, 'Cannot replace w2: .* on 2 '
+                )
+            ):
+                refuse_endless_drain(
+                    *(workers, change, 3),
+                    live=live,
+                    node_groups=node_groups,
+                )
 
     def test_replace(self) -> None:
         change = plan(make_workers('aBc'), 3, 3, replace=['w2'])
@@ -425,8 +465,16 @@ class MapTest(testtools.TestCase):
             patch_mock.last_request.json()['parameters'],
         )
 
+    def test_live_data_nodes(self) -> None:
+        self.cluster.gateway.files[TABLE] = ''.join(
+            f'{node.address} /r/g{node.name}\n'
+            for node in self.cluster.workers
+        )
+        self.cluster.workers[0].answers = False
+        self.assertEqual({'w1'}, list_live(cast(StackCluster, self.cluster)))
+
     def take_away(self, change: ScalePlan) -> list[tuple[str, str]]:
-        """Drain a worker, and return what Nova, Cinder and Heat are asked."""
+        """Drain a worker, and return the changes of the services."""
         self.cluster.gateway.files[TABLE] = ''.join(
             f'{node.address} /r/g{node.name}\n'
             for node in self.cluster.workers

@@ -7,7 +7,7 @@ import testtools
 
 from hvstack import errors
 from hvstack.cloud.stack_updates import Member
-from hvstack.cluster.scale import ScalePlan, Worker
+from hvstack.cluster.scale_plan import ScalePlan, Worker
 from hvstack.cluster.scale_room import refuse
 from hvstack.cluster.topology_refresh import StackNode
 from tests.unit.cloud import fake
