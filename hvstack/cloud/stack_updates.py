@@ -133,6 +133,24 @@ def members(conn: Connection, stack: Stack, group: str) -> list[Member]:
     ]
 
 
+def list_removed(conn: Connection, stack: Stack, group: str) -> set[str]:
+    """Return the names that members of a resource group had before.
+
+    Heat gives them to no other member.
+
+    :param group: name of the ``OS::Heat::ResourceGroup``.
+    :raises hvstack.errors.CloudError: Heat refused.
+    """
+    with refused(f"Cannot inspect resource '{group}' of '{stack.name}'"):
+        answer = conn.orchestration.get(
+            f'/stacks/{stack.name}/{stack.id}/resources/{group}'
+            '?with_attr=removed_rsrc_list',
+            raise_exc=True,
+        )
+    attributes = answer.json()['resource'].get('attributes') or {}
+    return {str(name) for name in attributes.get('removed_rsrc_list') or ()}
+
+
 def _descend(
     inside: Mapping[str, Collection[StackResource]], stack_id: str | None
 ) -> Iterator[StackResource]:

@@ -7,9 +7,11 @@ by the same call.
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import yaml
 from openstack.connection import Connection
 from openstack.orchestration.v1.stack import Stack
 
@@ -57,6 +59,12 @@ def workers(
             f"parameter '{_REMOVED[group]}'. Create the stack again with the "
             'heat-templates of this release.'
         )
+    slots = count_slots(stack) if group == 'workers' else 1
+    first = (
+        next(list_next_numbers(conn, stack, listed_members))
+        if slots > 1 and listed_members
+        else 0
+    )
     by_server = {node.server_id: node for node in nodes}
     group_workers = []
     for member in listed_members:
@@ -69,13 +77,40 @@ def workers(
             None,
         )
         group_workers.append(
-            Worker(node.name, node.host, member)
-            if node
-            else Worker(
-                f'{stack.name}-{GROUPS[group]}-{member.name}', '', member
+            Worker(
+                node.name
+                if node
+                else f'{stack.name}-{GROUPS[group]}-{member.name}',
+                node.host if node else '',
+                member,
+                (int(member.name) - first) % slots,
             )
         )
     return group_workers
+
+
+def count_slots(stack: Stack) -> int:
+    """Return the number of slots of a host that have different workers.
+
+    With disk pinning, worker n is in slot n modulo this number.
+    """
+    parameters = stack.parameters or {}
+    if not yaml.safe_load(str(parameters.get('disk_pinning', False))):
+        return 1
+    return int(parameters['workers_per_host'])
+
+
+def list_next_numbers(
+    conn: Connection, stack: Stack, members: Sequence[stack_updates.Member]
+) -> Iterator[int]:
+    """Return an iterator over the numbers of the next new workers.
+
+    :param members: members of the group of the workers with data.
+    :raises hvstack.errors.CloudError: Heat refused.
+    """
+    used = {member.name for member in members}
+    used |= stack_updates.list_removed(conn, stack, 'workers')
+    return (number for number in itertools.count() if str(number) not in used)
 
 
 def replication(controller: Runner) -> int:

@@ -18,11 +18,14 @@ class Worker:
     :param name: its host name.
     :param host: ``hostId``; empty where an update failed to make it.
     :param member: its place in the stack.
+    :param slot: number of its slot, counted from that of the next new worker.
+        Without disk pinning, all workers are in one.
     """
 
     name: str
     host: str
     member: stack_updates.Member
+    slot: int = 0
 
     @property
     def unhealthy(self) -> bool:
@@ -233,11 +236,15 @@ def _choose_removed(
     removed = []
     while len(staying) > max(after, 0):
         counts = Counter(worker.host for worker in staying)
+        slot_counts = Counter(worker.slot for worker in staying)
         chosen = max(
             staying,
             key=lambda worker: (
                 worker.unhealthy or worker.name in replace,
                 worker.name in going,
+                # A new worker gets the slot of its number: those slots become
+                # free that the next numbers belong to.
+                *(slot_counts[worker.slot], -worker.slot),
                 counts[worker.host],
                 int(worker.member.name),
             ),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Room for more workers of a stack: slots, quotas and the limit of Heat."""
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,6 +9,7 @@ from typing import Any
 
 import yaml
 from openstack.compute.v2.flavor import Flavor as NovaFlavor
+from openstack.compute.v2.server import Server
 from openstack.connection import Connection
 from openstack.orchestration.v1.stack import Stack
 
@@ -17,13 +19,15 @@ from hvstack.cloud import (
     placement,
     quotas,
     stack_resources,
+    stack_updates,
 )
 from hvstack.cloud.connection import refused
 from hvstack.cloud.quotas import Need
 from hvstack.cluster import topology_refresh, validation, worker_hosts
-from hvstack.cluster.scale import GROUPS
+from hvstack.cluster.scale import GROUPS, count_slots, list_next_numbers
 from hvstack.cluster.scale_plan import ScalePlan
 from hvstack.model.flavor import count_classes
+from hvstack.nouns import format_noun
 
 #: Of the template: what a worker takes, and where.
 _SIZES = (
@@ -74,23 +78,28 @@ def refuse(
         if count
     }
     per_host = sizes['workers_per_host']
+    members, numbers = _number_workers(conn, stack, change)
     if sizes['anti_affinity'] == 'strict':
+        zone = str(stack.parameters.get('availability_zone') or '')
         _refuse_slots(
             conn,
             nodes,
             {group: (added[group], flavors[group]) for group in flavors},
             {'workers': per_host, 'compute': sizes.get('compute_per_host', 0)},
-            str(stack.parameters.get('availability_zone') or ''),
+            zone,
         )
+        if members:
+            _refuse_numbers(
+                _list_hosts(conn, flavors['workers'], zone),
+                _list_servers(conn),
+                *(members, numbers, count_slots(stack)),
+            )
     types = (
         sizes['volume_types']
         if sizes['storage'] == 'ceph' or sizes['disk_pinning']
         else [[]]
     )
-    volumes = [
-        len(types[index % len(types)])
-        for index in range(change.before, change.after)
-    ]
+    volumes = [len(types[index % len(types)]) for index in numbers]
     validation.stack_of(
         change.after + change.compute_after,
         len(stack_resources.require_resources(conn, stack))
@@ -100,12 +109,26 @@ def refuse(
         ),
         max_resources,
     )
-    volume_types = validation.list_volume_types(
-        types, range(change.before, change.after)
-    )
+    volume_types = validation.list_volume_types(types, numbers)
     quotas.check(
         conn, _compute_need(change, added, sizes, flavors, volume_types)
     )
+
+
+def _number_workers(
+    conn: Connection, stack: Stack, change: ScalePlan
+) -> tuple[list[stack_updates.Member], list[int]]:
+    """Return the members of the group of workers, and the new numbers.
+
+    Only with several slots does a number matter. Else there are no members,
+    and the numbers are those of a group from which no worker was removed.
+    """
+    numbers = list(range(change.before, change.after))
+    if count_slots(stack) == 1 or not numbers:
+        return [], numbers
+    members = stack_updates.members(conn, stack, 'workers')
+    next_numbers = list_next_numbers(conn, stack, members)
+    return members, list(itertools.islice(next_numbers, len(numbers)))
 
 
 def _compute_need(
@@ -190,15 +213,11 @@ def _free(
         and a slot of compute workers has nothing else.
     :param zone: availability zone of the nodes; empty for any.
     """
-    traits = placement.join_required_traits(flavor.extra_specs or {})
-    try:
-        up = worker_hosts.list_up(conn, zone).keys()
-        able = placement.providers(conn, traits)
-        with refused('Cannot list the servers'):
-            servers = {server.id: server for server in conn.compute.servers()}
-    except errors.CloudError:
+    hosts = _list_hosts(conn, flavor, zone)
+    servers = _list_servers(conn)
+    if hosts is None or servers is None:
         return None
-    free_slots = dict.fromkeys(up & set(able), per_host)
+    free_slots = dict.fromkeys(hosts, per_host)
     for node in nodes:
         server = servers.get(node.server_id)
         if server is None or server.hypervisor_hostname not in free_slots:
@@ -210,3 +229,63 @@ def _free(
                 server.flavor.vcpus / flavor.vcpus
             )
     return sum(max(0, count) for count in free_slots.values())
+
+
+def _list_hosts(
+    conn: Connection, flavor: NovaFlavor, zone: str
+) -> set[str] | None:
+    """Return the hosts that are up and fit a flavor; None if not known."""
+    traits = placement.join_required_traits(flavor.extra_specs or {})
+    try:
+        up = worker_hosts.list_up(conn, zone).keys()
+        return up & set(placement.providers(conn, traits))
+    except errors.CloudError:
+        return None
+
+
+def _list_servers(conn: Connection) -> dict[str, Server] | None:
+    """Return the servers of the project by ID; None if not known."""
+    try:
+        with refused('Cannot list the servers'):
+            return {server.id: server for server in conn.compute.servers()}
+    except errors.CloudError:
+        return None
+
+
+def _refuse_numbers(
+    hosts: set[str] | None,
+    servers: Mapping[str, Server] | None,
+    members: Sequence[stack_updates.Member],
+    numbers: Sequence[int],
+    slots: int,
+) -> None:
+    """Refuse new workers whose slot has a worker on each host.
+
+    With disk pinning, the number of a worker determines its slot. Heat does
+    not give the number of a removed worker to another one.
+
+    :param hosts: hosts that are up; None if they are not known.
+    :param members: current workers.
+    :param numbers: numbers of the new workers.
+    :param slots: number of slots of a host.
+    """
+    if hosts is None or servers is None:
+        return
+    free_hosts = {slot: set(hosts) for slot in range(slots)}
+    for member in members:
+        for server_id in member.server_ids:
+            if server_id in servers:
+                free_hosts[int(member.name) % slots].discard(
+                    servers[server_id].hypervisor_hostname
+                )
+    counts = Counter(number % slots for number in numbers)
+    for slot, count in sorted(counts.items()):
+        free = len(free_hosts[slot])
+        if count > free:
+            raise errors.InputError(
+                f'Cannot add {format_noun(len(numbers), "worker")}: '
+                f'{count} of them would be in slot {slot}, because of their '
+                f'numbers, and {format_noun(free, "host")} that are up have '
+                'no worker in this slot. Use more hosts, or first remove '
+                'workers, so that slots of the next numbers become free.'
+            )

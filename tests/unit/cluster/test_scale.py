@@ -126,6 +126,20 @@ class PlanTest(testtools.TestCase):
                     node_groups=node_groups,
                 )
 
+    def test_slots_of_the_next_numbers_become_free(self) -> None:
+        """With disk pinning, worker n is in slot n modulo the slots."""
+        # Of two slots; the next worker, 6, is in the slot of 0, 2 and 4.
+        workers = [
+            replace(worker, slot=index % 2)
+            for index, worker in enumerate(make_workers('abcabc'))
+        ]
+        for after, names in (
+            (5, ['w4']),
+            (4, ['w4', 'w5']),
+            (3, ['w4', 'w5', 'w0']),
+        ):
+            self.assertEqual(names, removed(plan(workers, after, 1)))
+
     def test_replace(self) -> None:
         change = plan(make_workers('aBc'), 3, 3, replace=['w2'])
         self.assertEqual(['w1', 'w2'], change.to_mapping()['replaced'])
@@ -279,6 +293,20 @@ class WorkersTest(testtools.TestCase):
             errors.InputError, self.workers, 'compute', removed_workers=''
         )
         self.assertIn("'removed_compute'", str(failure))
+
+    def test_slots(self) -> None:
+        """The first one is that of the next worker, after removed workers."""
+        self.cloud.http.get(
+            f'{URL}/hv-x/s1/resources/workers?with_attr=removed_rsrc_list',
+            json={'resource': {'attributes': {'removed_rsrc_list': ['2']}}},
+        )
+        for disk_pinning, slots in (('True', [1, 0]), ('False', [0, 0])):
+            stack_workers = self.workers(
+                removed_workers='2',
+                disk_pinning=disk_pinning,
+                workers_per_host='2',
+            )
+            self.assertEqual(slots, [worker.slot for worker in stack_workers])
 
     def test_another_template(self) -> None:
         failure = self.assertRaises(errors.InputError, self.workers)

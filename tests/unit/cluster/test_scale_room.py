@@ -54,6 +54,10 @@ class RefuseTest(testtools.TestCase):
                 ]
             },
         )
+        http.get(
+            f'{URL}/hv-x/s1/resources/workers?with_attr=removed_rsrc_list',
+            json={'resource': {'attributes': {'removed_rsrc_list': []}}},
+        )
         rows = group('workers', 0, 1, 2)
         http.get(f'{URL}/hv-x/s1/resources', json={'resources': rows})
         self.nodes = [
@@ -103,6 +107,39 @@ class RefuseTest(testtools.TestCase):
         self.assertIn('1 free slots', message)
         self.assertIn('up to 4 workers', message)
         self.out(5, anti_affinity='soft')
+
+    def test_the_slot_of_the_next_number(self) -> None:
+        """Heat gives the number of a removed worker to no other worker."""
+        self.nodes = self.nodes[:1]
+        http = self.cloud.http
+        size = {'vcpus': 2, 'ram': 4096, 'disk': 20}
+        http.get(
+            f'{fake.NOVA}/servers/detail',
+            json={
+                'servers': [
+                    {
+                        'id': f'workers{index}',
+                        'OS-EXT-SRV-ATTR:hypervisor_hostname': f'h{index % 3}',
+                        'flavor': size,
+                    }
+                    for index in range(5)
+                ]
+            },
+        )
+        rows = group('workers', 0, 1, 2, 3, 4)
+        http.get(f'{URL}/hv-x/s1/resources', json={'resources': rows})
+        change = ScalePlan(5, 6)
+        self.ask(change, disk_pinning='True')
+        http.get(
+            f'{URL}/hv-x/s1/resources/workers?with_attr=removed_rsrc_list',
+            json={'resource': {'attributes': {'removed_rsrc_list': ['5']}}},
+        )
+        failure = self.assertRaises(
+            errors.InputError, self.ask, change, disk_pinning='True'
+        )
+        self.assertIn('1 of them would be in slot 0', str(failure))
+        self.assertIn('0 hosts that are up', str(failure))
+        self.ask(change, disk_pinning='True', anti_affinity='soft')
 
     def test_resources_that_heat_does_not_list(self) -> None:
         """Otherwise, they would not count for Heat's limit."""
