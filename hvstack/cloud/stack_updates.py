@@ -281,7 +281,7 @@ def delete_servers(
 def _delete(
     resource_type: str,
     resource_ids: Collection[str],
-    request: Callable[[str], object],
+    request: Callable[[str], Resource | None],
     look: Callable[[str], Resource],
     timeout: float,
 ) -> None:
