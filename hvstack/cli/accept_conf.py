@@ -132,6 +132,7 @@ def _uses_new_projects(parsed_args: argparse.Namespace) -> bool:
         or parsed_args.stack
         or parsed_args.smoke
         or parsed_args.dry_run
+        or 'tenant' not in (parsed_args.scope or ('tenant',))
     )
 
 

@@ -71,7 +71,9 @@ class _Running(Command):
         progress = Progress()
         cloud = ready(
             *(os_cloud, progress, sweep),
-            first_cloud=sweep.spec.cloud if sweep.spec else '',
+            first_cloud=sweep.spec.cloud
+            if sweep.spec and not sweep.finished
+            else '',
             subject=f"sweep '{sweep.id}'",
         )
         progress.say(f'sweep {sweep.id}')
@@ -79,7 +81,7 @@ class _Running(Command):
         # Such as the lease of a sweep that was killed.
         for line in recovery.recover([conn]):
             progress.say(f'restored: {line}')
-        if sweep.spec is not None:
+        if sweep.spec is not None and not sweep.finished:
             check_clusters(conn, sweep.configurations, sweep.spec)
         with lease.held(conn, progress):
             try:

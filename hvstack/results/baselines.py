@@ -169,11 +169,6 @@ def replace_baseline(
             _is_comparable(run, baseline, allow) for run in valid
         ),
     )
-    if is_recorded and baseline_name == AUTO:
-        last = max((run.ended for run in valid), default='')
-        baseline_records = [
-            run for run in baseline_records if run.started < last
-        ] or baseline_records
     refusal: errors.HVStackError = errors.InputError(
         f"Cannot find baseline '{baseline_name}': the sweep has no valid run "
         'of a configuration to compare with it. Run the sweep first.'
@@ -181,7 +176,12 @@ def replace_baseline(
     for run in valid:
         try:
             return configured + _select_comparable(
-                baseline_records, run, allow
+                baseline_records,
+                run,
+                allow,
+                max(item.ended for item in valid)
+                if is_recorded and baseline_name == AUTO
+                else '',
             )
         except errors.NotComparableError as exc:
             refusal = exc
@@ -192,7 +192,13 @@ def _select_comparable(
     baseline_records: Sequence[RunRecord],
     run: RunRecord,
     allow: Collection[str],
+    end: str = '',
 ) -> list[RunRecord]:
+    """Return the comparable runs of the sweep with the newest of them.
+
+    :param end: time before which they started, if there are such runs; empty
+        for no limit.
+    """
     fair = [
         baseline_record
         for baseline_record in baseline_records
@@ -205,6 +211,7 @@ def _select_comparable(
     # nothing else may differ from a baseline of another site.
     names = _list_hosts(run)
     fair = [item for item in fair if names & _list_hosts(item)] or fair
+    fair = [item for item in fair if not end or item.started < end] or fair
     return [
         baseline_record
         for baseline_record in fair

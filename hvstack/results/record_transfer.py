@@ -129,7 +129,9 @@ def _find_baseline_sweeps(
     try:
         if name == baselines.AUTO:
             runs = baselines.replace_baseline(
-                name, records, source, unsigned=unsigned
+                *(name, records, source),
+                unsigned=unsigned,
+                is_recorded=True,
             )
         else:
             runs = baselines.list_candidates(name, source, unsigned)

@@ -27,7 +27,13 @@ from hvstack.study import os_differences, study_store
 from hvstack.study.definition import Study
 from hvstack.study.study_store import StartedStudy, StudyRecords, StudyStep
 from hvstack.study.variants import Variant
-from hvstack.sweep import capabilities, rallytask, search_space, sweep_store
+from hvstack.sweep import (
+    capabilities,
+    kept_records,
+    rallytask,
+    search_space,
+    sweep_store,
+)
 
 #: Hosts that a loss of hosts must not take: those of a controller and a
 #: worker.
@@ -340,6 +346,7 @@ def run_study(
                 },
             },
         )
+        kept_records.import_records(step.sweep, progress.say)
         stored = study_store.load_records(started, store)
         if on_run:
             on_run(stored)

@@ -5,9 +5,8 @@ from collections.abc import Callable
 
 from hvstack import conf
 from hvstack.nouns import format_noun
-from hvstack.results import run_id
+from hvstack.results import run_id, telemetry_files
 from hvstack.results.file_run_store import FileRunStore
-from hvstack.results.record_transfer import transfer_records
 from hvstack.sweep import sweep_store
 
 
@@ -26,11 +25,22 @@ def import_records(sweep: str, say: Callable[[str], None]) -> None:
         return
     files = FileRunStore(sweep_store.RECORDS_DIR)
     names = {sweep, run_id.format_search_name(sweep)} & {*files.list_sweeps()}
-    if names:
-        store = sweep_store.open_store()
-        result = transfer_records(files, store, names, say)
-        if result.stored:
-            say(
-                f'sweep {sweep}: {format_noun(result.stored, "record")} '
-                'copied from files into the database'
-            )
+    store = sweep_store.open_store()
+    count = 0
+    for name in names:
+        # The clean-up of a cluster adds to records that the database has.
+        known = {run.id for run in store.list_runs(name)}
+        records = [
+            record
+            for record in files.read_sweep(name)[0]
+            if record.id not in known
+        ]
+        texts: dict[str, str] = {}
+        for record in records:
+            texts |= telemetry_files.read_if_stored(record, files)
+        count += store.add(records, texts)
+    if count:
+        say(
+            f'sweep {sweep}: {format_noun(count, "record")} copied from files '
+            'into the database'
+        )

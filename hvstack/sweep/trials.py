@@ -37,7 +37,7 @@ from hvstack.results.percentages import MAX_TRIES
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import iter_records
 from hvstack.results.stats import Percent
-from hvstack.sweep import rallytask, sweep_store
+from hvstack.sweep import kept_records, rallytask, sweep_store
 from hvstack.sweep.run_order import Step, build_workload
 
 TRIALS_DIR = paths.STATE / 'trials'
@@ -288,6 +288,7 @@ def _run_side(
             progress,
             {'cloud': {'host_profile': trials.host}} if trials.host else None,
         )
+        kept_records.import_records(sweep, progress.say)
         remaining_steps = [
             step
             for step in _list_pending(trials, trial_number, side)

@@ -181,6 +181,15 @@ class ReferenceTest(testtools.TestCase):
             )
             self.assertEqual(expected, baseline.sweep)
 
+    def test_only_a_later_baseline_is_comparable(self) -> None:
+        self.save_baseline('other-machine', 1, cpu_model='EPYC')
+        self.save_baseline('later', 28)
+        store = FileRunStore(self.directory)
+        *_, baseline = baselines.replace_baseline(
+            'auto', [self.run_], store, is_recorded=True
+        )
+        self.assertEqual('later', baseline.sweep)
+
     def test_auto_prefers_the_same_hosts(self) -> None:
         """Guests do not know the CPU model of their hosts."""
         self.save_baseline('here', 1, hosts_of_tasks=['a1', 'a2'])

@@ -8,6 +8,7 @@ import testtools
 
 from hvstack import conf, errors
 from hvstack.cloud import connection
+from hvstack.cluster.plan import ClusterSpec
 from hvstack.rally_plugins import host_count, task_state
 from hvstack.sweep import sweep_store
 from tests.unit.results import factory
@@ -15,10 +16,14 @@ from tests.unit.sweep.directories import SweepDirectories
 from tests.unit.sweep.test_session import workload_args
 
 
+EARLIER = '2026-11-20T05:45:00Z'
+
+
 def build_plan(*names: str) -> Any:
     """Return the plan of a cluster on hosts."""
     return SimpleNamespace(
-        hosts=SimpleNamespace(providers=dict.fromkeys(names, ''))
+        spec=ClusterSpec(),
+        hosts=SimpleNamespace(providers=dict.fromkeys(names, '')),
     )
 
 
@@ -55,10 +60,13 @@ class HostCountTest(testtools.TestCase):
     def test_first_cluster(self) -> None:
         self.add('i1', 2, reason='failed')
         self.add('i1', 2, sweep='other')
+        # Their storage can have a trait that other hosts lack.
+        self.add('i1-ceph', 2, backend='kvm', started=EARLIER)
+        self.add('bare-metal', 2)
         self.check(3)
 
     def test_host_that_is_down(self) -> None:
-        self.add('bare-metal', 3)
+        self.add('i1', 3)
         self.check(3, configuration='i2')
         for count in (2, 4):
             error = self.assertRaises(
@@ -87,12 +95,3 @@ class HostCountTest(testtools.TestCase):
             ),
         ):
             host_count.check_plan(self.state, *other)
-
-    def test_recorded_baseline(self) -> None:
-        self.add('bare-metal', 3, sweep='baseline-1', size=10**11)
-        overrides = {'baseline': 'baseline-1', 'allow': ['replication']}
-        self.check(3, **overrides)
-        error = self.assertRaises(
-            errors.HostsChangedError, lambda: self.check(2, **overrides)
-        )
-        self.assertIn("baseline 'baseline-1' on 3", str(error))

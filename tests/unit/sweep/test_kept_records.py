@@ -43,6 +43,20 @@ class KeptRecordsTest(testtools.TestCase):
         (line,) = self.lines
         self.assertIn('2 records copied', line)
 
+    def test_record_that_the_database_has(self) -> None:
+        """The clean-up of the cluster had more to say about it."""
+        self.set_database(self.directory / 'x.sqlite')
+        first = sweep_store.open_store().append(
+            factory.run('i1', 0, 50, sweep='s')
+        )
+        self.files.append(factory.tell(first, allocation_ratio={}))
+        later = '2026-11-22T05:45:00Z'
+        self.files.append(factory.run('i1', 1, 50, sweep='s', started=later))
+        self.import_records()
+        records = sweep_store.open_store().load_records('s')
+        self.assertEqual({0, 1}, {record.index for record in records})
+        self.assertIn(first, records)
+
     def test_no_database(self) -> None:
         self.files.append(factory.run('i1', 0, 50, sweep='s'))
         self.import_records()
