@@ -115,9 +115,10 @@ class Release(Lister):
         with acquired_hosts.open_lock() as lock:
             if not acquired_hosts.try_lock(lock):
                 raise acquired_hosts.get_busy_error(lock)
-            acquired_hosts.recover_locked()
             actions.SSH.mkdir(parents=True, exist_ok=True)
+            # Before the marks, whose release never ends the run of another.
             acquired_hosts.release(releases)
+            acquired_hosts.recover_locked()
         return ('Host', 'Result'), [
             (action.name, 'released') for action in releases
         ]

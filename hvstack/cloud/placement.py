@@ -197,13 +197,20 @@ def explain_trait(trait: str | None) -> str:
     """
     if not trait:
         return 'start nova-compute on a host that Placement lists'
+    # nova-compute does not start with another trait in its file.
+    custom = [name for name in trait.split(',') if name.startswith('CUSTOM_')]
+    if not custom:
+        return (
+            f'use hosts whose services report {trait}, or another trait in '
+            'the host profile'
+        )
     file = yaml.safe_dump(
         {
             'meta': {'schema_version': '1.0'},
             'providers': [
                 {
                     'identification': {'uuid': '$COMPUTE_NODE'},
-                    'traits': {'additional': trait.split(',')},
+                    'traits': {'additional': custom},
                 }
             ],
         },

@@ -20,9 +20,9 @@ from hvstack.results.typed_json import Json
 
 #: Within these seconds Heat begins an update that it has accepted.
 _BEGIN_SECONDS = 120
-#: Statuses of a server that has left its host. Nova keeps it for a while if
-#: reclaim_instance_interval is set.
-_DELETED = ('DELETED', 'SOFT_DELETED')
+#: Status of a server that keeps its place, its ports and its volumes for a
+#: while: Nova has reclaim_instance_interval.
+_SOFT_DELETED = 'SOFT_DELETED'
 _SERVER = 'OS::Nova::Server'
 _VOLUME = 'OS::Cinder::Volume'
 #: Resources of a member that a new member needs others of: what
@@ -258,7 +258,9 @@ def delete_servers(
     _delete(
         'server',
         [server_id for member in members for server_id in member.server_ids],
-        lambda item: conn.compute.delete_server(item, ignore_missing=True),
+        lambda item, force: conn.compute.delete_server(
+            item, ignore_missing=True, force=force
+        ),
         lambda item: conn.compute.get_server(item),
         timeout,
     )
@@ -270,7 +272,7 @@ def delete_servers(
                 for member in members
                 for volume_id in member.volume_ids
             ],
-            lambda item: conn.block_storage.delete_volume(
+            lambda item, _: conn.block_storage.delete_volume(
                 item, ignore_missing=True
             ),
             lambda item: conn.block_storage.get_volume(item),
@@ -281,24 +283,44 @@ def delete_servers(
 def _delete(
     resource_type: str,
     resource_ids: Collection[str],
-    request: Callable[[str], Resource | None],
+    request: Callable[[str, bool], Resource | None],
     look: Callable[[str], Resource],
     timeout: float,
 ) -> None:
-    """Delete resources, and wait until none of them exists."""
-    remaining = dict.fromkeys(resource_ids, '')
-    for resource_id in resource_ids:
+    """Delete resources, and wait until none of them exists.
+
+    An interrupted invocation may have requested the deletion: Cinder accepts
+    no second request.
+
+    :param request: function that deletes a resource, by force if its second
+        argument is true.
+    """
+    remaining: dict[str, str] = {}
+
+    def read_status(resource_id: str) -> str:
+        with refused(f'Cannot inspect {resource_type} {resource_id}'):
+            try:
+                return str(look(resource_id).status)
+            except exceptions.NotFoundException:
+                return ''
+
+    def delete(resource_id: str, *, force: bool = False) -> None:
         with refused(f'Cannot delete {resource_type} {resource_id}'):
-            request(resource_id)
+            request(resource_id, force)
+
+    for resource_id in resource_ids:
+        if status := read_status(resource_id):
+            remaining[resource_id] = status
+            if status not in ('deleting', _SOFT_DELETED):
+                delete(resource_id)
 
     def are_deleted() -> bool:
         for resource_id in list(remaining):
-            with refused(f'Cannot inspect {resource_type} {resource_id}'):
-                try:
-                    remaining[resource_id] = str(look(resource_id).status)
-                except exceptions.NotFoundException:
-                    remaining[resource_id] = _DELETED[0]
-            if remaining[resource_id] in _DELETED:
+            status = read_status(resource_id)
+            remaining[resource_id] = status
+            if status == _SOFT_DELETED:
+                delete(resource_id, force=True)
+            if status in ('', 'DELETED'):
                 del remaining[resource_id]
         return not remaining
 
@@ -307,7 +329,7 @@ def _delete(
         f'the deletion of each {resource_type} of the workers',
         timeout=timeout,
         get_reason=lambda: ', '.join(
-            f'{resource_type} {resource_id} is {status or "not inspected"}'
+            f'{resource_type} {resource_id} is {status}'
             for resource_id, status in remaining.items()
         ),
     )

@@ -275,6 +275,12 @@ def outputs(conn: Connection, name: str) -> StackOutputs:
             f"Cannot use stack '{name}', which {state}. Check it with "
             "'openstack stack list'."
         )
+    if stack.status == 'ROLLBACK_COMPLETE' and not stack.outputs:
+        raise errors.CloudError(
+            f"Cannot use stack '{name}': its creation failed, and Heat has "
+            f"undone it. See the reason with 'openstack stack event list "
+            f"{name}', then delete the stack."
+        )
     return _outputs(stack)
 
 

@@ -221,7 +221,8 @@ def refuse_endless_drain(
         f'{apart} {unit}, and HDFS stores the {replication} replicas of a '
         f'block on different {unit}. First add workers on other {unit}, or '
         "stop the DataNode of the worker and wait until 'hdfs dfsadmin "
-        "-report -dead' lists it."
+        "-report -dead' lists it. If 'openstack stack check' has failed for "
+        'a server that runs again, check the stack again.'
     )
 
 

@@ -60,8 +60,10 @@ def refuse(
     if not any(added.values()):
         # All else is free before: hvstack deletes the servers, and Heat
         # deletes the ports after it has created those of the new workers.
-        if change.replace:
-            quotas.check(conn, Need(ports=len(change.replace)))
+        # After a failed check of the stack, it keeps the ports.
+        ports = sum(not worker.member.unhealthy for worker in change.replace)
+        if ports:
+            quotas.check(conn, Need(ports=ports))
         return
     sizes = {
         name: yaml.safe_load(str(value))

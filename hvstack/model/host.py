@@ -29,8 +29,10 @@ TRAIT_KEYS = (
 )
 
 _NAME = re.compile(r'[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?')
-#: nova-compute does not start if a file gives its host another trait.
-_TRAIT = re.compile(r'CUSTOM_[A-Z0-9_]{1,248}')
+#: Custom traits, and those of os-traits, which services report themselves.
+_TRAIT = re.compile(
+    r'(CUSTOM_[A-Z0-9_]{1,248}|(HW|COMPUTE|STORAGE|MISC|OWNER)_[A-Z0-9_]{1,240})'
+)
 _ALIAS = re.compile(r'[A-Za-z0-9_-]{1,64}')
 #: 64 TiB: more is a mistyped unit.
 _MAX_MIB = 64 * 1024 * 1024
@@ -335,7 +337,8 @@ def _parse_traits(top: Fields, source: str | SourceLocation) -> dict[str, str]:
         if not _TRAIT.fullmatch(trait):
             raise fields.error(
                 key,
-                f'is {trait!r}. Use CUSTOM_ and capital letters, digits and _',
+                f'is {trait!r}. Use CUSTOM_ and capital letters, digits and '
+                '_, or a standard trait',
             )
     return traits
 

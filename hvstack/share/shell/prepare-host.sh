@@ -144,14 +144,22 @@ delete_directory() {
 }
 
 # check_holder ROOT HOLDER: fails while the run of another user, or of another
-# machine, uses the directory. A holder is an ID, a space and a description.
+# machine, uses the directory. A holder is an ID, a space and a description; the
+# file also has the boot of this host, and exists until the release. After
+# another boot, processes alone show a run.
 check_holder() {
     is_own "$1" && [ -f "$1/.hvstack-holder" ] &&
         [ ! -L "$1/.hvstack-holder" ] || return 0
-    holder=$(cat "$1/.hvstack-holder")
-    [ "${holder%% *}" != "${2%% *}" ] && [ -n "$(inside "$1")" ] || return 0
+    holder=$(head -n 1 "$1/.hvstack-holder")
+    [ "${holder%% *}" != "${2%% *}" ] || return 0
+    [ -n "$(inside "$1")" ] ||
+        [ "$(tail -n 1 "$1/.hvstack-holder")" = "$(boot_id)" ] || return 0
     fail "Cannot use $1: a run of ${holder#* } measures there. Wait until it" \
         "ends. If it was lost, run 'hvstack baseline release'."
+}
+
+boot_id() {
+    cat /proc/sys/kernel/random/boot_id
 }
 
 # release_own HOLDER ROOT DATA AFTER [CHANGE...]: as release, but never ends
@@ -217,9 +225,9 @@ check_huge_pages() {
     }' "$1")
     [ -z "$pages" ] ||
         fail "Cannot use this host: huge pages take $pages of its memory," \
-            "which Hadoop on bare metal cannot use. Write 0 to" \
-            "/proc/sys/vm/nr_hugepages, and set it again for guests with" \
-            "dedicated CPUs."
+            "which Hadoop on bare metal cannot use. Write 0 to each" \
+            "/sys/kernel/mm/hugepages/hugepages-*/nr_hugepages, and set it" \
+            "again for guests with dedicated CPUs."
 }
 
 # check ROOT UID LABEL [DISK UUID WIPE...]: the memory, the user of Hadoop's
@@ -301,8 +309,9 @@ close_firewall() {
 claim() {
     create "$1"
     [ -z "$2" ] || create "$2"
+    check_holder "$1" "$3"
     rm -f "$1/.hvstack-holder"
-    echo "$3" >"$1/.hvstack-holder" || exit 1
+    printf '%s\n%s\n' "$3" "$(boot_id)" >"$1/.hvstack-holder" || exit 1
     cat "$1/.hvstack-archive" 2>/dev/null || true
 }
 

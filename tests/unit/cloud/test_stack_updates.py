@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stacks that change: members, marks, updates."""
 
+from dataclasses import replace
 from typing import Any
 
 import fixtures
@@ -162,18 +163,23 @@ class UpdatesTest(testtools.TestCase):
         member = self.list_member()
         self.assertEqual(('v3',), member.volume_ids)
         paths = ['/v2.1/servers/workers3', '/v3/p1/volumes/v3']
-        for url, status_code in (
-            (f'{fake.NOVA}/servers/workers3', 204),
-            # It is gone already.
-            (f'{fake.CINDER}/volumes/v3', 404),
+        for url, name in (
+            (f'{fake.NOVA}/servers/workers3', 'server'),
+            (f'{fake.CINDER}/volumes/v3', 'volume'),
         ):
-            self.http.delete(url, status_code=status_code)
-            self.http.get(url, status_code=404)
+            # The volume is gone already.
+            self.http.delete(url, status_code=204 if name == 'server' else 404)
+            exists = {'json': {name: {'id': 'x', 'status': 'available'}}}
+            self.http.get(url, [exists, {'status_code': 404}])
         stack_updates.delete_servers(
             self.conn, [member], with_volumes=True, timeout=0
         )
         self.assertEqual(
-            [(method, path) for path in paths for method in ('DELETE', 'GET')],
+            [
+                (method, path)
+                for path in paths
+                for method in ('GET', 'DELETE', 'GET')
+            ],
             [
                 (request.method, request.path)
                 for request in self.http.request_history
@@ -182,18 +188,12 @@ class UpdatesTest(testtools.TestCase):
         )
 
     def test_a_server_that_nova_does_not_delete(self) -> None:
-        """Nova keeps a server that it has only marked as deleted."""
         member = self.list_member()
         server = f'{fake.NOVA}/servers/workers3'
         self.http.delete(server, status_code=204)
-        for status in ('SOFT_DELETED', 'ACTIVE'):
-            self.http.get(
-                server, json={'server': {'id': 'workers3', 'status': status}}
-            )
-            if status == 'SOFT_DELETED':
-                stack_updates.delete_servers(
-                    self.conn, [member], with_volumes=False, timeout=0
-                )
+        self.http.get(
+            server, json={'server': {'id': 'workers3', 'status': 'ACTIVE'}}
+        )
         failure = self.assertRaises(
             errors.DeadlineExceededError,
             stack_updates.delete_servers,
@@ -203,6 +203,44 @@ class UpdatesTest(testtools.TestCase):
             timeout=0,
         )
         self.assertIn('server workers3 is ACTIVE', str(failure))
+
+    def test_a_server_that_nova_keeps(self) -> None:
+        """With reclaim_instance_interval, it keeps its place and volumes."""
+        member = self.list_member()
+        server = f'{fake.NOVA}/servers/workers3'
+        self.http.get(
+            server,
+            [
+                {'json': {'server': {'id': 'workers3', 'status': status}}}
+                for status in ('ACTIVE', 'SOFT_DELETED')
+            ]
+            + [{'status_code': 404}],
+        )
+        self.http.delete(server, status_code=204)
+        action = self.http.post(f'{server}/action', status_code=202)
+        stack_updates.delete_servers(
+            self.conn, [member], with_volumes=False, timeout=30
+        )
+        self.assertEqual(
+            [{'forceDelete': None}],
+            [request.json() for request in action.request_history],
+        )
+
+    def test_a_deletion_that_was_requested_before(self) -> None:
+        member = replace(self.list_member(), server_ids=(), volume_ids=('v1',))
+        volume = f'{fake.CINDER}/volumes/v1'
+        self.http.get(
+            volume,
+            [
+                {'json': {'volume': {'id': 'v1', 'status': 'deleting'}}},
+                {'status_code': 404},
+            ],
+        )
+        deleted = self.http.delete(volume, status_code=400)
+        stack_updates.delete_servers(
+            self.conn, [member], with_volumes=True, timeout=30
+        )
+        self.assertFalse(deleted.called)
 
     def test_update_waits_for_its_own_end(self) -> None:
         """The state before it must not be taken for its end."""

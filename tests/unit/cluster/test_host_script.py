@@ -120,8 +120,23 @@ class HolderTest(testtools.TestCase):
         self.assertFalse(data.exists())
         self.assertEqual(0, self.release_own('b2 user 0 on y').returncode)
 
-    def test_run_that_has_ended(self) -> None:
+    def test_host_that_is_being_prepared(self) -> None:
+        """No process is inside yet."""
         self.call('claim', str(self.root), '', 'a1 user 7 on x')
+        for refused in (
+            self.release_own('b2 user 0 on y'),
+            self.call('claim', str(self.root), '', 'b2 user 0 on y'),
+        ):
+            self.assertEqual(1, refused.returncode)
+            self.assertIn("'hvstack baseline release'", refused.stderr)
+        forced = self.call('release', str(self.root), '', 'keep')
+        self.assertEqual(0, forced.returncode)
+        claimed = self.call('claim', str(self.root), '', 'b2 user 0 on y')
+        self.assertEqual(0, claimed.returncode)
+
+    def test_host_that_was_started_again(self) -> None:
+        self.call('claim', str(self.root), '', 'a1 user 7 on x')
+        (self.root / '.hvstack-holder').write_text('a1 user 7 on x\nboot\n')
         self.assertEqual(0, self.release_own('b2 user 0 on y').returncode)
 
 

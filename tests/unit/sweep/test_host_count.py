@@ -15,7 +15,6 @@ from tests.unit.results import factory
 from tests.unit.sweep.directories import SweepDirectories
 from tests.unit.sweep.test_session import workload_args
 
-
 EARLIER = '2026-11-20T05:45:00Z'
 
 
@@ -62,7 +61,7 @@ class HostCountTest(testtools.TestCase):
         self.add('i1', 2, sweep='other')
         # Their storage can have a trait that other hosts lack.
         self.add('i1-ceph', 2, backend='kvm', started=EARLIER)
-        self.add('bare-metal', 2)
+        self.add('bare-metal', 2, started='2026-11-19T05:45:00Z')
         self.check(3)
 
     def test_host_that_is_down(self) -> None:
