@@ -15,7 +15,7 @@ from hvstack import errors, paths, textfile
 from hvstack.conf_values import explain_refusal
 
 #: Where the file is looked for; what is in a later one wins.
-FILES = (Path('/etc/hvstack/hvstack.conf'), paths.STATE / 'hvstack.conf')
+FILES = (paths.ETC / 'hvstack.conf', paths.STATE / 'hvstack.conf')
 
 #: A week: a longer time-out is a mistyped unit.
 _MAX_SECONDS = 7 * 24 * 3600

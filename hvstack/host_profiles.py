@@ -26,7 +26,7 @@ def directories() -> list[Path]:
     """Return the directories of profiles: a user's own come first."""
     return [
         paths.STATE / 'hosts',
-        Path('/etc/hvstack/hosts'),
+        paths.ETC / 'hosts',
         share.HOST_PROFILES,
     ]
 

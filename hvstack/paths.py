@@ -56,6 +56,10 @@ _STATE, CACHE, RUN = _defaults()
 #: the tests never touches the databases of the user's lab. Without symbolic
 #: links, as the kernel reports mounts and the files of loop devices.
 STATE = Path(os.path.realpath(os.environ.get('HVSTACK_STATE_DIR') or _STATE))
+#: What an administrator configures for all users: hvstack.conf, host profiles
+#: and lists of keys. HVSTACK_ETC_DIR names another directory: the tests run
+#: without the configuration of their machine.
+ETC = Path(os.environ.get('HVSTACK_ETC_DIR') or '/etc/hvstack')
 #: File by which hvstack recognizes a directory that it created.
 STAMP = '.hvstack-directory.json'
 

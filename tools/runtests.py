@@ -32,6 +32,8 @@ TOP = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 #: The tests' lab: databases, stacks and records apart from the user's.
 TEST_STATE = '/var/lib/hvstack-test'
+#: In the place of /etc/hvstack, so that it has no file.
+NO_DIRECTORY = '/nonexistent/etc'
 #: What Tempest's own checks look at.
 PLUGIN = 'hvstack.tempest_plugin'
 #: Seconds for everything together.
@@ -60,9 +62,15 @@ class Suite:
         self.failures: list[str] = []
         self.progress = progress.Progress()
         self.end = time.monotonic() + DEADLINE + (LIMITS['long'] * long)
+        # Nothing of the user's configuration: a database that it names would
+        # get the records of the tests.
         self.env = {
-            **os.environ,
+            name: value
+            for name, value in os.environ.items()
+            if not (name.startswith('OS_') and '__' in name)
+        } | {
             'HVSTACK_STATE_DIR': TEST_STATE,
+            'HVSTACK_ETC_DIR': NO_DIRECTORY,
             'HVSTACK_LAB': '1',
             'OS_CLOUD': 'hvstack-lab',
             'OS_CLIENT_CONFIG_FILE': f'{TEST_STATE}/lab/clouds.yaml',

@@ -33,7 +33,7 @@ from hvstack.results.typed_json import Json
 #: Directory of this machine's key pair and of the lists that commands change.
 KEYS = paths.STATE / 'keys'
 #: Directory of lists that the administrator maintains.
-ADMINISTRATOR = Path('/etc/hvstack')
+ADMINISTRATOR = paths.ETC
 PRIVATE, PUBLIC = 'ed25519', 'ed25519.pub'
 TRUSTED, REVOKED = 'trusted_keys', 'revoked_keys'
 #: What a signature covers.

@@ -136,6 +136,7 @@ def _run_shards(args: argparse.Namespace) -> list[dict[str, Any]]:
                 env={
                     **os.environ,
                     'HVSTACK_STATE_DIR': str(state),
+                    'HVSTACK_ETC_DIR': str(state / 'etc'),
                     'PYTHONPATH': str(tree),
                 },
             )

@@ -44,6 +44,7 @@ def main() -> int:
                 del os.environ[name]
         os.environ |= {
             'HVSTACK_STATE_DIR': f'{state}/state',
+            'HVSTACK_ETC_DIR': f'{state}/etc',
             'HOME': f'{state}/home',
             # Paths in help would be broken into lines by their length.
             'COLUMNS': '1000',

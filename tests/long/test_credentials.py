@@ -99,6 +99,7 @@ class CredentialsTest(testtools.TestCase):
             'HOME': str(self.directory),
             'OS_CLIENT_CONFIG_FILE': str(self.directory / 'clouds.yaml'),
             'HVSTACK_STATE_DIR': str(paths.STATE),
+            'HVSTACK_ETC_DIR': str(paths.ETC),
             **variables,
         }
 

@@ -107,6 +107,7 @@ def run(
         env=passed
         | {
             'HOME': str(directory),
+            'HVSTACK_ETC_DIR': str(directory / 'etc'),
             'PATH': '/usr/bin:/bin',
             'LANG': 'C.UTF-8',
             'UV_CACHE_DIR': str(directory / '.cache' / 'uv'),

@@ -19,9 +19,15 @@ settings.load_profile('hvstack')
 # must not be what a test passes by. Tests on a lab import some of these.
 if not os.environ.get('HVSTACK_LAB'):
     os.environ['HVSTACK_STATE_DIR'] = '/nonexistent/hvstack'
-    # Nor may the user's cloud be.
-    for name in ('OS_CLOUD', 'OS_AUTH_URL', 'OS_CLIENT_CONFIG_FILE'):
-        os.environ.pop(name, None)
+    # Nor may the user's cloud be, and nothing of the user's configuration:
+    # a database that it names would get the records of the tests.
+    os.environ['HVSTACK_ETC_DIR'] = '/nonexistent/etc'
+    for name in list(os.environ):
+        is_option = name.startswith('OS_') and '__' in name
+        if is_option or name in (
+            *('OS_CLOUD', 'OS_AUTH_URL', 'OS_CLIENT_CONFIG_FILE'),
+        ):
+            del os.environ[name]
     # Records are signed: every process of the tests has a key of its own.
     from hvstack import speed
     from hvstack.cluster import lab_groups

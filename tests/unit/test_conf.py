@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options: defaults, files, mistakes in one line."""
 
+import json
+import sys
 import typing
 from pathlib import Path
 
@@ -8,10 +10,18 @@ import fixtures
 import testtools
 from oslo_config import cfg, generator
 
-from hvstack import conf, errors, share
+from hvstack import conf, errors, processutils, share
 from hvstack.hadoop import os_profiles, tuning_profiles
 
 SAMPLE = share.ROOT / 'hvstack.conf.sample'
+TOP = Path(__file__).parents[2]
+#: Prints the records database and the directory of profiles of a process.
+READ = """
+import json
+from hvstack import conf, host_profiles
+directories = [str(path) for path in host_profiles.directories()]
+print(json.dumps([conf.load().records.connection, directories]))
+"""
 
 
 class ConfTest(testtools.TestCase):
@@ -102,6 +112,37 @@ class ConfTest(testtools.TestCase):
         for files in ((), (path,)):
             error = self.assertRaises(errors.InputError, conf.load, files)
             self.assertNotIn('the-secret', str(error))
+
+    def read(self, imports: str, **variables: str) -> list[typing.Any]:
+        """Return what a process with other variables reads."""
+        result = processutils.run(
+            [sys.executable, '-c', f'{imports}\n{READ}'],
+            cwd=TOP,
+            env={'PYTHONPATH': str(TOP), 'HVSTACK_LAB': '', **variables},
+        )
+        answer: list[typing.Any] = json.loads(result.stdout)
+        return answer
+
+    def test_directory_of_the_administrator(self) -> None:
+        path = self.file('[records]\nconnection = sqlite:////etc.db\n')
+        variables = {'HVSTACK_ETC_DIR': str(path.parent)}
+        connection, directories = self.read('', **variables)
+        self.assertEqual('sqlite:////etc.db', connection)
+        self.assertIn(f'{path.parent}/hosts', directories)
+        self.assertNotIn('/etc/hvstack/hosts', directories)
+
+    def test_unit_tests_read_no_configuration_of_the_machine(self) -> None:
+        path = self.file('[records]\nconnection = sqlite:////etc.db\n')
+        for variables in (
+            {'OS_RECORDS__CONNECTION': 'sqlite:////variable.db'},
+            {'HVSTACK_ETC_DIR': str(path.parent)},
+            {'HVSTACK_STATE_DIR': str(path.parent)},
+        ):
+            connection, directories = self.read(
+                'import tests.unit', **variables
+            )
+            self.assertIsNone(connection)
+            self.assertNotIn('/etc/hvstack/hosts', directories)
 
     def test_sample_is_current(self) -> None:
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'sample'

@@ -85,6 +85,7 @@ class User:
         no_proxy = ','.join(filter(None, (env.get('NO_PROXY'), direct)))
         return env | {
             'HOME': str(self.home),
+            'HVSTACK_ETC_DIR': f'{self.home}/etc',
             'PATH': f'{self.bin}:/usr/sbin:/usr/bin:/sbin:/bin',
             'LANG': 'C.UTF-8',
             'UV_CACHE_DIR': str(self.home / 'uv'),
