@@ -26,7 +26,7 @@ import subunit
 import testtools
 
 from hvstack import errors, processutils, progress
-from hvstack.lab import packages, settings
+from hvstack.lab import lifecycle, packages, settings
 
 TOP = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -49,6 +49,14 @@ LIMITS = {
     'long': 21_600,
     'destroy': 300,
 }
+
+
+#: Prints the processes that use the lab of a state directory.
+HOLDERS = """
+from hvstack.cloud import journal
+from hvstack.cluster import acquired_hosts
+print(*sorted(journal.holders() | acquired_hosts.holders()))
+"""
 
 
 class Suite:
@@ -234,6 +242,21 @@ class Suite:
             programs += sorted(elements.glob('*/static/usr/lib/hvstack/*'))
             self.check('lint', str(BIN / 'shellcheck'), *(map(str, programs)))
 
+    def is_lab_free(self) -> bool:
+        """Return whether no process uses the lab that runs, or count it."""
+        try:
+            state = lifecycle.owner()
+            pids = list_holders(state) if state else []
+        except errors.HVStackError as exc:
+            self.fail(str(exc))
+            return False
+        if pids:
+            self.fail(
+                f'Cannot stop the lab of {state}: it is in use by process '
+                f'{", ".join(map(str, pids))}. Wait until this has ended.'
+            )
+        return not pids
+
     def lab(self, long: bool, release: str = settings.RELEASE) -> None:
         """Bring up the tests' lab, run what needs it, leave nothing.
 
@@ -242,6 +265,8 @@ class Suite:
         hvstack = str(BIN / 'hvstack')
         # The user's lab is stopped, not deleted; an older lab of the tests'
         # is deleted: a test must not find what another one left.
+        if not self.is_lab_free():
+            return
         self.check('destroy', hvstack, 'lab', 'down', HVSTACK_STATE_DIR='')
         if not self.check(
             'destroy',
@@ -287,6 +312,20 @@ class Suite:
             flush=True,
         )
         return 1 if counts['failed'] or not counts['passed'] else 0
+
+
+def list_holders(state: Path) -> list[int]:
+    """Return the processes that use a lab.
+
+    :param state: state directory of the lab.
+    :raises hvstack.errors.CommandError: a file of the journal is damaged.
+    """
+    done = processutils.run(
+        [sys.executable, '-c', HOLDERS],
+        cwd=TOP,
+        env={'HVSTACK_STATE_DIR': str(state)},
+    )
+    return [int(pid) for pid in done.stdout.split()]
 
 
 def end_session(process: subprocess.Popen[bytes]) -> None:
