@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import subunit
 import testtools
@@ -57,6 +58,24 @@ from hvstack.cloud import journal
 from hvstack.cluster import acquired_hosts
 print(*sorted(journal.holders() | acquired_hosts.holders()))
 """
+
+
+class Output(testtools.StreamResult):
+    """What a program prints between the results of its tests."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._content = b''
+
+    def status(self, *args: Any, **kwargs: Any) -> None:
+        if kwargs.get('test_id') is None and kwargs.get('file_bytes'):
+            self._content += kwargs['file_bytes']
+
+    @property
+    def text(self) -> str:
+        """The lines, after a line break if there are any."""
+        text = self._content.decode(errors='replace').strip()
+        return f'\n{text}' if text else ''
 
 
 class Suite:
@@ -182,8 +201,12 @@ class Suite:
             ) as process,
             self._limited(stage, process) as late,
         ):
-            test_count = self.counts['passed'] + self.counts['failed']
-            result = testtools.StreamToDict(self._count_test)
+            failed_count = self.counts['failed']
+            test_count = self.counts['passed'] + failed_count
+            output = Output()
+            result = testtools.CopyStreamResult(
+                [testtools.StreamToDict(self._count_test), output]
+            )
             result.startTestRun()
             subunit.ByteStreamToStreamResult(
                 process.stdout, non_subunit_name='output'
@@ -193,7 +216,14 @@ class Suite:
             if late:
                 self.fail(f'{stage} tests took too long: {late[0]}')
             elif self.counts['passed'] + self.counts['failed'] == test_count:
-                self.fail(f'{stage}: no test was run (status {status})')
+                self.fail(
+                    f'{stage}: no test was run (status {status}){output.text}'
+                )
+            elif status and self.counts['failed'] == failed_count:
+                # With --subunit, tests that fail are no reason for a status.
+                self.fail(
+                    f'{stage}: stestr exited with status {status}{output.text}'
+                )
 
     def _count_test(self, test: dict) -> None:
         status = test['status']
@@ -220,6 +250,15 @@ class Suite:
                 + (f' {reason.as_text()}' if reason else ''),
                 flush=True,
             )
+
+    def install(self, *names: str) -> None:
+        """Install packages of Debian that tests use, if this user can."""
+        if os.geteuid() or not shutil.which('apt-get'):
+            return
+        try:
+            packages.install(names)
+        except errors.HVStackError as exc:
+            self.fail(str(exc))
 
     def lint(self) -> None:
         """Check style, types and what Tempest asks of plugins."""
@@ -273,20 +312,19 @@ class Suite:
             *(hvstack, 'lab', 'destroy', '--keep-cache', '--records'),
         ):
             return
-        ready = all(
-            self.check('images', hvstack, 'image', 'build', name)
-            for name in ('tiny', 'hadoop')
-        ) and self.check(
-            'lab',
-            hvstack,
-            *('lab', 'up', '--hosts', '3', '--fake-hosts', '2'),
-            *('--fake-profile', 'vsphere6'),
-            *('--compute', 'lxc', '--release', release),
-        )
-        # Tests of disks and of power failures make file systems of XFS.
-        if os.geteuid() == 0 and shutil.which('apt-get'):
-            packages.install(['xfsprogs'])
         try:
+            # Tests of disks and of power failures make file systems of XFS.
+            self.install('xfsprogs')
+            ready = all(
+                self.check('images', hvstack, 'image', 'build', name)
+                for name in ('tiny', 'hadoop')
+            ) and self.check(
+                'lab',
+                hvstack,
+                *('lab', 'up', '--hosts', '3', '--fake-hosts', '2'),
+                *('--fake-profile', 'vsphere6'),
+                *('--compute', 'lxc', '--release', release),
+            )
             if ready:
                 self.stestr('functional', './tests/functional', '--serial')
             if ready and long:
@@ -356,22 +394,33 @@ def main() -> int:
     args = parser.parse_args()
     os.chdir(TOP)
     suite = Suite(args.long)
+    try:
+        run_stages(suite, args)
+    except KeyboardInterrupt:
+        suite.fail('The tests were interrupted.')
+        suite.report()
+        return 130
+    except (errors.HVStackError, OSError) as exc:
+        suite.fail(f'The tests stopped: {exc}')
+    return suite.report()
+
+
+def run_stages(suite: Suite, args: argparse.Namespace) -> None:
+    """Run the stages that the command line asks for."""
     if args.release:
         suite.lab(args.long, args.release)
-        return suite.report()
+        return
     if not args.package:
         suite.lint()
         # The guests' own programs are run with what their images have, and
         # keys are made by ssh-keygen: a bare Debian has neither.
-        if os.geteuid() == 0 and shutil.which('apt-get'):
-            packages.install(['curl', 'openssh-client'])
+        suite.install('curl', 'openssh-client')
         suite.stestr('unit', './tests/unit', HVSTACK_LAB='')
         suite.check('unit', sys.executable, '-m', 'tests.golden')
     if not args.unit:
         suite.stestr('package', './tests/package', '--serial')
     if not args.unit and not args.package:
         suite.lab(args.long)
-    return suite.report()
 
 
 if __name__ == '__main__':

@@ -4,6 +4,8 @@
 import contextlib
 import io
 import os
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +13,7 @@ from pathlib import Path
 import fixtures
 import testtools
 
-from hvstack import jsonfile, paths
+from hvstack import errors, jsonfile, paths
 from tools import runtests
 
 TOP = Path(__file__).parents[2]
@@ -117,3 +119,111 @@ class HoldersTest(RunnerTest):
         self.hold()
         self.run_lab(runtests.Suite(long=False))
         self.assertEqual(': lab down', self.list_calls()[0])
+
+
+class CountTest(RunnerTest):
+    """The runner always ends with its counts, and leaves no lab."""
+
+    DESTROY = 'lab destroy --keep-cache --records'
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.tests = self.directory / 'tests'
+        self.tests.mkdir()
+        (self.tests / '__init__.py').touch()
+        self.useFixture(
+            fixtures.MonkeyPatch('tools.runtests.TOP', self.directory)
+        )
+        self.suite = runtests.Suite(long=False)
+
+    def run_stestr(self, *args: str) -> str:
+        """Run the tests in a temporary directory with the real stestr."""
+        program = Path(sys.executable).with_name('stestr')
+        (self.directory / 'stestr').unlink()
+        (self.directory / 'stestr').symlink_to(program)
+        with contextlib.redirect_stdout(self.output):
+            self.suite.stestr('unit', './tests', *args)
+        return self.output.getvalue()
+
+    def run_main(self, *args: str) -> tuple[int, str]:
+        """Return the status and the last line of the runner."""
+        self.useFixture(
+            fixtures.MonkeyPatch('sys.argv', ['runtests.py', *args])
+        )
+        self.addCleanup(os.chdir, Path.cwd())
+        with contextlib.redirect_stdout(self.output):
+            status = runtests.main()
+        return status, self.output.getvalue().splitlines()[-1]
+
+    def test_reason_of_a_module_that_cannot_be_imported(self) -> None:
+        (self.tests / 'test_x.py').write_text('import no_such_module\n')
+        output = self.run_stestr()
+        self.assertIn('unit: no test was run (status ', output)
+        self.assertIn("No module named 'no_such_module'", output)
+        self.assertEqual({'failed': 1}, dict(self.suite.counts))
+
+    def test_a_test_that_fails_is_counted_once(self) -> None:
+        (self.tests / 'test_x.py').write_text(
+            'import unittest\n'
+            'class X(unittest.TestCase):\n'
+            '    def test_a(self): pass\n'
+            '    def test_b(self): self.fail()\n'
+        )
+        self.run_stestr('--serial')
+        self.assertEqual({'passed': 1, 'failed': 1}, dict(self.suite.counts))
+
+    def test_status_of_stestr(self) -> None:
+        """It says that results are missing, whatever tests passed."""
+        self.write_program(
+            'stestr',
+            f'{sys.executable} -c "import subunit, sys\n'
+            'stream = subunit.StreamResultToBytes(sys.stdout.buffer)\n'
+            "stream.status(test_id='a', test_status='inprogress')\n"
+            "stream.status(test_id='a', test_status='success')\"\n"
+            'echo no room; exit 3',
+        )
+        with contextlib.redirect_stdout(self.output):
+            self.suite.stestr('unit', './tests')
+        self.assertIn(
+            'FAIL unit: stestr exited with status 3\nno room',
+            self.output.getvalue(),
+        )
+        self.assertEqual({'passed': 1, 'failed': 1}, dict(self.suite.counts))
+
+    def test_packages_that_cannot_be_installed(self) -> None:
+        def fail(_: object) -> None:
+            raise errors.MissingPrerequisiteError('Cannot install: no mirror.')
+
+        for name, value in (
+            ('hvstack.lab.packages.install', fail),
+            ('os.geteuid', lambda: 0),
+            ('shutil.which', lambda name: f'/usr/bin/{name}'),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(name, value))
+        status, line = self.run_main('--release', '2025.1')
+        self.assertEqual(1, status)
+        self.assertRegex(line, '^[0-9]+ passed, [0-9]+ failed, 0 skipped$')
+        self.assertIn(
+            'FAIL Cannot install: no mirror.', self.output.getvalue()
+        )
+        self.assertEqual(self.DESTROY, self.list_calls()[-2].split(': ')[1])
+
+    def test_interrupt_while_the_lab_starts(self) -> None:
+        # A shell starts programs in the background without this signal.
+        handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, handler)
+        self.write_program(
+            'hvstack',
+            f'[ "$2" != up ] || {{ kill -INT {os.getpid()}; sleep 60; }}',
+        )
+        status, line = self.run_main('--release', '2025.1')
+        self.assertEqual(130, status)
+        self.assertRegex(line, '^5 passed, 1 failed, 0 skipped$')
+        self.assertTrue(
+            re.search(f'lab up .*\n.*{self.DESTROY}', self.log.read_text())
+        )
+
+    def test_program_that_is_missing(self) -> None:
+        (self.directory / 'stestr').unlink()
+        status, line = self.run_main('--package')
+        self.assertEqual((1, '0 passed, 1 failed, 0 skipped'), (status, line))
