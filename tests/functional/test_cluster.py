@@ -202,8 +202,14 @@ class ClusterTest(LabTest):
         )
         allocations = cluster.facts.observed['allocations']
         self.assertEqual(3, len(allocations))
+        # Their CPUs are those of this machine.
         for name, allocation in allocations.items():
-            self.assertEqual(2, allocation['VCPU'], name)
+            flavor = (
+                plan.flavors.controller
+                if name == f'{NAME}-controller'
+                else plan.flavors.worker
+            )
+            self.assertEqual(flavor.vcpus, allocation['VCPU'], name)
         self.assertEqual(
             {'VCPU': 1.0, 'MEMORY_MB': 1.0},
             cluster.facts.observed['allocation_ratio']['during'],
