@@ -5,7 +5,9 @@ The lab is up, with two hosts for workers.
 """
 
 import json
+from pathlib import Path
 
+import fixtures
 import yaml
 
 from hvstack import conf, errors, processutils, share
@@ -15,6 +17,9 @@ from hvstack.lab import clouds_yaml, identity, images
 from hvstack.progress import Progress
 from tests.functional import test_templates as templates
 from tests.functional.test_cluster import HVSTACK, NAME, LabTest
+
+#: No connection to a node is opened, so that hvstack never sees a worker.
+UNREACHABLE = 'Host *\n    ProxyCommand false\n'
 
 
 class FailureTest(LabTest):
@@ -30,27 +35,38 @@ class FailureTest(LabTest):
                 *('--os-cloud', clouds_yaml.ADMIN_CLOUD, '-f', 'json', *args),
             ],
             env={f'OS_CLOUD__{name}': value for name, value in env.items()},
-            timeout=600,
+            timeout=1200,
             check=False,
         )
 
     def test_nothing_is_left(self) -> None:
         before, entries = self.list_resources(), journal.entries()
-        # Heat refuses it, when flavors and key pair are there.
+        # It is refused before anything is created.
         failed = self.hvstack('create', IMAGE='hv-no-such-image')
         self.assertNotEqual(0, failed.returncode)
         self.assertIn('hv-no-such-image', failed.stderr)
         self.assertEqual(before, self.list_resources())
         self.assertEqual(entries, journal.entries())
 
-        # It has no Hadoop: the stack is complete, the cluster never.
+        # The stack is complete, with flavors and key pair, the cluster never.
         image = images.upload(
-            identity.connect(), images.build('tiny', Progress()), 'lxc'
+            identity.connect(), images.build('hadoop', Progress()), 'lxc'
         )
-        failed = self.hvstack(
-            'create', '--no-rollback', IMAGE=image, READY_TIMEOUT='30'
-        )
+        config = Path(self.useFixture(fixtures.TempDir()).path) / 'ssh_config'
+        config.write_text(UNREACHABLE)
+        options = {
+            'IMAGE': image,
+            'READY_TIMEOUT': '30',
+            'SSH_CONFIG': str(config),
+        }
         self.addCleanup(self.hvstack, 'delete')
+        failed = self.hvstack('create', **options)
+        self.assertNotEqual(0, failed.returncode)
+        self.assertIn('to see every worker', failed.stderr)
+        self.assertEqual(before, self.list_resources())
+        self.assertEqual(entries, journal.entries())
+
+        failed = self.hvstack('create', '--no-rollback', **options)
         self.assertNotEqual(0, failed.returncode)
         self.assertIn('to see every worker', failed.stderr)
         output = json.loads(self.hvstack('show').stdout)

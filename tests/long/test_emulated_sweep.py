@@ -60,6 +60,7 @@ class EmulatedSweepTest(testtools.TestCase):
                 *('--size', '1MB', '--runs', '1', '--values'),
                 *('storage=ceph,local', 'cpu_policy=shared,dedicated'),
                 'disk_pinning=off,on',
+                *('--strategy', 'full-factorial'),
             ],
             timeout=SECONDS,
             check=False,

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """C and M over 1 divide the same host among bigger promises."""
 
-from pathlib import Path
 from typing import Any
 
-from hvstack import host_profiles, processutils
+from hvstack import host_profiles
 from hvstack.cloud import allocation_ratios, connection, placement, undo
 from hvstack.cluster import probe
 from hvstack.cluster.ssh import SSHNode
 from hvstack.hadoop.daemon_http import run_on_nodes
+from hvstack.lab.hosts import cgroups
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import Flavor, derive_flavor
 from tests.functional.test_hosts import HostsTest
@@ -19,6 +19,8 @@ HOST = 'hv-host2'
 #: for a while, so that all guests have theirs at the same time. (busybox
 #: knows MiB as a small m only.)
 FILL = '(head -c {size}m /dev/zero; sleep 15) | tail -c {size}m | wc -c'
+#: File with a host's cap under version 1 of cgroups.
+MEMORY_LIMIT = 'memory.limit_in_bytes'
 #: MiB that a guest's own programs need beside it.
 _REST = 40
 
@@ -68,11 +70,10 @@ class SharesTest(HostsTest):
 
     def overflows(self, shape: Flavor, guests: list[SSHNode]) -> bool:
         """Fill all guests at once; tell whether their host's cap was hit."""
-        before = probe.oom(processutils.run(['dmesg']).stdout)
+        before = cgroups.oom_kills(HOST)
         command = FILL.format(size=shape.ram - _REST)
         done = run_on_nodes(guests, f'{command} || true', timeout=300)
-        new = probe.oom(processutils.run(['dmesg']).stdout) - before
-        hit = any(f'oom_memcg=/{HOST},' in line for line in new)
+        hit = cgroups.oom_kills(HOST) > before
         if not hit:
             whole = str((shape.ram - _REST) * 1024**2)
             self.assertEqual(
@@ -103,7 +104,12 @@ class SharesTest(HostsTest):
     def test_more_memory_than_there_is(self) -> None:
         shape, guests = self.guests('i2-m1.2')
         self.assertTrue(self.overflows(shape, guests))
-        limit = Path(f'/sys/fs/cgroup/memory/{HOST}/memory.limit_in_bytes')
+        name = 'memory.max' if cgroups.version() == 2 else MEMORY_LIMIT
+        (limit,) = (
+            path / name
+            for path in cgroups.directories(HOST)
+            if (path / name).exists()
+        )
         cap = host_profiles.load('lab-worker').caps.memory_mib
         assert cap is not None
         self.assertEqual(cap * 1024**2, int(limit.read_text(encoding='utf-8')))
