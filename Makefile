@@ -5,15 +5,16 @@
 bootstrap = ./tools/bootstrap
 bin = .venv/bin
 
-demo: ; @$(bootstrap) && exec $(bin)/hvstack demo
+demo: ; @$(bootstrap) lab && exec $(bin)/hvstack demo
 
-test: ; @$(bootstrap) && exec $(bin)/python tools/runtests.py
+test: ; @$(bootstrap) lab && exec $(bin)/python tools/runtests.py
 
-test-long: ; @$(bootstrap) && exec $(bin)/python tools/runtests.py --long
+test-long: ; @$(bootstrap) lab && exec $(bin)/python tools/runtests.py --long
 
 # Debian in an emulated machine, with systemd and cgroup version 2: hours.
 SUITE ?= bookworm
-test-machines: ; @$(bootstrap) && exec $(bin)/python -m tests.machines $(SUITE)
+test-machines: ; @$(bootstrap) lab && \
+	exec $(bin)/python -m tests.machines $(SUITE)
 
 unit: ; @$(bootstrap) && exec $(bin)/python tools/runtests.py --unit
 

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packages are installed only if their files have the expected digests."""
 
+import hashlib
+import os
 import re
+import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -10,7 +13,7 @@ import fixtures
 import testtools
 
 from hvstack import errors, extras, share
-from hvstack.lab import venv
+from hvstack.lab import packages, venv
 
 TOP = Path(__file__).parents[3]
 #: uv's message, with more digests than an error message has lines.
@@ -156,3 +159,72 @@ class BootstrapTest(testtools.TestCase):
 
     def test_other_failures(self) -> None:
         self.assertEqual('', self.changed('error: connection reset\n'))
+
+
+class UserTest(testtools.TestCase):
+    """Who may run the script, in a clone whose .venv is complete."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.clone = Path(self.useFixture(fixtures.TempDir()).path)
+        self.programs = self.clone / 'programs'
+        for name in ('tools', 'programs', '.venv'):
+            (self.clone / name).mkdir()
+        script = (TOP / 'tools' / 'bootstrap').read_bytes()
+        (self.clone / 'tools' / 'bootstrap').write_bytes(script)
+        for path in (
+            *('pyproject.toml', 'setup.cfg', 'setup.py'),
+            'etc/requirements.txt',
+            'hvstack/share/lab/build-requirements.txt',
+        ):
+            (self.clone / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.clone / path).touch()
+        digest = hashlib.sha256(script).hexdigest()[:16]
+        (self.clone / '.venv' / f'.hvstack-{digest}').touch()
+        self.write_program('apt-get', f'touch {self.clone}/installed; exit 1')
+
+    def write_program(self, name: str, commands: str) -> None:
+        """Write a program that precedes the machine's."""
+        path = self.programs / name
+        path.write_text(f'#!/bin/sh\n{commands}\n')
+        path.chmod(0o755)
+
+    def bootstrap(
+        self, user_id: int, *args: str, path: str = os.environ['PATH']
+    ) -> tuple[int, str]:
+        """Return the status and the messages of the script."""
+        self.write_program('id', f'echo {user_id}')
+        done = subprocess.run(
+            ['/bin/sh', self.clone / 'tools' / 'bootstrap', *args],
+            env={'PATH': f'{self.programs}:{path}'},
+            capture_output=True,
+            text=True,
+        )
+        return done.returncode, done.stderr
+
+    def test_only_a_lab_needs_root(self) -> None:
+        if not shutil.which('git', path='/usr/bin:/bin'):
+            self.skipTest('needs git')
+        self.assertEqual((0, ''), self.bootstrap(1000))
+        status, message = self.bootstrap(1000, 'lab')
+        self.assertEqual(3, status)
+        self.assertIn('the lab needs root', message)
+        if packages.release():
+            self.assertEqual((0, ''), self.bootstrap(0, 'lab'))
+
+    def test_only_root_installs_packages(self) -> None:
+        """There is no git."""
+        for name in ('dirname', 'mktemp', 'rm'):
+            program = shutil.which(name)
+            assert program
+            (self.programs / name).symlink_to(program)
+        status, message = self.bootstrap(1000, path='/nonexistent')
+        self.assertEqual(3, status)
+        self.assertIn('Cannot make .venv: ', message)
+        self.assertFalse((self.clone / 'installed').exists())
+
+    def test_targets_of_make(self) -> None:
+        text = (TOP / 'Makefile').read_text()
+        lines = re.findall(r'(?m)^([a-z-]+):.*\$\(bootstrap\)(.*)', text)
+        labs = {name for name, args in lines if args.startswith(' lab ')}
+        self.assertEqual({'demo', 'test', 'test-long', 'test-machines'}, labs)
