@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run hvstack in a machine that boots for real: ``make test-machines``.
 
-Each stage prints its seconds. A stage that succeeded is not run again, so
-that an interrupted run continues; ``--again STAGE`` starts from a stage.
+Each stage prints its seconds. A stage that succeeded with the present commit
+is not run again, so that an interrupted run continues; a test that was
+completed starts again. ``--again STAGE`` starts from a stage, and keeps what
+succeeded before it with any commit.
 """
 
 import argparse
@@ -10,9 +12,10 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hvstack import errors
+from hvstack import errors, processutils
 from hvstack.lab import packages
 from hvstack.progress import Progress
 from tests.machines import (
@@ -24,6 +27,7 @@ from tests.machines import (
     volumes,
 )
 
+TOP = Path(__file__).resolve().parents[2]
 WORK_DIR = Path(
     os.environ.get('HVSTACK_MACHINES_DIR') or '/var/cache/hvstack-machines'
 )
@@ -40,6 +44,33 @@ CAPS_MIB = 3072
 _PYTHON = f'cd {disk.CLONE} && .venv/bin/python'
 _HVSTACK = f'cd {disk.CLONE} && .venv/bin/hvstack'
 _HOUR = 3600
+#: First stage that uses hvstack's sources.
+_SOURCES_STAGE = 'software'
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A stage that succeeded.
+
+    :param seconds: its duration in seconds.
+    :param sources: result of :func:`describe_sources`.
+    """
+
+    seconds: float
+    sources: str
+
+
+def describe_sources() -> str:
+    """Return the commit of the sources, with a mark if files differ from it.
+
+    :raises hvstack.errors.CommandError: the sources are not a clone.
+    """
+    git = ('git', '-C', str(TOP))
+    commit = processutils.run([*git, 'rev-parse', 'HEAD']).stdout.strip()
+    changes = processutils.run(
+        [*git, 'status', '--porcelain', '--untracked-files=no']
+    ).stdout
+    return f'{commit} with changes' if changes else commit
 
 
 class Machine:
@@ -194,18 +225,40 @@ class Machine:
             _HOUR,
         )
 
-    def passed(self) -> dict[str, float]:
-        """Return the seconds of the stages that succeeded."""
+    def passed(self) -> dict[str, Mark]:
+        """Return the stages that succeeded by name."""
         try:
-            seconds: dict[str, float] = json.loads(self.marks.read_text())
+            data = json.loads(self.marks.read_text())
         except FileNotFoundError:
             return {}
-        return seconds
+        # Older files have the seconds alone.
+        return {
+            name: Mark(**item) if isinstance(item, dict) else Mark(item, '')
+            for name, item in data.items()
+        }
 
-    def mark(self, seconds: dict[str, float]) -> None:
-        """Store the seconds of the stages that succeeded."""
+    def mark(self, passed: dict[str, Mark]) -> None:
+        """Store the stages that succeeded."""
         self.marks.parent.mkdir(parents=True, exist_ok=True)
-        self.marks.write_text(json.dumps(seconds, indent=1) + '\n')
+        data = {name: asdict(item) for name, item in passed.items()}
+        self.marks.write_text(json.dumps(data, indent=1) + '\n')
+
+
+def find_first_stage(
+    names: list[str], passed: dict[str, Mark], sources: str
+) -> str | None:
+    """Return the first stage to run again although it succeeded.
+
+    :param names: names of all stages.
+    :param sources: the present sources.
+    :returns: None if the stages that remain are enough.
+    """
+    using = names[names.index(_SOURCES_STAGE) :]
+    differs = any(
+        name in passed and passed[name].sources != sources for name in using
+    )
+    is_complete = all(name in passed for name in names)
+    return _SOURCES_STAGE if differs or is_complete else None
 
 
 def test(machine: Machine, again: str | None, last: str | None) -> None:
@@ -218,6 +271,8 @@ def test(machine: Machine, again: str | None, last: str | None) -> None:
     stages = machine.stages()
     names = list(stages)
     passed = machine.passed()
+    sources = describe_sources()
+    again = again or find_first_stage(names, passed, sources)
     if again:
         for name in names[names.index(again) :]:
             passed.pop(name, None)
@@ -233,10 +288,10 @@ def test(machine: Machine, again: str | None, last: str | None) -> None:
     for name in remaining:
         with progress.stage(name):
             stages[name]()
-        passed[name] = round(progress.took[-1][1])
+        passed[name] = Mark(round(progress.took[-1][1]), sources)
         machine.mark(passed)
-    for name, seconds in machine.passed().items():
-        print(f'{seconds:7.0f} s  {machine.suite} {machine.kind} {name}')
+    for name, item in machine.passed().items():
+        print(f'{item.seconds:7.0f} s  {machine.suite} {machine.kind} {name}')
 
 
 def main() -> int:
