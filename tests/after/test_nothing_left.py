@@ -11,6 +11,10 @@ from hvstack import paths, processutils
 
 #: What every trace of a lab carries in its name.
 OURS = re.compile(r'\bhv-|hvstack')
+#: Names of lab hosts and of what belongs to them.
+HOST_NAME = re.compile(r'\bhv-')
+#: Temporary directories of hvstack.
+TEMPORARY = re.compile(r'/(var/)?tmp/hvstack-')
 
 
 def lines_of_ours(*argv: str) -> list[str]:
@@ -41,6 +45,40 @@ def list_volume_traces() -> list[str]:
         name
         for name in names
         if OURS.search(name) or name.startswith('10.251.0.')
+    )
+
+
+def list_mounts(text: str) -> list[str]:
+    """Return the mounts of a lab.
+
+    A disk of the user's at the state directory, or elsewhere, is none.
+
+    :param text: content of ``/proc/mounts``.
+    """
+    mounts = []
+    for line in text.splitlines():
+        path = Path(line.split()[1])
+        is_below = any(
+            path.is_relative_to(top) and path != top
+            for top in (paths.STATE, paths.RUN, paths.CACHE)
+        )
+        if is_below or HOST_NAME.search(line) or TEMPORARY.match(str(path)):
+            mounts.append(line)
+    return mounts
+
+
+def list_cgroups(root: Path) -> list[str]:
+    """Return the groups of a lab.
+
+    Under version 1, groups are below the directories of the controllers.
+
+    :param root: directory of all groups.
+    """
+    return sorted(
+        str(path)
+        for pattern in ('*', '*/*')
+        for path in root.glob(pattern)
+        if path.is_dir() and OURS.search(path.name)
     )
 
 
@@ -84,7 +122,8 @@ class NothingLeftTest(testtools.TestCase):
         self.assertEqual([], namespaces)
 
     def test_mounts(self) -> None:
-        self.assertEqual([], lines_of_ours('cat', '/proc/mounts'))
+        text = Path('/proc/mounts').read_text('utf-8')
+        self.assertEqual([], list_mounts(text))
 
     def test_loop_devices(self) -> None:
         self.assertEqual([], lines_of_ours('losetup', '-l', '-n'))
@@ -100,12 +139,7 @@ class NothingLeftTest(testtools.TestCase):
         self.assertEqual([], lines_of_ours('nft', 'list', 'tables'))
 
     def test_cgroups(self) -> None:
-        cgroups = [
-            str(path)
-            for path in Path('/sys/fs/cgroup').glob('*/*')
-            if path.is_dir() and OURS.search(path.name)
-        ]
-        self.assertEqual([], cgroups)
+        self.assertEqual([], list_cgroups(Path('/sys/fs/cgroup')))
 
     def test_files(self) -> None:
         self.assertFalse(paths.STATE.exists(), paths.STATE)
