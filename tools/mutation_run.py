@@ -164,7 +164,8 @@ class State:
     def get_answer(self, statement: Statement, digest: str) -> Answer | None:
         """Return the result of a mutant; None if it has to run.
 
-        A survivor has to run again if its tests differ.
+        It has to run again if its tests differ: the test that killed it may
+        be deleted.
 
         :param digest: digest of the tests that execute the statement.
         """
@@ -172,7 +173,7 @@ class State:
         if data is None:
             return None
         answer = Answer(**data)
-        return None if answer.lives and answer.digest != digest else answer
+        return answer if answer.digest == digest else None
 
     def add(self, item: dict[str, Any]) -> None:
         """Append a result to the file."""
