@@ -252,9 +252,13 @@ class InterruptedTest(AcceptTest):
         """Kill the command and its tests."""
         process.kill()
         process.wait(60)
-        for pid in self.running():
+        self.send(signal.SIGKILL, self.running())
+
+    def send(self, signum: signal.Signals, pids: list[int]) -> None:
+        """Send a signal to processes that may have ended."""
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, signum)
 
     def running(self) -> list[int]:
         """Return the processes that run tests in this workspace."""
@@ -326,11 +330,15 @@ class InterruptedTest(AcceptTest):
         process.kill()
         process.wait(60)
         before = self.running()
-        done = processutils.run(self.command('--smoke'), check=False)
-        # Unless they ended by themselves in the meantime.
-        if set(before) & set(self.running()):
-            self.assertIn('--cleanup', done.stderr)
-            self.assertNotEqual(0, done.returncode)
+        self.assertNotEqual([], before)
+        # They must not end by themselves in the meantime.
+        self.send(signal.SIGSTOP, before)
+        try:
+            done = processutils.run(self.command('--smoke'), check=False)
+        finally:
+            self.send(signal.SIGCONT, before)
+        self.assertNotEqual(0, done.returncode)
+        self.assertIn('--cleanup', done.stderr)
         processutils.run(self.command('--cleanup'), timeout=300)
         self.assertEqual([], self.running())
         self.assertEqual([], self.list_leftovers())
