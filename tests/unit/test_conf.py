@@ -114,7 +114,7 @@ class ConfTest(testtools.TestCase):
             self.assertNotIn('the-secret', str(error))
 
     def read(self, imports: str, **variables: str) -> list[typing.Any]:
-        """Return what a process with other variables reads."""
+        """Return the database and the directories that a process reads."""
         result = processutils.run(
             [sys.executable, '-c', f'{imports}\n{READ}'],
             cwd=TOP,

@@ -64,7 +64,7 @@ class RunnerTest(testtools.TestCase):
         return self.log.read_text().splitlines() if self.log.exists() else []
 
     def run_lab(self, suite: runtests.Suite, long: bool = False) -> str:
-        """Run what needs a lab, and return what the runner printed."""
+        """Run the tests that need a lab, and return the output."""
         with contextlib.redirect_stdout(self.output):
             suite.lab(long)
         return self.output.getvalue()
@@ -136,13 +136,13 @@ class CountTest(RunnerTest):
         )
         self.suite = runtests.Suite(long=False)
 
-    def run_stestr(self, *args: str) -> str:
+    def run_stestr(self, *args: str, module: str = '') -> str:
         """Run the tests in a temporary directory with the real stestr."""
         program = Path(sys.executable).with_name('stestr')
         (self.directory / 'stestr').unlink()
         (self.directory / 'stestr').symlink_to(program)
         with contextlib.redirect_stdout(self.output):
-            self.suite.stestr('unit', './tests', *args)
+            self.suite.stestr('unit', './tests', *args, module=module)
         return self.output.getvalue()
 
     def run_main(self, *args: str) -> tuple[int, str]:
@@ -158,7 +158,7 @@ class CountTest(RunnerTest):
     def test_reason_of_a_module_that_cannot_be_imported(self) -> None:
         (self.tests / 'test_x.py').write_text('import no_such_module\n')
         output = self.run_stestr()
-        self.assertIn('unit: no test was run (status ', output)
+        self.assertIn('unit tests: no test was run (status ', output)
         self.assertIn("No module named 'no_such_module'", output)
         self.assertEqual({'failed': 1}, dict(self.suite.counts))
 
@@ -185,7 +185,7 @@ class CountTest(RunnerTest):
         with contextlib.redirect_stdout(self.output):
             self.suite.stestr('unit', './tests')
         self.assertIn(
-            'FAIL unit: stestr exited with status 3\nno room',
+            'FAIL unit tests: stestr exited with status 3\nno room',
             self.output.getvalue(),
         )
         self.assertEqual({'passed': 1, 'failed': 1}, dict(self.suite.counts))
@@ -227,3 +227,45 @@ class CountTest(RunnerTest):
         (self.directory / 'stestr').unlink()
         status, line = self.run_main('--package')
         self.assertEqual((1, '0 passed, 1 failed, 0 skipped'), (status, line))
+
+    def test_module_whose_tests_are_skipped(self) -> None:
+        (self.tests / 'test_x.py').write_text(
+            'import unittest\n'
+            'class X(unittest.TestCase):\n'
+            '    def test_a(self): self.skipTest("no image")\n'
+        )
+        (self.tests / 'test_y.py').write_text('import no_such_module\n')
+        output = self.run_stestr(module='tests.test_x')
+        self.assertIn('skip tests.test_x.X.test_a', output)
+        self.assertEqual({'skipped': 1}, dict(self.suite.counts))
+
+    def test_each_long_module_has_its_own_limit(self) -> None:
+        long_tests = self.tests / 'long'
+        long_tests.mkdir()
+        for name in ('test_b.py', 'labs.py', 'test_a.py'):
+            (long_tests / name).touch()
+        self.run_lab(runtests.Suite(long=True), long=True)
+        self.assertEqual(
+            [f'tests.long.test_{name}' for name in 'ab'],
+            [
+                call.split()[-1]
+                for call in self.list_calls()
+                if '--no-discover' in call
+            ],
+        )
+
+    def test_limits_of_a_slow_machine(self) -> None:
+        self.write_program('hvstack', 'sleep 1.5')
+        limits = {**runtests.LIMITS, 'lint': 0.2}
+        self.useFixture(fixtures.MonkeyPatch('tools.runtests.LIMITS', limits))
+        program = str(self.directory / 'hvstack')
+        for slowness, is_passed in ((1.0, False), (20.0, True)):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    'hvstack.speed.measure', lambda slowness=slowness: slowness
+                )
+            )
+            suite = runtests.Suite(long=False)
+            with contextlib.redirect_stdout(self.output):
+                self.assertEqual(is_passed, suite.check('lint', program))
+        self.assertIn('0 s without stolen time', self.output.getvalue())

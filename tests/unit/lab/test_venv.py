@@ -213,7 +213,7 @@ class UserTest(testtools.TestCase):
             self.assertEqual((0, ''), self.bootstrap(0, 'lab'))
 
     def test_only_root_installs_packages(self) -> None:
-        """There is no git."""
+        """Git is not installed."""
         for name in ('dirname', 'mktemp', 'rm'):
             program = shutil.which(name)
             assert program
