@@ -515,9 +515,13 @@ class MapTest(testtools.TestCase):
         self.serve_update()
         http = self.cloud.http
         http.patch(f'{URL}/name/g/resources/1', json={})
-        for url in (f'{fake.NOVA}/servers/s1', f'{fake.CINDER}/volumes/v1'):
+        for url, name in (
+            (f'{fake.NOVA}/servers/s1', 'server'),
+            (f'{fake.CINDER}/volumes/v1', 'volume'),
+        ):
             http.delete(url, status_code=204)
-            http.get(url, status_code=404)
+            exists = {'json': {name: {'id': 'x', 'status': 'available'}}}
+            http.get(url, [exists, {'status_code': 404}])
         first = len(http.request_history)
         self.scale(None, change)
         return [
