@@ -18,7 +18,10 @@ KEY = 'hvstack'
 
 
 def credential(
-    name: str, config_file: str | None = None, auth_url: str | None = None
+    name: str,
+    config_file: str | None = None,
+    auth_url: str | None = None,
+    region_name: str | None = None,
 ) -> JsonObject:
     """Return a credential of Rally for a cloud, without its secrets.
 
@@ -27,9 +30,11 @@ def credential(
         :func:`hvstack.cloud.selection.region`.
     :param auth_url: address that its Keystone must have; None for the
         present one.
+    :param region_name: name of its region; None as for
+        :func:`hvstack.cloud.selection.region`.
     :raises hvstack.errors.InputError: the cloud cannot be used.
     """
-    region = selection.region(name, config_file)
+    region = selection.region(name, config_file, region_name)
     auth = region.config.get('auth') or {}
     is_insecure, cacert = selection.read_tls_options(region)
     return {
@@ -65,7 +70,12 @@ def region_of(credential: Mapping[str, Json]) -> CloudRegion | None:
     if not marker or credential.get('password'):
         return None
     name, config_file = str(marker['cloud']), marker.get('config_file')
-    region = selection.region(name, str(config_file) if config_file else None)
+    # Rally's own clients use this region, whatever OS_REGION_NAME is now.
+    region = selection.region(
+        name,
+        str(config_file) if config_file else None,
+        str(credential.get('region_name') or ''),
+    )
     address = (region.config.get('auth') or {}).get('auth_url')
     if address != marker.get('auth_url'):
         raise errors.InputError(

@@ -100,14 +100,20 @@ def _option(
     return os_cloud
 
 
-def region(name: str, config_file: str | None = None) -> CloudRegion:
+def region(
+    name: str, config_file: str | None = None, region_name: str | None = None
+) -> CloudRegion:
     """Return the settings and credentials of a cloud.
 
     :param name: name of an entry of clouds.yaml, or ``envvars``.
     :param config_file: the only file to read; None for the user's files, as
         openstacksdk finds them, and the lab's.
+    :param region_name: name of the region; empty for the first region of the
+        entry, and None for that of OS_REGION_NAME, as for openstack(1). The
+        lab has a single region.
     :raises hvstack.errors.InputError: no file has this entry, two files
-        have different ones, or the entry is incomplete.
+        have different ones, the entry is incomplete, or does not have this
+        region.
     """
     config = _load(config_file)
     lab = {} if config_file else _lab_entries()
@@ -125,16 +131,23 @@ def region(name: str, config_file: str | None = None) -> CloudRegion:
             f'{", ".join(names) or "none"}). Use another --os-cloud, or '
             "start the lab with 'hvstack lab up'."
         )
+    is_lab = name in lab or config_file == str(lab_file())
+    variable = ''
+    # The cloud of the variables has the region already.
+    if region_name is None and not is_lab and name != config.envvar_key:
+        variable = os.environ.get('OS_REGION_NAME') or ''
     try:
-        return config.get_one(name)
+        return config.get_one(name, region_name=region_name or variable)
     except (
         openstack.exceptions.ConfigException,
         keystoneauth1.exceptions.ClientException,
     ) as exc:
         raise errors.InputError(
             f"Cannot use the cloud '{name}' "
-            f'({config.config_filename or "OS_* variables"}): {exc}. Correct '
-            'the entry, or use another --os-cloud.'
+            f'({config.config_filename or "OS_* variables"}): '
+            f'{str(exc).removesuffix(".")}. Correct the entry'
+            f'{" or OS_REGION_NAME" if variable else ""}, or use another '
+            '--os-cloud.'
         ) from exc
     except _TYPE_ERRORS as exc:
         raise errors.InputError(

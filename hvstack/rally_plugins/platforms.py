@@ -50,6 +50,12 @@ class NamedCloud(platform.Platform):
                 'description': "Address that the cloud's Keystone must have "
                 '(default: the address when the environment is created).',
             },
+            'region_name': {
+                **_CLOUD,
+                'description': 'Region of the clouds (default: the value of '
+                'OS_REGION_NAME, or the region of the entries, when the '
+                'environment is created).',
+            },
         },
         'required': ['cloud'],
         'additionalProperties': False,
@@ -63,10 +69,13 @@ class NamedCloud(platform.Platform):
         config_file = self.spec.get('config_file')
         cloud = self.spec['cloud']
         user_cloud = self.spec.get('user_cloud') or cloud
-        auth_url = self.spec.get('auth_url')
+        fields = (
+            *(config_file, self.spec.get('auth_url')),
+            self.spec.get('region_name'),
+        )
         return {
-            'admin': named.credential(cloud, config_file, auth_url),
-            'users': [named.credential(user_cloud, config_file, auth_url)],
+            'admin': named.credential(cloud, *fields),
+            'users': [named.credential(user_cloud, *fields)],
         }, {}
 
     def destroy(self) -> None:

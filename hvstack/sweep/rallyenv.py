@@ -132,6 +132,10 @@ def build_spec(os_cloud: str) -> dict[str, dict[str, str]]:
     auth_url = (region.config.get('auth') or {}).get('auth_url')
     if auth_url:
         content['auth_url'] = auth_url
+    # An environment for another region is replaced.
+    region_name = region.get_region_name()
+    if region_name:
+        content['region_name'] = region_name
     config_file = selection.file_of(os_cloud)
     if config_file is not None:
         content['config_file'] = str(Path(config_file).resolve())

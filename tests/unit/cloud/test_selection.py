@@ -45,6 +45,7 @@ class _Clouds(testtools.TestCase):
             self.useFixture(fixtures.MonkeyPatch(name, value))
         for name in ('CLOUD', 'CLOUD_NAME', 'CLIENT_CONFIG_FILE', 'AUTH_URL'):
             self.variable(f'OS_{name}', None)
+        self.variable('OS_REGION_NAME', None)
         self.log = self.useFixture(fixtures.FakeLogger())
 
     def variable(self, name: str, value: str | None) -> None:
@@ -156,6 +157,50 @@ class RegionTest(_Clouds):
         region: Any = selection.region(name, config_file)
         self.assertEqual(name, region.name)
         return str(region.config['auth']['auth_url'])
+
+    def region(self, name: str, *args: str | None) -> str:
+        cloud_region: Any = selection.region(name, *args)
+        return str(cloud_region.get_region_name())
+
+    def test_variable_of_the_region(self) -> None:
+        clouds = {
+            'many': {**entry('a'), 'regions': ['One', 'Two']},
+            'none': entry('a'),
+        }
+        self.have(self.users, **clouds)
+        self.have(self.lab, lab={**entry('lab'), 'region_name': 'Lab'})
+        self.assertEqual('One', self.region('many'))
+        self.variable('OS_REGION_NAME', 'Two')
+        self.assertEqual('Two', self.region('many'))
+        self.assertEqual('Two', self.region('many', str(self.users)))
+        self.assertEqual('Two', self.region('none'))
+        self.assertEqual('Lab', self.region('lab'))
+        self.assertEqual('Lab', self.region('lab', str(self.lab)))
+        self.variable('OS_REGION_NAME', 'Three')
+        error = self.refused('many', function=selection.region)
+        self.assertIn('Valid choices are One,Two', error)
+        self.assertIn('or OS_REGION_NAME', error)
+        # A credential of Rally has a region of its own.
+        self.assertEqual('One', self.region('many', None, ''))
+        self.assertEqual('Two', self.region('many', None, 'Two'))
+
+    def test_region_of_the_credential_of_rally(self) -> None:
+        """The variable counts when the environment is created."""
+        self.have(self.users, a={**entry('a'), 'regions': ['One', 'Two']})
+        self.variable('OS_REGION_NAME', 'Two')
+        credential = named.credential('a')
+        self.assertEqual('Two', credential['region_name'])
+        self.variable('OS_REGION_NAME', None)
+        region: Any = named.region_of(credential)
+        self.assertEqual('Two', region.get_region_name())
+        self.assertEqual(
+            'One', named.credential('a', None, None, 'One')['region_name']
+        )
+
+    def test_openrc_with_a_region(self) -> None:
+        self.openrc()
+        self.variable('OS_REGION_NAME', 'Two')
+        self.assertEqual('Two', self.region('envvars'))
 
     def test_a_value_of_a_type_that_openstacksdk_does_not_expect(self) -> None:
         for field in ('networks', 'profile'):

@@ -40,7 +40,8 @@ class _Clouds(testtools.TestCase):
             ('hvstack.sweep.rallyenv.VARIABLES', {}),
         ):
             self.useFixture(fixtures.MonkeyPatch(name, value))
-        self.useFixture(fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE'))
+        for name in ('OS_CLIENT_CONFIG_FILE', 'OS_REGION_NAME'):
+            self.useFixture(fixtures.EnvironmentVariable(name))
 
 
 class SpecTest(_Clouds):
@@ -51,10 +52,22 @@ class SpecTest(_Clouds):
                     'cloud': 'here',
                     'auth_url': 'http://keystone.test/v3',
                     'config_file': str(self.path),
+                    'region_name': 'RegionOne',
                 }
             },
             rallyenv.build_spec('here'),
         )
+
+    def test_region(self) -> None:
+        """The environment of another region has another specification."""
+        entry = dict(CLOUDS['clouds']['here'], regions=['A', 'B'])
+        self.path.write_text(yaml.safe_dump({'clouds': {'here': entry}}))
+        for variable, region in ((None, 'A'), ('B', 'B')):
+            self.useFixture(
+                fixtures.EnvironmentVariable('OS_REGION_NAME', variable)
+            )
+            spec = rallyenv.build_spec('here')['hvstack@openstack']
+            self.assertEqual(region, spec['region_name'])
 
     def test_openrc(self) -> None:
         for name, value in (
