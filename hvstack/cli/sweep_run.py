@@ -55,12 +55,18 @@ class _Running(Command):
         os_cloud: str | None,
         baseline: str = '',
         allow: Sequence[str] = (),
+        *,
+        is_new: bool = False,
     ) -> None:
         """Run what is left, then print the way and the report.
 
+        :param sweep: sweep to run.
+        :param os_cloud: value of ``--os-cloud``; None without the option.
         :param baseline: recorded runs on bare metal instead of its own, in
             the report.
         :param allow: facts that may differ there.
+        :param is_new: whether the sweep has no marker; it gets its marker
+            if nothing refuses it.
         :raises hvstack.errors.PartlyFailedError: a configuration, or a run on
             bare metal, failed for good; the sweep went on with the others.
         """
@@ -76,7 +82,6 @@ class _Running(Command):
             else '',
             subject=f"sweep '{sweep.id}'",
         )
-        progress.say(f'sweep {sweep.id}')
         conn = connection.connect(cloud)
         # Such as the lease of a sweep that was killed.
         for line in recovery.recover([conn]):
@@ -84,6 +89,9 @@ class _Running(Command):
         if sweep.spec is not None and not sweep.finished:
             check_clusters(conn, sweep.configurations, sweep.spec)
         with lease.held(conn, progress):
+            if is_new:
+                sweep_store.save_sweep(sweep)
+            progress.say(f'sweep {sweep.id}')
             try:
                 with progress.stage('sweep'):
                     status = executor.run_sweep(
@@ -111,23 +119,32 @@ class _Running(Command):
             )
         )
         write(report.where_the_rest_is(records))
-        failed = status.excluded_labels
-        failures = []
-        if failed:
-            failures.append(
-                f'{format_noun(len(failed), "configuration")} failed '
-                f'({", ".join(failed)})'
-            )
-        if status.measured.failed_baselines:
-            failures.append(
-                f'{format_noun(status.measured.failed_baselines, "run")} on '
-                'bare metal failed'
-            )
-        if failures:
-            raise errors.PartlyFailedError(
-                f'{" and ".join(failures)}, and the others were measured. Run '
-                f"'hvstack report {sweep.id}', which names the reasons."
-            )
+        _check_failures(sweep, status)
+
+
+def _check_failures(sweep: Sweep, status: SweepStatus) -> None:
+    """Report that a part of a sweep failed.
+
+    :raises hvstack.errors.PartlyFailedError: a configuration, or a run on
+        bare metal, failed for good.
+    """
+    failed = status.excluded_labels
+    failures = []
+    if failed:
+        failures.append(
+            f'{format_noun(len(failed), "configuration")} failed '
+            f'({", ".join(failed)})'
+        )
+    if status.measured.failed_baselines:
+        failures.append(
+            f'{format_noun(status.measured.failed_baselines, "run")} on '
+            'bare metal failed'
+        )
+    if failures:
+        raise errors.PartlyFailedError(
+            f'{" and ".join(failures)}, and the others were measured. Run '
+            f"'hvstack report {sweep.id}', which names the reasons."
+        )
 
 
 def check_clusters(
@@ -263,7 +280,6 @@ class Run(_Running):
         with contextlib.closing(
             connection.connect(parsed_args.os_cloud)
         ) as conn:
-            # Before the sweep has a marker.
             credentials.check(conn, conf.load().cloud)
             ensure_image(conn.config.name, progress)
             # Hosts that a dead process took from Nova must be back.
@@ -299,6 +315,7 @@ class Run(_Running):
             parsed_args.os_cloud,
             parsed_args.baseline,
             parsed_args.allow,
+            is_new=True,
         )
 
 

@@ -116,7 +116,7 @@ def begin_sweep(
     tuning: str = sizing.DEFAULT,
     os_profile: str = os_profiles.DEFAULT,
 ) -> Sweep:
-    """Create a sweep.
+    """Create a sweep without a marker.
 
     :param area: search space with its possible configurations.
     :param spec: specification of the sweep with the values of this space.
@@ -138,6 +138,7 @@ def begin_sweep(
         *(area.possible, runs, size_bytes, spec),
         tuning=tuning,
         os_profile=os_profile,
+        is_saved=False,
     )
 
 

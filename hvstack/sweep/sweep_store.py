@@ -175,8 +175,9 @@ def create_sweep(
     *,
     tuning: str = sizing.DEFAULT,
     os_profile: str = os_profiles.DEFAULT,
+    is_saved: bool = True,
 ) -> Sweep:
-    """Create a sweep and write its marker.
+    """Create a sweep.
 
     :param configurations: configurations in order.
     :param runs: number of runs of each configuration.
@@ -185,6 +186,7 @@ def create_sweep(
         sweep.
     :param tuning: tuning profile of Hadoop.
     :param os_profile: OS profile of the nodes.
+    :param is_saved: whether to write its marker.
     :raises hvstack.errors.InputError: no configuration is given, or the
         number of runs is less than 1.
     """
@@ -199,16 +201,18 @@ def create_sweep(
         os_profile=os_profile,
     )
     sweep.list_steps()
-    _save(sweep)
+    if is_saved:
+        save_sweep(sweep)
     return sweep
 
 
 def finish_sweep(sweep: Sweep) -> None:
     """Mark a sweep as finished, so that it is not resumed."""
-    _save(replace(sweep, finished=True))
+    save_sweep(replace(sweep, finished=True))
 
 
-def _save(sweep: Sweep) -> None:
+def save_sweep(sweep: Sweep) -> None:
+    """Write the marker of a sweep."""
     content = {'schema': SCHEMA, **asdict(sweep)}
     text = json.dumps(content, indent=1) + '\n'
     paths.write_whole(SWEEPS_DIR / f'{sweep.id}.json', text)

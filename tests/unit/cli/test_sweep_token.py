@@ -287,6 +287,24 @@ class TokenTest(SweepCase):
         self.assertIn('none of this', err.getvalue())
         self.assertEqual(([], []), study_store.list_started())
 
+    def test_a_sweep_on_a_busy_cloud(self) -> None:
+        """A refused sweep is not one that 'sweep resume' continues."""
+
+        def refuse(*_: Any) -> None:
+            raise errors.BusyError('none of this')
+
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.lease.held', refuse)
+        )
+        run = ('run', '--host', 'vsphere6', '--backend', 'kvm')
+        options = ('--size', str(SIZE), '--runs', '1')
+        _, _, err = self.call(
+            *(*run, *options, '--values', 'instances=1', '--os-cloud', 'test')
+        )
+        self.assertIn('none of this', err)
+        self.assertNotIn('] sweep sweep-', err)
+        self.assertEqual([], sweep_store.list_sweeps())
+
     def test_a_study_counts_restored_hosts(self) -> None:
         """Hosts that a dead process took from Nova are back before."""
         requests_before: list[str] = []

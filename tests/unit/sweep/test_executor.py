@@ -36,6 +36,15 @@ def sweep_spec(area: Space, **options: Any) -> SweepSpec:
     )
 
 
+def begin_and_save(
+    area: Space, spec: SweepSpec, runs: int, size_bytes: int
+) -> Sweep:
+    """Begin a sweep as 'sweep run' does, with its marker."""
+    sweep = executor.begin_sweep(area, spec, runs, size_bytes)
+    sweep_store.save_sweep(sweep)
+    return sweep
+
+
 class CourseTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
@@ -61,7 +70,7 @@ class CourseTest(testtools.TestCase):
             host_profiles.load('vsphere6'),
             'kvm',
         )
-        self.sweep = executor.begin_sweep(area, sweep_spec(area), 2, SIZE)
+        self.sweep = begin_and_save(area, sweep_spec(area), 2, SIZE)
         self.host = 'vsphere6'
         self.broken = ''
         self.scatter = 0.0
@@ -135,7 +144,7 @@ class CourseTest(testtools.TestCase):
             host_profiles.load('vsphere6'),
             'kvm',
         )
-        sweep = executor.begin_sweep(area, sweep_spec(area), 2, SIZE)
+        sweep = begin_and_save(area, sweep_spec(area), 2, SIZE)
         records = executor.run_sweep(sweep, Progress()).records
         summary = sweep_summary.of(records)
         self.assertEqual(
@@ -173,7 +182,7 @@ class CourseTest(testtools.TestCase):
         spec = replace(
             sweep_spec(area), strategy='full-factorial', half_width=5.0
         )
-        sweep = executor.begin_sweep(area, spec, 2, SIZE)
+        sweep = begin_and_save(area, spec, 2, SIZE)
         self.assertIn(sweep, sweep_store.list_sweeps())
         # Killed in between, it ends with the same runs.
         self.remaining_runs = 7
@@ -247,7 +256,7 @@ class CourseTest(testtools.TestCase):
     def begin_search(self, **options: Any) -> Sweep:
         area = executor.build_space(self.sweep.spec, self.sweep.tuning)
         spec = replace(sweep_spec(area, **options), strategy='model-based')
-        return executor.begin_sweep(area, spec, 3, SIZE)
+        return begin_and_save(area, spec, 3, SIZE)
 
     def test_resume_with_an_edited_host_profile(self) -> None:
         """Runs of two kinds of hardware, or of two flavors, were compared."""
@@ -258,7 +267,7 @@ class CourseTest(testtools.TestCase):
         self.host = str(path)
         area = executor.build_space(self.sweep.spec, 'hvstack')
         spec = replace(self.sweep.spec, host=self.host)
-        sweep = executor.begin_sweep(area, spec, 2, SIZE)
+        sweep = begin_and_save(area, spec, 2, SIZE)
         sweep = sweep_store.load_sweep(
             sweep_store.SWEEPS_DIR / f'{sweep.id}.json'
         )
@@ -700,7 +709,7 @@ class CourseTest(testtools.TestCase):
             )
             factory.save(run_record, sweep_store.RECORDS_DIR)
         area = executor.build_space(self.sweep.spec, self.sweep.tuning)
-        sweep = executor.begin_sweep(
+        sweep = begin_and_save(
             *(area, sweep_spec(area, baseline='imported', allow=('caps',))),
             *(2, SIZE),
         )
