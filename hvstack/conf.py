@@ -12,7 +12,7 @@ from typing import Protocol
 from oslo_config import cfg, iniparser
 
 from hvstack import errors, paths, textfile
-from hvstack.conf_values import explain_refusal
+from hvstack.conf_values import LiteralOptions, explain_refusal
 
 #: Where the file is looked for; what is in a later one wins.
 FILES = (paths.ETC / 'hvstack.conf', paths.STATE / 'hvstack.conf')
@@ -460,7 +460,7 @@ def load(files: tuple[Path, ...] = FILES) -> ConfOptions:
     :raises hvstack.errors.InputError: a file cannot be read, or has an
         unknown section or option, or a value is not valid.
     """
-    conf = cfg.ConfigOpts()
+    conf = LiteralOptions()
     for group, options in list_opts():
         conf.register_opts(options, group=group)
     # A link that leads nowhere is a mistake, not a missing file.

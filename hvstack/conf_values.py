@@ -3,11 +3,36 @@
 
 import math
 import re
+from typing import TypeVar
 
 from oslo_config import cfg, types
 
 #: The longest path of Linux; no option is longer.
 _MAX_TEXT = 4096
+_Value = TypeVar('_Value')
+
+
+class LiteralOptions(cfg.ConfigOpts):
+    """Options whose values may contain a dollar sign.
+
+    oslo.config replaces $name with the value of the option of this name,
+    which would prevent shell commands with variables and many passwords.
+    """
+
+    class Template(cfg.ConfigOpts.Template):
+        """Text in which nothing is replaced."""
+
+        #: No value contains this control character.
+        delimiter = '\0'
+
+    def _substitute(
+        self,
+        value: _Value,
+        group: str | cfg.OptGroup | None = None,
+        namespace: 'cfg._Namespace | None' = None,
+    ) -> _Value:
+        # It would replace a backslash before a dollar sign as well.
+        return value
 
 
 def explain_refusal(option: cfg.Opt, text: str) -> str:

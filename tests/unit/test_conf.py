@@ -66,6 +66,24 @@ class ConfTest(testtools.TestCase):
         self.assertEqual('qemu', config.cloud.backend)
         self.assertEqual('vsan', config.hadoop.tuning)
 
+    def test_dollar_signs(self) -> None:
+        """oslo.config would replace names of options, also in a password."""
+        command = r'for h in a b; do ssh $h \$x ${image} $$ {mode}; done'
+        url = 'postgresql+psycopg://hv:S3$cret@db/hv'
+        path = self.file(
+            f'[sweep]\nhost_mode_command = {command}\n'
+            f'[records]\nconnection = {url}\n'
+        )
+        options = conf.load((path,))
+        self.assertEqual(command, options.sweep.host_mode_command)
+        self.assertEqual(url, options.records.connection)
+        self.useFixture(
+            fixtures.EnvironmentVariable('OS_CLOUD__SSH_CONFIG', '$HOME/ssh')
+        )
+        self.assertEqual('$HOME/ssh', conf.load((path,)).cloud.ssh_config)
+        options.set_override('network', 'a$b', 'cloud')
+        self.assertEqual('a$b', options.cloud.network)
+
     def test_mistakes(self) -> None:
         for text in (
             '[cloud]\nstack_timeout = soon\n',
