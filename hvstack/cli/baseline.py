@@ -18,7 +18,6 @@ from hvstack.cli.tables import Details, Row, Table
 from hvstack.cluster import (
     acquired_hosts,
     bare_metal,
-    baseline_hosts,
     host_inventory,
 )
 from hvstack.cluster.base import Cluster
@@ -119,9 +118,8 @@ class Run(Lister):
         which.add_argument(
             '--hosts',
             type=arguments.path,
-            default=baseline_hosts.LAB,
             metavar='FILE',
-            help=f'Inventory of the hosts (default: {baseline_hosts.LAB}).',
+            help=baseline_release.HOSTS_HELP,
         )
         which.add_argument(
             '--stack',
@@ -243,7 +241,7 @@ class Run(Lister):
                 'and Ironic prepare the machines. Use --dry-run with --hosts.'
             )
         cluster = bare_metal.BareHosts.from_file(
-            parsed_args.hosts,
+            baseline_release.choose_hosts(parsed_args.hosts),
             replication=parsed_args.replication,
             progress=None,
             wiped=parsed_args.wipe,
@@ -270,7 +268,7 @@ class Run(Lister):
         for name in acquired_hosts.recover():
             progress.say(f'{name}: released, a dead process had taken it')
         cluster = bare_metal.BareHosts.from_file(
-            args.hosts,
+            baseline_release.choose_hosts(args.hosts),
             replication=args.replication,
             progress=progress,
             wiped=args.wipe,

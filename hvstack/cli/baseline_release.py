@@ -5,10 +5,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from cliff.lister import Lister
 
-from hvstack import errors
+from hvstack import conf, errors
 from hvstack.cli import arguments
 from hvstack.cluster import (
     acquired_hosts,
@@ -22,6 +23,19 @@ from hvstack.progress import Progress
 
 #: Seconds for reading what the disks of one host contain.
 _DESCRIBE_SECONDS = 120
+#: Help of the option for the inventory.
+HOSTS_HELP = (
+    'Inventory of the hosts (default: [sweep] baseline_hosts of hvstack.conf, '
+    'else the file of the lab).'
+)
+
+
+def choose_hosts(path: Path | None) -> Path:
+    """Return the inventory to use.
+
+    :param path: value of ``--hosts``; None without the option.
+    """
+    return path or Path(conf.load().sweep.baseline_hosts)
 
 
 def add_wipe(parser: argparse.ArgumentParser) -> None:
@@ -90,9 +104,8 @@ class Release(Lister):
         parser.add_argument(
             '--hosts',
             type=arguments.path,
-            default=baseline_hosts.LAB,
             metavar='FILE',
-            help=f'Inventory of the hosts (default: {baseline_hosts.LAB}).',
+            help=HOSTS_HELP,
         )
         parser.add_argument(
             '--dry-run',
@@ -106,7 +119,7 @@ class Release(Lister):
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """Release all hosts; return a row for each."""
-        hosts = baseline_hosts.read(parsed_args.hosts)
+        hosts = baseline_hosts.read(choose_hosts(parsed_args.hosts))
         releases = [_of_host(host.release) for host in hosts if host.release]
         if parsed_args.dry_run:
             return ('Host', 'Command'), [

@@ -140,6 +140,22 @@ class HostsTest(testtools.TestCase):
             self.assertIn('"$SCRIPT" hvstack release', command)
             self.assertTrue(command.endswith(f" '' {after}"), command)
 
+    def test_inventory_of_hvstack_conf(self) -> None:
+        """Sweeps measure bare metal on these hosts as well."""
+        self.useFixture(
+            fixtures.EnvironmentVariable(
+                'OS_SWEEP__BASELINE_HOSTS', str(self.inventory)
+            )
+        )
+        dry_run = ('--dry-run', '-f', 'json')
+        status, out, err = run_command('baseline', 'release', *dry_run)
+        self.assertEqual((0, ''), (status, err))
+        self.assertEqual(['c', 'w'], [row['Host'] for row in json.loads(out)])
+        args = (*dry_run, '--tuning', 'hvstack')
+        status, out, err = run_command('baseline', 'run', *args)
+        self.assertEqual((0, ''), (status, err))
+        self.assertIn('192.0.2.1', out)
+
     def test_hosts_in_use(self) -> None:
         with acquired_hosts.open_lock() as lock:
             self.assertTrue(acquired_hosts.try_lock(lock))
