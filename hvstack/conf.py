@@ -14,8 +14,10 @@ from oslo_config import cfg, iniparser
 from hvstack import errors, paths, textfile
 from hvstack.conf_values import LiteralOptions, explain_refusal
 
+#: File that 'hvstack lab up' writes.
+LAB_FILE = paths.STATE / 'lab' / 'hvstack.conf'
 #: Where the file is looked for; what is in a later one wins.
-FILES = (paths.ETC / 'hvstack.conf', paths.STATE / 'hvstack.conf')
+FILES = (LAB_FILE, paths.ETC / 'hvstack.conf', paths.STATE / 'hvstack.conf')
 
 #: A week: a longer time-out is a mistyped unit.
 _MAX_SECONDS = 7 * 24 * 3600

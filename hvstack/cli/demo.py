@@ -8,10 +8,11 @@ from pathlib import Path
 
 from cliff.command import Command
 
-from hvstack import errors, extras, paths
+from hvstack import errors, extras, host_profiles, paths
 from hvstack.cli import arguments, hadoop_options, image, report
 from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
+from hvstack.cluster import baseline_hosts
 from hvstack.hadoop.sizing import LAB, size_node
 from hvstack.lab import clouds_yaml, lifecycle, settings
 from hvstack.lab.hosts import sizes
@@ -33,6 +34,8 @@ PASSES = 3
 SIZE_BYTES = 400_000_000
 _STAGES = ('the lab', 'guest image', 'Rally', 'sweep', 'the answer')
 _TRIES = 2
+#: Host profile of the workers' hosts in the lab.
+_WORKER_HOST = 'lab-worker'
 
 
 class Demo(Command):
@@ -151,6 +154,25 @@ def _check_machine(
     return lab_settings
 
 
+def _get_lab_options() -> dict[str, dict[str, str]]:
+    """Return the options of the lab by group.
+
+    Those of hvstack.conf can be for another cloud.
+    """
+    backend = baseline_hosts.lab_backend(host_profiles.load(_WORKER_HOST))
+    return {
+        'cloud': {
+            'host_profile': _WORKER_HOST,
+            'controller_profile': 'lab-controller',
+            'image': 'hvstack-hadoop',
+            'network': 'provider',
+            'availability_zone': '',
+            **({'backend': backend} if backend else {}),
+        },
+        'sweep': {'baseline_hosts': str(baseline_hosts.LAB)},
+    }
+
+
 def _sweep(sweep: Sweep, again: bool, progress: Progress) -> None:
     """Run what is left, twice at most where something failed.
 
@@ -182,7 +204,7 @@ def _sweep(sweep: Sweep, again: bool, progress: Progress) -> None:
                 },
                 sweep.id,
                 progress,
-                {'hadoop': sweep.node_settings},
+                {'hadoop': sweep.node_settings, **_get_lab_options()},
             )
     finally:
         conn = connection.connect(clouds_yaml.ADMIN_CLOUD)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hvstack import errors, jsonfile, paths, speed, textfile
+from hvstack import conf, errors, jsonfile, paths, speed, textfile
 from hvstack.lab import (
     bridges,
     ceph,
@@ -167,14 +167,16 @@ def _check_lab_directory() -> None:
 
 
 def _configure_client() -> None:
-    """Point hvstack's own configuration at the lab, unless there is one."""
-    path = paths.STATE / 'hvstack.conf'
-    if not path.exists():
-        paths.write_whole(path, _CLIENT_CONFIG)
+    """Make the lab the cloud of hvstack, unless another file names a cloud."""
+    paths.write_whole(conf.LAB_FILE, _CLIENT_CONFIG)
+    _remove_client_config()
 
 
 def _remove_client_config() -> None:
-    """Delete hvstack.conf, unless the user changed it."""
+    """Delete the hvstack.conf of an older release, unless it was changed.
+
+    It overrides that of an administrator.
+    """
     path = paths.STATE / 'hvstack.conf'
     if path.is_file() and path.read_text(encoding='utf-8') == _CLIENT_CONFIG:
         path.unlink()

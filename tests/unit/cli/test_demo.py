@@ -1,13 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test the requirements of the demo on the machine and the lab."""
 
+from pathlib import Path
+
 import fixtures
 import testtools
 
-from hvstack import errors
+from hvstack import conf, errors
 from hvstack.cli import demo
 from hvstack.lab.settings import LabSettings
 from hvstack.model.configuration import parse
+from tests.unit.lab.written import LabProfiles
+
+
+class OptionsTest(testtools.TestCase):
+    """An hvstack.conf for another cloud does not apply to the demo."""
+
+    def test_options_of_the_lab(self) -> None:
+        self.useFixture(LabProfiles())
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'hosts.json'
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cluster.baseline_hosts.LAB', path)
+        )
+        for name, value in (
+            ('CLOUD__HOST_PROFILE', 'vsphere6'),
+            ('CLOUD__CONTROLLER_PROFILE', 'vsan'),
+            ('CLOUD__IMAGE', 'other'),
+            ('CLOUD__NETWORK', 'production'),
+            ('CLOUD__AVAILABILITY_ZONE', 'az1'),
+            ('SWEEP__BASELINE_HOSTS', '/etc/hosts.yaml'),
+        ):
+            self.useFixture(fixtures.EnvironmentVariable(f'OS_{name}', value))
+        for name, value in conf.variables(demo._get_lab_options()).items():
+            self.useFixture(fixtures.EnvironmentVariable(name, value))
+        options = conf.load(())
+        self.assertEqual('lab-worker', options.cloud.host_profile)
+        self.assertEqual('lab-controller', options.cloud.controller_profile)
+        self.assertEqual('hvstack-hadoop', options.cloud.image)
+        self.assertEqual('provider', options.cloud.network)
+        self.assertFalse(options.cloud.availability_zone)
+        self.assertEqual(str(path), options.sweep.baseline_hosts)
 
 
 class HostsTest(testtools.TestCase):
