@@ -10,7 +10,7 @@ from cliff.lister import Lister
 from hvstack import conf, errors, extras
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
-from hvstack.cli.sweep import add_size, ready
+from hvstack.cli.sweep import SIZE_BYTES, add_size, ready
 from hvstack.cli.tables import DATA_FORMATS, Row, Table
 from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
@@ -41,7 +41,6 @@ class Run(Command):
             )
             parser.add_argument(
                 f'--before-{side}',
-                default='',
                 metavar='COMMAND',
                 help='Shell command before the runs of this side, such '
                 'as one that changes the caps of the hosts.',
@@ -58,16 +57,16 @@ class Run(Command):
         parser.add_argument(
             '--trials',
             type=arguments.count,
-            default=5,
             help='Number of trials (default: 5).',
         )
         parser.add_argument(
             '--runs',
             type=arguments.count,
-            default=3,
             help='Number of runs of each side of each trial (default: 3).',
         )
         add_size(parser)
+        # With an ID, it shows whether the option is used.
+        parser.set_defaults(size=None)
         parser.add_argument(
             '--max-trials',
             type=arguments.count,
@@ -91,6 +90,7 @@ class Run(Command):
             )
         options = conf.load()
         if parsed_args.id:
+            _check_kept(parsed_args)
             stored_trials = trials.load_trials(parsed_args.id)
             if parsed_args.after:
                 stored_trials = replace(stored_trials, after=parsed_args.after)
@@ -100,10 +100,10 @@ class Run(Command):
             configuration = parsed_args.a or 'i1'
             stored_trials = trials.create_trials(
                 (configuration, parsed_args.b or configuration),
-                parsed_args.trials,
-                parsed_args.runs,
-                parsed_args.size,
-                (parsed_args.before_a, parsed_args.before_b),
+                5 if parsed_args.trials is None else parsed_args.trials,
+                3 if parsed_args.runs is None else parsed_args.runs,
+                SIZE_BYTES if parsed_args.size is None else parsed_args.size,
+                (parsed_args.before_a or '', parsed_args.before_b or ''),
                 parsed_args.after,
                 options.cloud.host_profile,
                 connection.format_cloud(conn),
@@ -134,6 +134,19 @@ class Run(Command):
                 for line in recovery.recover([conn]):
                     progress.say(f'restored: {line}')
         self.app.stdout.write(f'{stored_trials.id}\n')
+
+
+def _check_kept(parsed_args: argparse.Namespace) -> None:
+    """Refuse options that stored trials have already.
+
+    :raises hvstack.errors.InputError: such an option is used.
+    """
+    for name in ('a', 'b', 'before_a', 'before_b', 'trials', 'runs', 'size'):
+        if getattr(parsed_args, name) is not None:
+            raise errors.InputError(
+                f'Cannot use --{name.replace("_", "-")} with the ID of '
+                'trials: they keep it. Omit it, or start new trials.'
+            )
 
 
 class Show(Lister):

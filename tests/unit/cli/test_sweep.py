@@ -235,6 +235,32 @@ class SweepTest(SweepCase):
         self.assertEqual(0, status, err)
         self.assertIn('i2-c1-m1-local-shared-unpinned', self.ran)
 
+    def test_options_of_continued_trials(self) -> None:
+        """They were ignored: the trials keep the options of their start."""
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.sweep.trials.run_trials', lambda *_: None
+            )
+        )
+        command = ('trials', 'run', '--os-cloud', 'test')
+        trials_id = self.call(*command)[1].strip()
+        stored = trials.load_trials(trials_id)
+        self.assertEqual(
+            (5, 3, 800_000_000),
+            (stored.trials, stored.runs, stored.size_bytes),
+        )
+        for option, value in (
+            *(('--a', 'i2'), ('--b', 'i2'), ('--trials', '5')),
+            *(('--runs', '3'), ('--size', '800MB')),
+            *(('--before-a', 'true'), ('--before-b', 'true')),
+        ):
+            status, _, err = self.call(*command, trials_id, option, value)
+            self.assertEqual(2, status)
+            self.assertIn(f'Cannot use {option} with the ID of', err)
+        options = ('--after', 'true', '--max-trials', '1')
+        status, _, err = self.call(*command, trials_id, *options)
+        self.assertEqual(0, status, err)
+
     def test_trials_on_another_cloud(self) -> None:
         self.useFixture(
             fixtures.MonkeyPatch(
