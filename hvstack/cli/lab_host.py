@@ -80,13 +80,24 @@ class Exec(_OnHost):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Describe the program."""
         parser = super().get_parser(prog_name)
-        parser.add_argument('argv', nargs='+', metavar='PROGRAM')
+        # Any -- in the arguments of the program remains.
+        parser.add_argument(
+            'argv', nargs=argparse.REMAINDER, metavar='PROGRAM'
+        )
         return parser
 
     @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Become the program."""
-        _become(parsed_args.name, parsed_args.argv)
+        argv = parsed_args.argv
+        if argv[:1] == ['--']:
+            argv = argv[1:]
+        if not argv:
+            raise errors.InputError(
+                f'Cannot run a program on {parsed_args.name}: none is named. '
+                'Use hvstack lab host exec NAME -- PROGRAM ...'
+            )
+        _become(parsed_args.name, argv)
 
 
 def _become(name: str, argv: list[str]) -> None:
