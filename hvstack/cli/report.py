@@ -194,7 +194,6 @@ def add_output(parser: argparse.ArgumentParser, forms: Sequence[str]) -> None:
         '-f',
         '--format',
         choices=forms,
-        default='table',
         help='Format of the report (default: table).',
     )
     parser.add_argument(
@@ -207,8 +206,19 @@ def add_output(parser: argparse.ArgumentParser, forms: Sequence[str]) -> None:
 
 
 def get_form(parsed_args: argparse.Namespace) -> str:
-    """Return the requested format of a report."""
-    return 'html' if parsed_args.html else str(parsed_args.format)
+    """Return the requested format of a report.
+
+    :raises hvstack.errors.InputError: two files, or another format for the
+        page, are requested.
+    """
+    if not parsed_args.html:
+        return str(parsed_args.format or 'table')
+    if parsed_args.output or parsed_args.format not in (None, 'html'):
+        raise errors.InputError(
+            'Cannot use --html with -f or -o: run the command once for each '
+            'file.'
+        )
+    return 'html'
 
 
 def write_text(app: App, parsed_args: argparse.Namespace, text: str) -> None:
