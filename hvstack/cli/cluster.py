@@ -96,12 +96,6 @@ class _OnCloud(ShowOne):
         self, parsed_args: argparse.Namespace
     ) -> tuple[Connection, Connection]:
         """Return the administrator's and the tenant's connection."""
-        if not _NAME.fullmatch(parsed_args.name):
-            raise errors.InputError(
-                f"Cannot use cluster '{parsed_args.name}': the names of its "
-                'nodes contain its name. Use lower-case letters, digits and '
-                'dashes, and begin with a letter.'
-            )
         admin = connection.connect(parsed_args.os_cloud)
         if parsed_args.tenant_os_cloud is None:
             return admin, admin
@@ -192,6 +186,12 @@ class Create(_OnCloud):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Details:
         """Create it, or undo all of it."""
+        if not _NAME.fullmatch(parsed_args.name):
+            raise errors.InputError(
+                f"Cannot use cluster '{parsed_args.name}': the names of its "
+                'nodes contain its name. Use at most 41 lower-case letters, '
+                'digits and dashes, and begin with a letter.'
+            )
         admin, tenant = self.connect(parsed_args)
         options = conf.load().cloud
         profiles = hadoop_options.chosen(parsed_args)

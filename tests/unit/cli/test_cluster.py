@@ -295,6 +295,17 @@ class AfterTest(ClusterTest):
         entry = journal.note('flavor', {'name': 'f', 'id': 'f1'}, scope)
         journal.hand_over([entry], 'cluster mine')
 
+    def test_a_name_that_no_new_cluster_can_have(self) -> None:
+        """Stacks of other tools, and of the dashboard, have such names."""
+        self.cloud.http.get(f'{fake.HEAT}/stacks/My_Stack', status_code=404)
+        message = self.refused('show', 'My_Stack')
+        self.assertIn("stack 'My_Stack', which does not exist", message)
+        message = self.refused('delete', 'My_Stack')
+        self.assertIn("Cannot find cluster 'My_Stack'", message)
+        for name in ('My_Stack', 'a' * 42):
+            message = self.refused('create', name)
+            self.assertIn('at most 41 lower-case letters', message)
+
     def test_no_such_cluster(self) -> None:
         message = self.refused('delete', 'mine')
         self.assertIn("Cannot find cluster 'mine'", message)
