@@ -267,18 +267,25 @@ def prepare(parsed_args: argparse.Namespace) -> StartedStudy:
 
     :param parsed_args: arguments of :func:`add_study` and
         :func:`add_execution`.
-    :raises hvstack.errors.InputError: no claim can be tested, or the backend
-        is unknown.
+    :raises hvstack.errors.InputError: the number of passes is not valid, no
+        claim can be tested, or the backend is unknown.
     """
     # Commands without a plan do not need the time to import openstacksdk.
     from hvstack.cloud import connection
     from hvstack.study import study_run
     from hvstack.sweep import capabilities
 
+    passes = parsed_args.passes
+    if passes is not None and not 1 <= passes <= definition.MAX_PASSES:
+        raise errors.InputError(
+            f'Cannot use --passes {passes}: a study has 1 to '
+            f'{definition.MAX_PASSES} passes. Use such a number, or omit the '
+            'option.'
+        )
     study = definition.load(parsed_args.study)
     study = replace(
         study,
-        passes=parsed_args.passes or study.passes,
+        passes=passes or study.passes,
         size_bytes=parsed_args.size or study.size_bytes,
     )
     options = conf.load()
