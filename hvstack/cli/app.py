@@ -23,6 +23,9 @@ from hvstack.cli.streams import PrintableStream
 
 #: New objects after which the garbage collector runs.
 _NEW_OBJECTS = 1_000_000
+#: Exit status of a command whose output is not read, as of a shell command
+#: that SIGPIPE ended.
+_BROKEN_PIPE = 141
 
 
 class HVStack(App):
@@ -189,4 +192,36 @@ def main(argv: Sequence[str] | None = None) -> int:
     gc.set_threshold(_NEW_OBJECTS)
     handle_signals()
     args = list(sys.argv[1:] if argv is None else argv)
-    return int(HVStack().run(args))
+    try:
+        status = int(HVStack().run(args))
+    except SystemExit as exc:
+        # argparse has printed the help or an error.
+        raise SystemExit(_flush_output(int(exc.code or 0))) from None
+    return _flush_output(status)
+
+
+def _flush_output(status: int) -> int:
+    """Write the remaining standard output.
+
+    Python does so when it exits, but prints a warning where it cannot.
+
+    :param status: exit status of the command.
+    :returns: exit status, which is another one if the output was not written.
+    """
+    # cliff closes it if the pager has ended, and Python has none after '>&-'.
+    if sys.stdout is None or sys.stdout.closed:
+        return status
+    try:
+        sys.stdout.flush()
+    except OSError as exc:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+        if isinstance(exc, BrokenPipeError):
+            return _BROKEN_PIPE
+        print(
+            f'Cannot write standard output: {exc.strerror}. Use another file.',
+            file=sys.stderr,
+        )
+        return status or 1
+    return status

@@ -35,6 +35,8 @@ finally:
     with progress.stage('flavor'):
         (directory / 'undone').touch()
 """
+#: The command itself.
+_PROGRAM = 'import sys; from hvstack.cli.app import main; sys.exit(main())'
 
 
 class SignalTest(testtools.TestCase):
@@ -80,6 +82,33 @@ class SignalTest(testtools.TestCase):
         (self.directory / 'go').touch()
         self.assertEqual(0, process.wait(30))
         self.assertTrue((self.directory / 'complete').exists())
+
+    def test_output_that_cannot_be_written(self) -> None:
+        """Python would warn when it exits, with status 120."""
+        self.useFixture(fixtures.EnvironmentVariable('PYTHONUNBUFFERED'))
+        reader, pipe = os.pipe()
+        os.close(reader)
+        full = os.open('/dev/full', os.O_WRONLY)
+        for stdout, status, message in (
+            (pipe, 141, b''),
+            (full, 1, b'Cannot write standard output: No space left'),
+        ):
+            for args in (('--version',), ('task', 'list'), ('help',)):
+                if args == ('help',) and stdout == full:
+                    continue
+                done = subprocess.run(
+                    [sys.executable, '-c', _PROGRAM, *args],
+                    check=False,
+                    stdout=stdout,
+                    stderr=subprocess.PIPE,
+                )
+                self.assertTrue(
+                    done.stderr.startswith(message), (args, done.stderr)
+                )
+                self.assertEqual(bool(message), bool(done.stderr), args)
+                if args != ('help',):
+                    self.assertEqual(status, done.returncode, args)
+            os.close(stdout)
 
     def test_sigterm(self) -> None:
         process = self.start(terminal=subprocess.DEVNULL)
