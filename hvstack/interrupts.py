@@ -35,7 +35,8 @@ def deferred(
         received.append(signal_number)
         output.say(
             f'{signal.Signals(signal_number).name}: {activity}. Wait for its '
-            "end. After 'kill -9', the next hvstack command continues it."
+            "end. After 'kill -9', the next hvstack command continues it.",
+            is_important=True,
         )
 
     if threading.current_thread() is not threading.main_thread():

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import TextIO
+from typing import ClassVar, TextIO
 
 from hvstack import textfile
 
@@ -27,19 +27,28 @@ class Progress:
     :param stream: where lines go; standard error by default.
     """
 
+    #: Whether lines go to the log alone (--quiet); :mod:`hvstack.cli.app`
+    #: sets it for the process.
+    is_quiet: ClassVar[bool] = False
+
     stages: Sequence[str] = ()
     stream: TextIO | None = None
     #: (title, seconds) of every stage that has ended.
     took: list[tuple[str, float]] = field(default_factory=list)
     _start: float = field(default_factory=time.monotonic)
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, *, is_important: bool = False) -> None:
         """Print one line with the time since the command started.
 
         A line that cannot be printed is lost. After a hangup, for example,
         the terminal takes none, and the clean-up must continue.
+
+        :param text: the line.
+        :param is_important: whether to print it with --quiet as well.
         """
         LOG.debug('%s', textfile.printable(text))
+        if self.is_quiet and not is_important:
+            return
         elapsed = int(time.monotonic() - self._start)
         with contextlib.suppress(OSError):
             print(

@@ -78,6 +78,7 @@ class HVStack(App):
         already.
         """
         super().configure_logging()
+        progress.Progress.is_quiet = self.options.verbose_level == 0
         for handler in logging.getLogger().handlers:
             if not isinstance(handler, logging.FileHandler):
                 handler.addFilter(_is_not_progress)

@@ -78,7 +78,10 @@ def confirm_wipe(hosts: Sequence[Host], yes: bool, progress: Progress) -> None:
         disks = sorted(host.wiped)
         contents = host_inventory.describe(host, disks, _DESCRIBE_SECONDS)
         for disk, content in zip(disks, contents, strict=True):
-            progress.say(f'erase {host.name}:{disk}, which contains {content}')
+            progress.say(
+                f'erase {host.name}:{disk}, which contains {content}',
+                is_important=True,
+            )
     if yes:
         return
     print('Erase all data on these disks? [y/N] ', end='', file=sys.stderr)

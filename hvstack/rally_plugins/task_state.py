@@ -69,9 +69,9 @@ class TaskProgress(Progress):
         """Return a context that measures a part of the sweep."""
         return self.timeline.span(name)
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, *, is_important: bool = False) -> None:
         """Print a line, and send it to the parent process."""
-        super().say(text)
+        super().say(text, is_important=is_important)
         self.events.send(task_events.Message(text))
 
 

@@ -60,8 +60,8 @@ class SortProgress(Progress):
         super().__init__()
         self.sorting = threading.Event()
 
-    def say(self, text: str) -> None:
-        super().say(text)
+    def say(self, text: str, *, is_important: bool = False) -> None:
+        super().say(text, is_important=is_important)
         if text == 'HSSort ...':
             self.sorting.set()
         elif re.match(r'HSSort: \d', text):

@@ -5,6 +5,7 @@ import io
 import os
 import signal
 
+import fixtures
 import testtools
 
 from hvstack import interrupts
@@ -16,6 +17,8 @@ class DeferredTest(testtools.TestCase):
         super().setUp()
         self.stream = io.StringIO()
         self.progress = Progress(stream=self.stream)
+        # The user waits also with --quiet, and must know why.
+        self.useFixture(fixtures.MockPatchObject(Progress, 'is_quiet', True))
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             before = signal.signal(signum, signal.default_int_handler)
             self.addCleanup(signal.signal, signum, before)

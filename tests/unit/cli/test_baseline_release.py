@@ -95,7 +95,8 @@ class HostsTest(testtools.TestCase):
             text = self.confirm(answer)
             self.assertIn(f'w:{DISK}, which contains ext4 ledger', text)
             self.assertIn('[y/N]', text)
-        text = self.confirm('', yes=True, terminal=False)
+        with fixtures.MonkeyPatch('hvstack.progress.Progress.is_quiet', True):
+            text = self.confirm('', yes=True, terminal=False)
         self.assertIn('ext4 ledger', text)
         self.assertNotIn('[y/N]', text)
 

@@ -26,6 +26,7 @@ class LogTest(testtools.TestCase):
         root = logging.getLogger()
         self.addCleanup(root.setLevel, root.level)
         self.useFixture(fixtures.MockPatchObject(root, 'handlers', []))
+        self.useFixture(fixtures.MockPatchObject(Progress, 'is_quiet', False))
         self.console = io.StringIO()
 
     def run_program(self, *options: str) -> None:
@@ -54,6 +55,22 @@ class LogTest(testtools.TestCase):
         text = self.console.getvalue()
         self.assertEqual(1, text.count('image: 0 s'))
         self.assertEqual(1, text.count('Program exited with status 0'))
+
+    def test_quiet(self) -> None:
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'log'
+        with mock.patch('sys.stdout', io.StringIO()):
+            self.run_program('-q', '--log-file', str(path))
+        for handler in logging.getLogger().handlers:
+            handler.close()
+        self.assertEqual('', self.console.getvalue())
+        self.assertIn('hvstack.progress image: 0 s', path.read_text())
+        # What a user must know before answering, or waits for.
+        Progress(stream=self.console).say('erase', is_important=True)
+        self.assertIn('erase', self.console.getvalue())
+        # The next command of the process is not quiet.
+        with mock.patch('sys.stdout', io.StringIO()):
+            self.run_program()
+        self.assertIn('image: 0 s', self.console.getvalue())
 
     def test_missing_service_is_no_warning(self) -> None:
         cloud = self.useFixture(fake.FakeCloud(without=('block-storage',)))
