@@ -98,7 +98,8 @@ class Suite:
         self.env = {
             name: value
             for name, value in os.environ.items()
-            if not (name.startswith('OS_') and '__' in name)
+            if name != 'OS_REGION_NAME'
+            and not (name.startswith('OS_') and '__' in name)
         } | {
             'HVSTACK_STATE_DIR': TEST_STATE,
             'HVSTACK_ETC_DIR': NO_DIRECTORY,

@@ -26,6 +26,7 @@ if not os.environ.get('HVSTACK_LAB'):
         is_option = name.startswith('OS_') and '__' in name
         if is_option or name in (
             *('OS_CLOUD', 'OS_AUTH_URL', 'OS_CLIENT_CONFIG_FILE'),
+            'OS_REGION_NAME',
         ):
             del os.environ[name]
     # Records are signed: every process of the tests has a key of its own.
