@@ -75,19 +75,19 @@ class _Running(Command):
         from hvstack.sweep import recovery
 
         progress = Progress()
+        # The result of a finished sweep can be shown on any cloud.
+        spec = sweep.spec if _has_pending_runs(sweep) else None
         cloud = ready(
             *(os_cloud, progress, sweep),
-            first_cloud=sweep.spec.cloud
-            if sweep.spec and not sweep.finished
-            else '',
+            first_cloud=spec.cloud if spec else '',
             subject=f"sweep '{sweep.id}'",
         )
         conn = connection.connect(cloud)
         # Such as the lease of a sweep that was killed.
         for line in recovery.recover([conn]):
             progress.say(f'restored: {line}')
-        if sweep.spec is not None and not sweep.finished:
-            check_clusters(conn, sweep.configurations, sweep.spec)
+        if spec is not None:
+            check_clusters(conn, sweep.configurations, spec)
         with lease.held(conn, progress):
             if is_new:
                 sweep_store.save_sweep(sweep)
@@ -120,6 +120,13 @@ class _Running(Command):
         )
         write(report.where_the_rest_is(records))
         _check_failures(sweep, status)
+
+
+def _has_pending_runs(sweep: Sweep) -> bool:
+    """Return whether a sweep may still execute a run."""
+    if not sweep.finished or sweep.spec is None:
+        return True
+    return bool(executor.load_status(sweep).workloads)
 
 
 def _check_failures(sweep: Sweep, status: SweepStatus) -> None:

@@ -29,11 +29,11 @@ def import_records(sweep: str, say: Callable[[str], None]) -> None:
     count = 0
     for name in names:
         # The clean-up of a cluster adds to records that the database has.
-        known = {run.id for run in store.list_runs(name)}
+        stored_ids = {run.id for run in store.list_runs(name)}
         records = [
             record
             for record in files.read_sweep(name)[0]
-            if record.id not in known
+            if record.id not in stored_ids
         ]
         texts: dict[str, str] = {}
         for record in records:

@@ -235,6 +235,19 @@ class SweepTest(SweepCase):
         self.assertEqual(0, status, err)
         self.assertIn('i2-c1-m1-local-shared-unpinned', self.ran)
 
+    def test_resume_of_a_finished_sweep(self) -> None:
+        """It shows the result, and needs nothing of the cloud."""
+        self.start('--values', 'instances=1,2')
+        (sweep,) = sweep_store.list_sweeps()
+        self.ran.clear()
+        with fixtures.EnvironmentVariable('OS_CLOUD__NETWORK', 'absent'):
+            status, out, err = self.call(
+                'resume', sweep.id, '--os-cloud', 'test'
+            )
+        self.assertEqual(0, status, err)
+        self.assertIn('bare metal', out)
+        self.assertEqual([], self.ran)
+
     def test_options_of_continued_trials(self) -> None:
         """They were ignored: the trials keep the options of their start."""
         self.useFixture(

@@ -752,7 +752,8 @@ class StacksTest(testtools.TestCase):
         for status, is_usable in (
             ('CHECK_FAILED', True),
             ('RESUME_COMPLETE', True),
-            ('ROLLBACK_COMPLETE', True),
+            # The creation failed: the stack has no outputs.
+            ('ROLLBACK_COMPLETE', False),
             ('CREATE_FAILED', False),
             ('ROLLBACK_IN_PROGRESS', False),
             ('UPDATE_IN_PROGRESS', False),
@@ -765,6 +766,13 @@ class StacksTest(testtools.TestCase):
                 self.assertRaises(
                     errors.CloudError, stacks.outputs, self.conn, 'hv-x'
                 )
+
+    def test_an_update_that_heat_has_undone(self) -> None:
+        output = {'output_key': 'ssh', 'output_value': 'x'}
+        answer = stack('ROLLBACK_COMPLETE', outputs=[output])
+        for url in (f'{URL}/hv-x', f'{URL}/s1'):
+            self.http.get(url, json=answer)
+        self.assertEqual({'ssh': 'x'}, stacks.outputs(self.conn, 'hv-x'))
 
     def test_delete_what_is_not_there(self) -> None:
         self.mock_stack_list()
