@@ -57,6 +57,10 @@ class Progress:
                 flush=True,
             )
 
+    def warn(self, text: str) -> None:
+        """Print a warning, with --quiet as well."""
+        self.say(text, is_important=True)
+
     def span(self, _name: str) -> AbstractContextManager[None]:
         """Return a context that measures a part of a sweep.
 

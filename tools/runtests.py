@@ -98,8 +98,7 @@ class Suite:
         self.env = {
             name: value
             for name, value in os.environ.items()
-            if name != 'OS_REGION_NAME'
-            and not (name.startswith('OS_') and '__' in name)
+            if not name.startswith('OS_')
         } | {
             'HVSTACK_STATE_DIR': TEST_STATE,
             'HVSTACK_ETC_DIR': NO_DIRECTORY,

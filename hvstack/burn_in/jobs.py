@@ -106,8 +106,8 @@ def check_space(
         raise errors.InputError(
             f'Cannot run TestDFSIO with {files} files of {size_mib} MiB '
             f'(HDFS, {replicas} replicas): {free_mib} MiB are free, and '
-            f'{needed_mib} MiB are needed. Use a smaller --size, or delete '
-            'files in HDFS.'
+            f'{needed_mib} MiB are needed. Use a smaller --size, delete '
+            'files in HDFS, or select other measurements with --only.'
         )
 
 

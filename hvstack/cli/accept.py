@@ -241,7 +241,7 @@ def _run(
             progress.say(f'deleted what an earlier run left: {name}')
     except errors.HVStackError as exc:
         # Tests whose room it takes say so.
-        progress.say(f'an earlier run left something: {exc}')
+        progress.warn(f'an earlier run left something: {exc}')
     report.delete_report(workspace.directory)
     try:
         with progress.stage('tests'):

@@ -117,7 +117,7 @@ def prepare_workspace(
     except errors.HVStackError as exc:
         reason = ' '.join(f'Cannot create a cluster: {exc}'.split())
         group['no_cluster'] = reason
-        progress.say(f'{reason} Its tests are skipped.')
+        progress.warn(f'{reason} Its tests are skipped.')
     workspace.write(values)
 
 

@@ -96,7 +96,7 @@ def list_planned(
     try:
         planner.check(target.tenant, plan, options)
     except errors.HVStackError as exc:
-        progress.say(f'the cluster cannot be created: {exc}')
+        progress.warn(f'the cluster cannot be created: {exc}')
     return [
         (item.id, item.subject, item.reading, item.expected, item.source)
         for item in ITEMS
@@ -271,7 +271,7 @@ def _check_with_cluster(
         )
     except errors.HVStackError as exc:
         reason = ' '.join(str(exc).split())
-        progress.say(f'the cluster cannot be created: {reason}')
+        progress.warn(f'the cluster cannot be created: {reason}')
         checklist.add(
             'cluster-ready', CheckResult('cluster', 'ready', reason, False)
         )

@@ -84,7 +84,7 @@ def baselines(store: RunStore) -> list[record_data.RunRecord]:
     """
     records, invalid_records = store.read_baselines()
     for invalid in invalid_records:
-        Progress().say(f'left out: {invalid.reason}')
+        Progress().warn(f'left out: {invalid.reason}')
     return records
 
 

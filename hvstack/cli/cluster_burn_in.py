@@ -142,7 +142,7 @@ def _refuse_jobs(cluster: StackCluster, progress: Progress) -> None:
     try:
         job_count = topology_refresh.running_jobs(cluster.manager)
     except errors.HVStackError:
-        progress.say('YARN does not answer: its jobs are not checked')
+        progress.warn('YARN does not answer: its jobs are not checked')
         return
     if job_count:
         raise errors.BusyError(

@@ -299,7 +299,7 @@ def _check_network(
     except errors.InputError as exc:
         if requested is not None:
             raise
-        Progress().say(str(exc))
+        Progress().warn(str(exc))
 
 
 def _report_credential(
@@ -317,7 +317,7 @@ def _report_credential(
     try:
         credentials.check(conn, options, nodes=nodes)
     except errors.InputError as exc:
-        Progress().say(str(exc))
+        Progress().warn(str(exc))
 
 
 def _report_timeout(
@@ -332,7 +332,7 @@ def _report_timeout(
         launch.compute_stack_timeout(plan, options)
     )
     if minutes > stack_times.DEFAULT_HEAT_MINUTES:
-        Progress().say(
+        Progress().warn(
             f'{nodes} nodes may need more than an hour, after which Heat ends '
             'the creation of a stack by default: create the stack with '
             f"'openstack stack create --timeout {minutes}'"

@@ -167,6 +167,8 @@ def _get_lab_options() -> dict[str, dict[str, str]]:
             'image': 'hvstack-hadoop',
             'network': 'provider',
             'availability_zone': '',
+            'ssh_config': '',
+            'host_key_source': 'heat',
             **({'backend': backend} if backend else {}),
         },
         'sweep': {'baseline_hosts': str(baseline_hosts.LAB)},

@@ -86,7 +86,7 @@ class Approve(Command):
             run_record for run_record in records if run_record.unverified
         ]
         if unverified:
-            Progress().say(
+            Progress().warn(
                 f'{len(unverified)} of {len(records)} records are not '
                 f'verified: the first one {unverified[0].unverified}'
             )

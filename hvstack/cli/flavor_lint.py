@@ -36,7 +36,7 @@ class Catalogue(Command):
             profile, [parse(text) for text in parsed_args.configurations]
         )
         if not host_profiles.is_in_search_path(profile):
-            Progress().say(
+            Progress().warn(
                 f"The host profile '{profile.name}' is not in the search "
                 f'path. Copy {parsed_args.host} to '
                 f'{host_profiles.directories()[0]}/{profile.name}.yaml, or to '

@@ -339,7 +339,7 @@ def _earned(
             records.sort(key=lambda item: (item.started, item.index))
             reason = evidence.verify_evidence(entry, records, policy)
             if reason:
-                Progress().say(
+                Progress().warn(
                     f"flavor '{entry.flavor.name}': its evidence {reason}"
                 )
             low = float((entry.evidence or {}).get('low', 0))

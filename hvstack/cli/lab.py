@@ -227,7 +227,7 @@ def name_holders(progress: Progress) -> None:
     # A file that is not an hvstack file is no reason to keep a lab.
     with contextlib.suppress(errors.InputError, OSError, ValueError):
         for pid in sorted(journal.holders() | acquired_hosts.holders()):
-            progress.say(
+            progress.warn(
                 f'the lab is in use, which will fail: process {pid}, '
                 f'{pid_files.command(pid)[:100]}'
             )

@@ -301,7 +301,7 @@ def _add_baseline(
     except errors.HVStackError as exc:
         if parsed_args.baseline:
             raise
-        Progress().say(
+        Progress().warn(
             f"the baseline '{name}', with which the task compared, is left "
             f'out: {exc}'
         )

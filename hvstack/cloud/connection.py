@@ -354,11 +354,13 @@ def check_cloud(conn: Connection, cloud: str, subject: str) -> None:
         and (not region or not selected_region or region == selected_region)
     ):
         return
+    remedy = 'Set --os-cloud or OS_CLOUD to the cloud of the start'
+    if url == selected_url:
+        remedy += f', or OS_REGION_NAME to {region}'
     raise errors.InputError(
         f"Cannot continue {subject} on the cloud '{conn.config.name}' "
         f'({selected}): the measurements were started on {cloud}, and runs '
-        'on two clouds are not comparable. Set --os-cloud or OS_CLOUD to the '
-        'cloud of the start.'
+        f'on two clouds are not comparable. {remedy}.'
     )
 
 

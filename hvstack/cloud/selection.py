@@ -133,8 +133,13 @@ def region(
         )
     is_lab = name in lab or config_file == str(lab_file())
     variable = ''
-    # The cloud of the variables has the region already.
-    if region_name is None and not is_lab and name != config.envvar_key:
+    # With OS_AUTH_URL, the variables are those of a cloud of their own.
+    if (
+        region_name is None
+        and not is_lab
+        and name != config.envvar_key
+        and not os.environ.get('OS_AUTH_URL')
+    ):
         variable = os.environ.get('OS_REGION_NAME') or ''
     try:
         return config.get_one(name, region_name=region_name or variable)

@@ -260,7 +260,7 @@ def destroy(
             try:
                 _stop(progress)
             except errors.HVStackError as exc:
-                progress.say(f'continuing: {exc}')
+                progress.warn(f'continuing: {exc}')
             settings_before = settings.load() or LabSettings()
             with progress.stage('removing what hosts left'):
                 hosts.destroy(settings_before)
@@ -269,7 +269,7 @@ def destroy(
             try:
                 remains.forget_lab()
             except errors.InputError as exc:
-                progress.say(f'continuing: {exc}')
+                progress.warn(f'continuing: {exc}')
             # Without marks, a lab that was deleted in part begins again.
             stages.forget()
             lines = _remove(settings.LAB)

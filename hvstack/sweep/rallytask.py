@@ -95,7 +95,7 @@ def run_task(
         output = '\n'.join(follower.last_lines)
         rallyenv.check_database(output)
         message = processutils.tail(output, 8)
-        progress.say(f'Rally ended without a run ({log}): {message}')
+        progress.warn(f'Rally ended without a run ({log}): {message}')
 
 
 @dataclass

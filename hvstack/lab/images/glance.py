@@ -263,7 +263,7 @@ def _delete(conn: Connection, image_id: str, new_name: str) -> None:
                 f"it with 'openstack image set --name {new_name} {image_id}', "
                 'because two images have its name now.'
             ) from exc
-        Progress().say(
+        Progress().warn(
             f'the old image {image_id} is named {new_name} now, because '
             f'Glance did not delete it: {reason}'
         )

@@ -28,6 +28,8 @@ class OptionsTest(testtools.TestCase):
             ('CLOUD__IMAGE', 'other'),
             ('CLOUD__NETWORK', 'production'),
             ('CLOUD__AVAILABILITY_ZONE', 'az1'),
+            ('CLOUD__SSH_CONFIG', '/etc/ssh/bastion'),
+            ('CLOUD__HOST_KEY_SOURCE', 'console'),
             ('SWEEP__BASELINE_HOSTS', '/etc/hosts.yaml'),
         ):
             self.useFixture(fixtures.EnvironmentVariable(f'OS_{name}', value))
@@ -39,6 +41,8 @@ class OptionsTest(testtools.TestCase):
         self.assertEqual('hvstack-hadoop', options.cloud.image)
         self.assertEqual('provider', options.cloud.network)
         self.assertFalse(options.cloud.availability_zone)
+        self.assertFalse(options.cloud.ssh_config)
+        self.assertEqual('heat', options.cloud.host_key_source)
         self.assertEqual(str(path), options.sweep.baseline_hosts)
 
 

@@ -65,7 +65,7 @@ class LogTest(testtools.TestCase):
         self.assertEqual('', self.console.getvalue())
         self.assertIn('hvstack.progress image: 0 s', path.read_text())
         # What a user must know before answering, or waits for.
-        Progress(stream=self.console).say('erase', is_important=True)
+        Progress(stream=self.console).warn('erase')
         self.assertIn('erase', self.console.getvalue())
         # The next command of the process is not quiet.
         with mock.patch('sys.stdout', io.StringIO()):

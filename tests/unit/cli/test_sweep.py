@@ -227,6 +227,8 @@ class SweepTest(SweepCase):
             self.assertEqual(2, status, err)
             self.assertIn(f"Cannot continue sweep '{sweep.id}' on", err)
             self.assertIn(f'started on {cloud},', err)
+            is_region = cloud.endswith('Two')
+            self.assertEqual(is_region, 'OS_REGION_NAME to Region' in err)
             self.assertEqual([], self.ran)
         # An older release did not store it.
         del marker['spec']['cloud']

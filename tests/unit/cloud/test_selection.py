@@ -180,6 +180,9 @@ class RegionTest(_Clouds):
         error = self.refused('many', function=selection.region)
         self.assertIn('Valid choices are One,Two', error)
         self.assertIn('or OS_REGION_NAME', error)
+        # The variables of an openrc are those of another cloud.
+        self.openrc()
+        self.assertEqual('One', self.region('many'))
         # A credential of Rally has a region of its own.
         self.assertEqual('One', self.region('many', None, ''))
         self.assertEqual('Two', self.region('many', None, 'Two'))
