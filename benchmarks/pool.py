@@ -319,9 +319,10 @@ def run_trials(args: argparse.Namespace) -> str:
     path = args.directory / 'trials-id'
     if not path.exists():
         name = args.configuration.name
-        created = trials.create_trials(
+        created = trials.build_trials(
             (name, name), args.trials, args.runs or TRIAL_RUNS, args.size
         )
+        trials.save_trials(created)
         paths.write_whole(path, created.id + '\n')
     trials_id = path.read_text(encoding='utf-8').strip()
     url = f'sqlite:///{args.directory.resolve()}/trials.sqlite'

@@ -98,7 +98,7 @@ class Run(Command):
         else:
             conn = connection.connect(parsed_args.os_cloud)
             configuration = parsed_args.a or 'i1'
-            stored_trials = trials.create_trials(
+            stored_trials = trials.build_trials(
                 (configuration, parsed_args.b or configuration),
                 5 if parsed_args.trials is None else parsed_args.trials,
                 3 if parsed_args.runs is None else parsed_args.runs,
@@ -109,7 +109,6 @@ class Run(Command):
                 connection.format_cloud(conn),
             )
         progress = Progress()
-        progress.say(f'trials {stored_trials.id}')
         ready(
             *(parsed_args.os_cloud, progress),
             first_cloud=stored_trials.cloud,
@@ -126,6 +125,10 @@ class Run(Command):
             options.cloud.backend,
         )
         with lease.held(conn, progress):
+            # Trials that are refused leave no marker to continue.
+            if not parsed_args.id:
+                trials.save_trials(stored_trials)
+            progress.say(f'trials {stored_trials.id}')
             try:
                 trials.run_trials(
                     stored_trials, progress, parsed_args.max_trials

@@ -109,7 +109,7 @@ class Trial:
     seconds: float = 0.0
 
 
-def create_trials(
+def build_trials(
     configurations: tuple[str, str],
     trials: int,
     runs: int,
@@ -119,7 +119,7 @@ def create_trials(
     host: str = '',
     cloud: str = '',
 ) -> Trials:
-    """Create trials and write their marker.
+    """Return new trials, which have no marker yet.
 
     :param configurations: names of both sides.
     :param trials: number of trials.
@@ -139,16 +139,19 @@ def create_trials(
             'Use at least 1 trial, and 2 runs of each side.'
         )
     name_a, name_b = (parse_target(name).name for name in configurations)
-    new_trials = Trials(
+    return Trials(
         sweep_store.create_id('trials'),
         *((name_a, name_b), trials, runs, size_bytes, before, after),
         host=host_profiles.absolute(host),
         host_digest=host_profiles.read_digest(host) if host else '',
         cloud=cloud,
     )
-    text = json.dumps(asdict(new_trials), indent=1) + '\n'
-    paths.write_whole(TRIALS_DIR / f'{new_trials.id}.json', text)
-    return new_trials
+
+
+def save_trials(trials: Trials) -> None:
+    """Write the marker of trials, by which they can be continued."""
+    text = json.dumps(asdict(trials), indent=1) + '\n'
+    paths.write_whole(TRIALS_DIR / f'{trials.id}.json', text)
 
 
 def load_trials(name: str) -> Trials:

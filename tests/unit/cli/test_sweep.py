@@ -276,6 +276,13 @@ class SweepTest(SweepCase):
         status, _, err = self.call(*command, trials_id, *options)
         self.assertEqual(0, status, err)
 
+    def test_refused_trials_leave_no_marker(self) -> None:
+        with fixtures.EnvironmentVariable('OS_CLOUD__NETWORK', 'absent'):
+            status, _, err = self.call('trials', 'run', '--os-cloud', 'test')
+        self.assertEqual(2, status, err)
+        self.assertIn("network 'absent'", err)
+        self.assertEqual([], list(trials.TRIALS_DIR.glob('*')))
+
     def test_trials_on_another_cloud(self) -> None:
         self.useFixture(
             fixtures.MonkeyPatch(

@@ -22,6 +22,13 @@ SIZE = 1_000_000
 CAPS = {'hv-host2': {'cpu': 0.65}}
 
 
+def create_trials(*args: Any, **options: Any) -> trials.Trials:
+    """Return new trials with a marker."""
+    trial_series = trials.build_trials(*args, **options)
+    trials.save_trials(trial_series)
+    return trial_series
+
+
 class TrialsTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
@@ -88,7 +95,7 @@ class TrialsTest(testtools.TestCase):
             factory.save(record_, sweep_store.RECORDS_DIR)
 
     def begin(self, count: int = 2) -> trials.Trials:
-        return trials.create_trials(('i1', 'i1'), count, 3, SIZE)
+        return create_trials(('i1', 'i1'), count, 3, SIZE)
 
     def test_sides_take_turns(self) -> None:
         trials.run_trials(self.begin(), Progress())
@@ -147,9 +154,7 @@ class TrialsTest(testtools.TestCase):
         profile = share.HOST_PROFILES / 'vsphere6.yaml'
         text = profile.read_text()
         path.write_text(text)
-        trial_series = trials.create_trials(
-            ('i1', 'i1'), 2, 2, SIZE, host=str(path)
-        )
+        trial_series = create_trials(('i1', 'i1'), 2, 2, SIZE, host=str(path))
         trials.run_trials(trial_series, Progress(), max_trials=1)
         self.assertEqual({'cloud': {'host_profile': str(path)}}, self.options)
         path.write_text(text.replace('262144', '131072'))
@@ -192,7 +197,7 @@ class TrialsTest(testtools.TestCase):
 
     def test_commands_before_the_sides(self) -> None:
         log = self.directory / 'log'
-        trial_series = trials.create_trials(
+        trial_series = create_trials(
             ('i1', 'i1'), 1, 2, SIZE, (f'echo a >>{log}', f'echo b >>{log}')
         )
         trials.run_trials(trial_series, Progress())
@@ -220,7 +225,7 @@ class TrialsTest(testtools.TestCase):
 
     def test_a_command_after_each_sitting(self) -> None:
         log = self.directory / 'log'
-        trial_series = trials.create_trials(
+        trial_series = create_trials(
             *(('i1', 'i1'), 1, 2, SIZE, ('', ''), f'echo x >>{log}')
         )
         self.max_runs = 0
@@ -232,7 +237,7 @@ class TrialsTest(testtools.TestCase):
         trials.run_trials(trials.load_trials(trial_series.id), Progress())
         self.assertEqual('x\nx\n', log.read_text())
         # The message is about the first failure, not about this one.
-        broken = trials.create_trials(
+        broken = create_trials(
             *(('i1', 'i1'), 1, 2, SIZE, ('', 'exit 3'), 'exit 4')
         )
         exc = self.assertRaises(
@@ -258,7 +263,7 @@ class TrialsTest(testtools.TestCase):
 
     def test_an_interval_that_is_too_wide(self) -> None:
         """Only forms for programs have its bounds."""
-        trial_series = trials.create_trials(('i1', 'i2'), 1, 2, SIZE)
+        trial_series = create_trials(('i1', 'i2'), 1, 2, SIZE)
         intervals = [(0.0, 379104.5), (90.0, 110.0), (0.0, 400.0)]
         series = [
             trials.Trial(
@@ -303,7 +308,7 @@ class TrialsTest(testtools.TestCase):
         for count, runs, name in ((0, 3, 'i1'), (5, 1, 'i1'), (5, 3, 'x')):
             self.assertRaises(
                 errors.InputError,
-                trials.create_trials,
+                trials.build_trials,
                 (name, name),
                 count,
                 runs,
