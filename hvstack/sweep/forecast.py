@@ -101,7 +101,9 @@ def _estimate_search(
 
     They include the confirmation; in the confirmation, its remaining runs.
     """
-    if any(measured.rates.values()):
+    # A simulated search, which has fewer samples, could continue.
+    is_over = bool(measured.search and strategy.list_repeated(measured))
+    if is_over or any(measured.rates.values()):
         runs = sum(request.runs for request in strategy.request_runs(measured))
         if measure_baseline:
             runs += count_baselines(runs, strategy.row_count) + 1

@@ -130,6 +130,22 @@ class SearchForecastTest(testtools.TestCase):
         # The winner, and bare metal before it and at the end.
         self.assertEqual(3, high.runs)
 
+    def test_search_that_ends_with_a_small_difference(self) -> None:
+        """Some simulated searches, with fewer samples, continue it."""
+        strategy = create_strategy(scatter=Scatter(20 * 0.05**2, 20))
+        names = [item.name for item in strategy.space.possible]
+        measured = MeasuredRates(
+            {},
+            search=[
+                ClusterRate(name, 0, 0.06 * (name == names[1]), index / 20)
+                for index, name in enumerate(names * 2)
+            ],
+        )
+        search = forecast_search(strategy, measured)
+        self.assertEqual(2, search.clusters[2])
+        low, high = forecast.estimate_sweep(strategy, measured)
+        self.assertEqual((19, 19), (low.runs, high.runs))
+
 
 class PlanTest(testtools.TestCase):
     def plan(self, *args: str) -> tuple[int, str, str]:
