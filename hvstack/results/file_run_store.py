@@ -281,8 +281,10 @@ class FileRunStore:
 
     def list_sweeps(self) -> list[str]:
         """Return the names of all sweeps, the last started run's first."""
-        entries, _ = self._update_index(self._load_policy())
-        return list_newest_first(entry.run for entry in entries.values())
+        entries, invalid_records = self._update_index(self._load_policy())
+        names = list_newest_first(entry.run for entry in entries.values())
+        others = {item.sweep for item in invalid_records} - {'', *names}
+        return [*names, *sorted(others)]
 
     def iter_sweeps(
         self, is_selected: Selector | None = None

@@ -58,11 +58,12 @@ def transfer_records(
         if sweep not in existing_sweeps:
             raise errors.InputError(
                 f"Cannot find sweep '{sweep}' ({source.describe()}): it has "
-                'no usable run record. Correct the name.'
+                'no run record. Correct the name.'
             )
     result = Transfer()
     reasons = set()
-    names = list(sweeps) or existing_sweeps
+    # Also without a sweep, files that are no records are reported.
+    names = list(sweeps) or existing_sweeps or ['']
     said_at = time.monotonic()
     for number, checked in enumerate(source.read_sweeps(names)):
         if time.monotonic() - said_at > _SAY_SECONDS:

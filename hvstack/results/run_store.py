@@ -168,7 +168,10 @@ class RunStore(TextStore, Protocol):
         """
 
     def list_sweeps(self) -> list[str]:
-        """Return the names of all sweeps, the last started run's first."""
+        """Return the names of all sweeps, the last started run's first.
+
+        They include the sweeps without a usable record.
+        """
 
     def iter_sweeps(
         self, is_selected: Selector | None = None

@@ -117,6 +117,32 @@ class RecordTest(testtools.TestCase):
         self.assertIn('1 record copied', text)
         self.assertIn('left out', message)
 
+    def test_sweep_without_a_usable_record(self) -> None:
+        self.save()
+        run = factory.run('i1', 0, 100, sweep='other')
+        FileRunStore(self.records_dir).append(run)
+        for path in self.records_dir.glob(f'*{run.id}.json'):
+            path.write_text(path.read_text().replace('"maps":6', '"maps":7'))
+        for args, count in (
+            (('import', '--records', self.url, str(self.records_dir)), 2),
+            (('export', str(self.directory / 'all')), 2),
+            (('export', '--sweep', 'other', str(self.directory / 'one')), 0),
+        ):
+            status, text, message = run_command('record', *args)
+            self.assertEqual(6, status, message)
+            self.assertIn(f'{count} records copied', text)
+            self.assertIn('left out', message)
+            self.assertIn(run.id, message)
+
+    def test_files_that_are_no_records(self) -> None:
+        self.records_dir.mkdir()
+        (self.records_dir / 'damaged.json').write_text('{')
+        status, _, message = run_command(
+            'record', 'export', str(self.directory / 'other')
+        )
+        self.assertEqual(6, status)
+        self.assertIn('damaged.json', message)
+
     def test_source_that_does_not_exist(self) -> None:
         status, _, text = run_command(
             'record', 'import', str(self.directory / 'absent')
