@@ -77,8 +77,9 @@ def _open(
 class Import(_Transfer):
     """Import run records from another directory or database.
 
-    The command checks each record, and copies it with its telemetry. It does
-    not change records that exist, and refuses another record with the same ID.
+    The command checks each record, and copies it with its telemetry. It adds
+    restored allocation ratios to records that exist, does not change them
+    otherwise, and refuses another record with the same ID.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -106,8 +107,9 @@ class Import(_Transfer):
 class Export(_Transfer):
     """Export run records to another directory or database.
 
-    The command checks each record, and copies it with its telemetry. It does
-    not change records that exist, and refuses another record with the same ID.
+    The command checks each record, and copies it with its telemetry. It adds
+    restored allocation ratios to records that exist, does not change them
+    otherwise, and refuses another record with the same ID.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:

@@ -17,9 +17,9 @@ from hvstack.results.run_store import (
     CheckedSweep,
     IndexedRun,
     Selector,
-    build_conflict,
     build_missing,
     index_run,
+    is_replacement,
     list_newest_first,
 )
 from hvstack.results.typed_json import FieldTypeError, Json, read
@@ -113,10 +113,10 @@ class FileRunStore:
         new_records = []
         for run_record in records:
             path = self._paths_by_id.get(run_record.id)
-            if path is None:
+            if path is None or is_replacement(
+                run_record, jsonfile.load_if_whole(path), self
+            ):
                 new_records.append(run_record)
-            elif _read_digest(path) != run_record.digest:
-                raise build_conflict(run_record, self.describe(path.name))
         for name, text in texts.items():
             try:
                 self.write_text(name, text)
@@ -126,7 +126,10 @@ class FileRunStore:
                     'Make room, then run the command again.'
                 ) from exc
         for run_record in new_records:
+            replaced_path = self._paths_by_id.get(run_record.id)
             path = record.store(run_record, self.records_dir)
+            if replaced_path and replaced_path != path:
+                replaced_path.unlink()
             self._paths_by_id[run_record.id] = path
         return len(new_records)
 
@@ -477,12 +480,6 @@ def _identify(path: Path) -> tuple[int, ...]:
         status.st_mtime_ns,
         status.st_ctime_ns,
     )
-
-
-def _read_digest(path: Path) -> str:
-    """Return the digest that a file of a record contains; empty if none."""
-    content: dict[str, Json] = jsonfile.load_if_whole(path)
-    return str(content.get('digest') or '')
 
 
 def _describe_policy(policy: signing.Policy) -> str:

@@ -7,6 +7,7 @@ exported is read from the records, and their digests and signatures are
 checked.
 """
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,10 +17,13 @@ from hvstack.model.target import parse_target
 from hvstack.results.record import InvalidRecord
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_id import RunId
+from hvstack.results.typed_json import Json, JsonObject
 
 #: Function that decides by a record of a system under test whether records of
 #: this system are read.
 Selector = Callable[[RunRecord], bool]
+#: Observation of the allocation ratios before, during and after the runs.
+_RATIOS = 'allocation_ratio'
 
 
 @dataclass(frozen=True)
@@ -116,9 +120,12 @@ class RunStore(TextStore, Protocol):
     ) -> int:
         """Store records as they are, with the text files of these records.
 
+        A stored record without the allocation ratios after its run is
+        replaced by the same record with them.
+
         :param records: records, each with its digest and signature.
         :param texts: texts by name of the file.
-        :returns: number of records that the store did not have.
+        :returns: number of records that were stored.
         :raises hvstack.errors.InputError: the store has another record under
             the id of one of them.
         """
@@ -220,13 +227,66 @@ def list_newest_first(runs: Iterable[IndexedRun]) -> list[str]:
     return sorted(last, key=lambda sweep: (last[sweep], sweep), reverse=True)
 
 
-def build_conflict(run_record: RunRecord, source: str) -> errors.InputError:
+def is_replacement(
+    run_record: RunRecord, stored: Mapping[str, Json], store: TextStore
+) -> bool:
+    """Return whether a record replaces the one stored under its ID.
+
+    After the runs of a cluster, hvstack adds the restored allocation ratios
+    to their records. One of two records may be a copy from before this.
+
+    :param run_record: record to store.
+    :param stored: document of the stored record.
+    :param store: store of the stored record.
+    :returns: False if the stored record is to be kept.
+    :raises hvstack.errors.InputError: the stored record is another record.
+    """
+    if stored.get('digest') == run_record.digest:
+        return False
+    content, ratios = _split_restored_ratios(run_record.document)
+    stored_content, stored_ratios = _split_restored_ratios(stored)
+    if content != stored_content or (ratios is None) == (
+        stored_ratios is None
+    ):
+        raise _build_conflict(run_record, store)
+    return ratios is not None
+
+
+def _split_restored_ratios(
+    document: Mapping[str, Json],
+) -> tuple[JsonObject, Json]:
+    """Return the common content of copies of a record, and the ratios.
+
+    :param document: document of a record.
+    :returns: the content with the key of the signature, and the allocation
+        ratios after the runs; None without them.
+    """
+    content: JsonObject = {**document, 'digest': None, 'signature': None}
+    signature, observed = document.get('signature'), document.get('seen')
+    if isinstance(signature, dict):
+        content['signature'] = signature.get('key')
+    if not isinstance(observed, dict):
+        return content, None
+    ratios = observed.get(_RATIOS, {})
+    if not isinstance(ratios, dict):
+        return content, None
+    others = {name: value for name, value in ratios.items() if name != 'after'}
+    content['seen'] = {**observed, _RATIOS: others}
+    return content, ratios.get('after')
+
+
+def _build_conflict(
+    run_record: RunRecord, store: TextStore
+) -> errors.InputError:
     """Return the error for another record under the id of a record."""
+    # The command line must not contain a password, which is hidden here.
+    location = shlex.quote(store.describe().replace(':***@', '@'))
     return errors.InputError(
         f'Cannot store record {run_record.id} of sweep '
-        f"'{run_record.sweep}' ({source}): another record is stored under "
-        f"this ID. Delete the wrong record with 'hvstack record delete "
-        f"{run_record.id}'."
+        f"'{run_record.sweep}' ({store.describe()}): another record is stored "
+        'under this ID. If the stored record is the wrong one, delete it with '
+        f"'hvstack record delete --records {location} {run_record.id}'; "
+        'otherwise, delete the other one.'
     )
 
 

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of the database of run records: how they follow from a record."""
 
+from pathlib import Path
+
 import sqlalchemy
 from sqlalchemy import Connection, Row
 
+from hvstack import errors, jsonfile
 from hvstack.results import record
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import IndexedRun, index_run
@@ -59,6 +62,23 @@ def read_index_row(row: Row[tuple[object, ...]]) -> IndexedRun:
         is_killed=row.is_killed,
         system=row.system,
     )
+
+
+def read_document(connection: Connection, record_id: str) -> JsonObject:
+    """Return a stored document without its digest.
+
+    The digest of the record is in its column.
+
+    :returns: an empty document if the row was edited, so that it is not JSON.
+    """
+    text = connection.scalar(
+        sqlalchemy.select(RECORDS.c.document).where(RECORDS.c.id == record_id)
+    )
+    try:
+        data = jsonfile.parse(str(text), Path(f'record {record_id}')).data
+    except errors.InputError:
+        return {}
+    return {**data, 'digest': ''} if isinstance(data, dict) else {}
 
 
 def write_text(connection: Connection, name: str, text: str) -> None:

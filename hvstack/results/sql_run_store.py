@@ -22,15 +22,16 @@ from hvstack.results.run_store import (
     CheckedSweep,
     IndexedRun,
     Selector,
-    build_conflict,
     build_missing,
     index_run,
+    is_replacement,
 )
 from hvstack.results.sql_database import FILES, RECORDS, Database
 from hvstack.results.sql_rows import (
     INDEX,
     build_columns,
     build_row,
+    read_document,
     read_index_row,
     write_text,
 )
@@ -125,13 +126,22 @@ class SqlRunStore:
                 )
             )
         }
-        rows = []
+        rows, replaced_ids = [], []
         for run_record in records:
             digest = existing.get(run_record.id)
             if digest is None:
                 rows.append(build_row(run_record))
-            elif digest != run_record.digest:
-                raise build_conflict(run_record, self.describe())
+            elif digest != run_record.digest and is_replacement(
+                run_record, read_document(connection, run_record.id), self
+            ):
+                replaced_ids.append(run_record.id)
+                rows.append(build_row(run_record))
+        if replaced_ids:
+            connection.execute(
+                sqlalchemy.delete(RECORDS).where(
+                    RECORDS.c.id.in_(replaced_ids)
+                )
+            )
         if rows:
             connection.execute(sqlalchemy.insert(RECORDS), rows)
         return len(rows)

@@ -352,8 +352,58 @@ class SqlStoreTest(testtools.TestCase):
             error = self.assertRaises(
                 errors.InputError, self.transfer, source, store
             )
-            self.assertIn(first.id, str(error))
+            self.assertIn(
+                'hvstack record delete --records '
+                f'{store.describe()} {first.id}',
+                str(error),
+            )
             self.assertEqual([changed], store.load_records('quick'))
+
+    def test_transfer_of_restored_ratios(self) -> None:
+        """The clean-up of a cluster adds them to records that were copied."""
+        self.lines = []
+        after = {'hv-host1': {'VCPU': 1.0, 'MEMORY_MB': 1.0}}
+        for during in ({}, {'allocation_ratio': {'during': after}}):
+            source = FileRunStore(self.directory / f'source-{len(during)}')
+            before = source.append(
+                factory.run(
+                    *('i1', len(during), 100),
+                    started=f'2026-11-21T0{len(during)}:00:00Z',
+                    observations=during,
+                )
+            )
+            copies = [
+                self.store,
+                FileRunStore(self.directory / f'copy-{len(during)}'),
+            ]
+            for store in copies:
+                store.add([before], {})
+            ratios = {**during.get('allocation_ratio', {}), 'after': after}
+            changed = source.append(
+                factory.tell(before, allocation_ratio=ratios)
+            )
+            for store in copies:
+                for count in (1, 0):
+                    self.assertEqual(count, store.add([changed], {}))
+                # A copy from before does not take them away.
+                self.assertEqual(0, store.add([before], {}))
+                self.assertIn(changed, store.load_records('quick'))
+                self.assertNotIn(before, store.load_records('quick'))
+                other = source.append(
+                    factory.tell(before, allocation_ratio={'after': {}})
+                )
+                self.assertRaises(errors.InputError, store.add, [other], {})
+
+    def test_file_of_another_name_is_replaced(self) -> None:
+        source = FileRunStore(self.directory / 'records')
+        before = source.append(factory.run('i1', 0, 100))
+        (path,) = record.list_files(source.records_dir)
+        path.rename(path.with_name(f'{before.id}.json'))
+        changed = FileRunStore(self.directory / 'other').append(
+            factory.tell(before, allocation_ratio={'after': {}})
+        )
+        self.assertEqual(1, source.add([changed], {}))
+        self.assertEqual([changed], source.load_records('quick'))
 
     def test_transfer_names_what_it_leaves_out(self) -> None:
         self.lines = []
