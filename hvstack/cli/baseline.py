@@ -3,7 +3,6 @@
 
 import argparse
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
 
 from cliff.command import Command
 from cliff.lister import Lister
@@ -26,10 +25,11 @@ from hvstack.model.plain_data import JsonObject
 from hvstack.model.target import BareMetal
 from hvstack.progress import Progress
 from hvstack.results import record, record_data, signing, telemetry_files
+from hvstack.results.baselines import choose_first_index
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.run_id import RunId
 from hvstack.results.run_store import RunStore
-from hvstack.sweep import sweep_store
+from hvstack.sweep import kept_records, sweep_store
 from hvstack.tpcxhs import kit, run
 from hvstack.tpcxhs.result import RunSpec
 from hvstack.tpcxhs.task_counts import count_slots, count_tasks
@@ -202,12 +202,12 @@ class Run(Lister):
         if parsed_args.dry_run:
             return self._dry_run(parsed_args)
         progress = Progress()
-        sweep = parsed_args.sweep or datetime.now(UTC).strftime(
-            'baseline-%Y%m%dT%H%M%SZ'
-        )
+        sweep = parsed_args.sweep or sweep_store.create_id('baseline')
         source, run_workload = self._source(parsed_args, progress)
+        if parsed_args.records is None:
+            kept_records.import_records(sweep, progress.say)
         store = sweep_store.open_store(parsed_args.records)
-        first = len([o for o in baselines(store) if o.sweep == sweep])
+        first = choose_first_index(sweep, store, is_pair=bool(parsed_args.kit))
         run_records: list[record_data.RunRecord] = []
         with sweep_store.lock_measurements(), source as cluster:
             progress.say('run a warm-up job')

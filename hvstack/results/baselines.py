@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from hvstack import errors, textfile
-from hvstack.results import comparability, record
+from hvstack.results import comparability, record, signing
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore, Selector
 
@@ -37,6 +37,33 @@ def find_name(records: Iterable[RunRecord]) -> str:
         if run.valid and run.observations.compared_with:
             names.append(run.observations.compared_with)
     return names[-1] if names else ''
+
+
+def choose_first_index(sweep: str, store: RunStore, *, is_pair: bool) -> int:
+    """Return the index of the next run on bare metal of a sweep.
+
+    It is not the number of records, because a record can be deleted.
+
+    :param sweep: name of the sweep.
+    :param store: store of the run records.
+    :param is_pair: whether the run is the first of a pair of TPC's kit.
+    :raises hvstack.errors.InputError: a record of the sweep is not usable, or
+        another machine measured the sweep, whose runs could overlap with the
+        next ones.
+    """
+    records = store.load_records(sweep)
+    own_key = signing.own_public()
+    for run in records:
+        key = run.signature.get('key')
+        if key and (own_key is None or key != own_key.text):
+            raise errors.InputError(
+                f"Cannot add runs to sweep '{sweep}' ({store.describe()}): "
+                f'the key of another machine signed its record {run.id}. Use '
+                'another name with --sweep, or omit this option.'
+            )
+    indexes = [run.index for run in records if run.kind == 'baseline']
+    first = max(indexes, default=-1) + 1
+    return first + first % 2 if is_pair else first
 
 
 def list_candidates(

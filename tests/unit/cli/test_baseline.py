@@ -3,6 +3,7 @@
 
 import hashlib
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,10 @@ import testtools
 
 from hvstack.cli import baseline
 from hvstack.cluster import bare_metal
-from hvstack.results import record
+from hvstack.results import record, signing
+from hvstack.results.file_run_store import FileRunStore
+from hvstack.tpcxhs.result import RunSpec
+from hvstack.tpcxhs.workload import Workload
 from tests.unit.cli.runner import run_command
 from tests.unit.results import factory
 from tests.unit.results.factory import run, save
@@ -103,6 +107,88 @@ class BaselineTest(testtools.TestCase):
             self.assertEqual(2, status)
             self.assertIn(bad.name, err)
         self.assertEqual([], record.load_all(self.records))
+
+    def run_on_hosts(
+        self, *args: str
+    ) -> tuple[int, str, list[tuple[str, int]]]:
+        """Run without hosts, with a record for each run.
+
+        :returns: exit status, errors, and sweeps and indexes of the runs.
+        """
+        runs: list[tuple[str, int]] = []
+
+        def measure_runs(_: object, spec: RunSpec, __: object) -> object:
+            indexes = [spec.run_id.index + number for number in (0, 1)]
+            runs.append((spec.run_id.sweep, spec.run_id.index))
+            records = [
+                spec.store.append(
+                    run(
+                        *('bare-metal', index, 60.0),
+                        sweep=spec.run_id.sweep,
+                        started=f'2026-11-21T0{index}:00:00Z',
+                    )
+                )
+                for index in (indexes if spec.kit else indexes[:1])
+            ]
+            return records
+
+        workload = Workload(10**6, 1, 2, 2)
+        for name, value in (
+            ('cli.baseline.Run._source', lambda *_: (nullcontext(), workload)),
+            ('tpcxhs.run.warm_up', lambda *_: None),
+            ('tpcxhs.kit.check_kit', lambda *_: ''),
+            ('tpcxhs.kit.measure_runs', measure_runs),
+            ('sweep.sweep_store.SWEEPS_DIR', self.directory / 'sweeps'),
+            ('sweep.sweep_store.RECORDS_DIR', self.records),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', value))
+        status, _, err = run_command('baseline', 'run', *args)
+        return status, err, runs
+
+    def test_no_two_runs_have_the_same_identity(self) -> None:
+        _, _, runs = self.run_on_hosts()
+        _, _, others = self.run_on_hosts()
+        self.assertEqual([0, 1], [index for _, index in runs])
+        (sweep,) = {name for name, _ in runs}
+        self.assertNotIn((sweep, 0), others)
+        # The number of records is that of the last run now.
+        records = FileRunStore(self.records).load_records(sweep)
+        FileRunStore(self.records).delete(records[0].id)
+        args = ('--sweep', sweep, '--runs')
+        self.assertEqual([(sweep, 2)], self.run_on_hosts(*args, '1')[2])
+        _, err, runs = self.run_on_hosts(*args, '2', '--kit', '/kit')
+        self.assertEqual([(sweep, 4)], runs, err)
+        self.assertEqual(
+            [1, 2, 4, 5],
+            [
+                record.index
+                for record in FileRunStore(self.records).load_records(sweep)
+            ],
+        )
+
+    def test_run_whose_record_the_database_did_not_take(self) -> None:
+        self.useFixture(
+            fixtures.EnvironmentVariable(
+                'OS_RECORDS__CONNECTION',
+                f'sqlite:///{self.directory}/records.sqlite',
+            )
+        )
+        self.save(self.records, 'bare-metal', sweep='mine')
+        args = ('--sweep', 'mine', '--runs', '1')
+        self.assertEqual([('mine', 1)], self.run_on_hosts(*args)[2])
+
+    def test_run_of_a_sweep_of_another_machine(self) -> None:
+        self.save(self.records, 'bare-metal', sweep='theirs')
+        (other,) = signing.trusted()
+        keys = Path(self.useFixture(fixtures.TempDir()).path)
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.results.signing.KEYS', keys)
+        )
+        signing.trust(other)
+        args = ('--sweep', 'theirs')
+        status, err, runs = self.run_on_hosts(*args)
+        self.assertEqual((2, []), (status, runs), err)
+        self.assertIn('the key of another machine', err)
 
     def test_run_without_hosts(self) -> None:
         status, _, err = self.call(
