@@ -135,6 +135,19 @@ class Database:
             event.listen(self.engine, 'connect', _disable_implicit_begin)
             event.listen(self.engine, 'begin', _begin)
 
+    def require_absolute_path(self) -> None:
+        """Refuse a file whose path depends on the working directory.
+
+        :raises hvstack.errors.InputError: the path of the file is relative.
+        """
+        if self._file and not self._file.is_absolute():
+            raise errors.InputError(
+                'Cannot use [records] connection of hvstack.conf '
+                f'({self.label}): the path is relative, so that each working '
+                'directory would have a database of its own. Use four '
+                'slashes: sqlite:////PATH/records.sqlite.'
+            )
+
     @contextmanager
     def read(self) -> Iterator[sqlalchemy.Connection | None]:
         """Open a transaction that reads; None if there are no tables yet.

@@ -25,10 +25,11 @@ def open_store(
         None uses ``[records] unsigned`` of ``hvstack.conf``.
     :param records_dir: default directory, where the index is written.
     :raises hvstack.errors.InputError: the URL or ``hvstack.conf`` is not
-        valid.
+        valid, or the path of SQLite in ``hvstack.conf`` is relative.
     :raises hvstack.errors.MissingPrerequisiteError: the extra ``sql`` is not
         installed.
     """
+    is_configured = location is None
     if location is None:
         location = conf.load().records.connection or records_dir
     if isinstance(location, Path):
@@ -39,4 +40,7 @@ def open_store(
     # Only a database needs SQLAlchemy.
     from hvstack.results.sql_run_store import SqlRunStore
 
-    return SqlRunStore(location, records_dir, unsigned=unsigned)
+    store = SqlRunStore(location, records_dir, unsigned=unsigned)
+    if is_configured:
+        store.database.require_absolute_path()
+    return store

@@ -579,6 +579,18 @@ class SqlStoreTest(testtools.TestCase):
         self.assertEqual(self.url, store.describe())
         self.assertIsInstance(stores.open_store(self.directory), FileRunStore)
 
+    def test_option_with_a_relative_path(self) -> None:
+        """Each working directory would have a database of its own."""
+        url = 'sqlite:///records.sqlite'
+        self.useFixture(
+            fixtures.EnvironmentVariable('OS_RECORDS__CONNECTION', url)
+        )
+        error = self.assertRaises(errors.InputError, stores.open_store)
+        self.assertIn('[records] connection', str(error))
+        self.assertIn('sqlite:////PATH', str(error))
+        # On the command line, it is a path like any other.
+        self.assertIsInstance(stores.open_store(url), SqlRunStore)
+
     def test_without_the_extra(self) -> None:
         self.useFixture(
             fixtures.MonkeyPatch(
