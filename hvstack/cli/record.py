@@ -2,6 +2,7 @@
 """``hvstack record``: run records between directories and databases."""
 
 import argparse
+import contextlib
 from pathlib import Path
 
 from cliff.command import Command
@@ -11,6 +12,7 @@ from hvstack.cli import arguments
 from hvstack.cli.report import add_unsigned
 from hvstack.nouns import format_noun
 from hvstack.progress import Progress
+from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.record_transfer import (
     add_related_sweeps,
     transfer_records,
@@ -137,4 +139,8 @@ class Delete(Command):
         store = sweep_store.open_store(parsed_args.records)
         for record_id in parsed_args.ids:
             store.delete(record_id)
+            if parsed_args.records is None:
+                # The next run of its sweep would copy such a file again.
+                with contextlib.suppress(errors.InputError):
+                    FileRunStore(sweep_store.RECORDS_DIR).delete(record_id)
             self.app.stdout.write(f'{record_id}: deleted\n')

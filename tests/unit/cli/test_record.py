@@ -10,6 +10,7 @@ import testtools
 from hvstack.model.target import BARE_METAL
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.record_data import RunRecord
+from hvstack.sweep import kept_records, sweep_store
 from tests.unit.cli.runner import run_command
 from tests.unit.results import factory
 
@@ -79,6 +80,20 @@ class RecordTest(testtools.TestCase):
         )
         self.assertEqual(2, status)
         self.assertIn(first.id, text)
+
+    def test_deleted_record_is_not_copied_again(self) -> None:
+        """Its file remains where the database did not take it at first."""
+        first, second = self.save()
+        self.useFixture(
+            fixtures.EnvironmentVariable('OS_RECORDS__CONNECTION', self.url)
+        )
+        kept_records.import_records('quick', lambda _: None)
+        # The record of another store only.
+        run_command('record', 'delete', '--records', self.url, second.id)
+        status, _, error = run_command('record', 'delete', first.id)
+        self.assertEqual(0, status, error)
+        kept_records.import_records('quick', lambda _: None)
+        self.assertEqual([second], sweep_store.load_records('quick'))
 
     def test_commands_show_the_same(self) -> None:
         self.save()
