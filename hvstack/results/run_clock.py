@@ -10,6 +10,8 @@ suspended.
 
 import time
 
+from hvstack.results.selfcheck import AHEAD
+
 
 def _read_boot_seconds() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -19,10 +21,21 @@ def _read_boot_seconds() -> float:
 _start = (time.time(), _read_boot_seconds())
 
 
-def start() -> None:
-    """Set the clock to the time of the machine; a process has one run."""
+def start(earliest: float = 0.0) -> None:
+    """Set the clock to the time of the machine; a process has one run.
+
+    If the clock of the machine was set back after the last run of the sweep,
+    this run would overlap with it in the records, and both would count as
+    forged.
+
+    :param earliest: Unix time of the end of the last run. The clock is not
+        set to a time that readers of the record regard as the future.
+    """
     global _start
-    _start = (time.time(), _read_boot_seconds())
+    started_at = time.time()
+    if earliest - started_at <= AHEAD.total_seconds():
+        started_at = max(started_at, earliest)
+    _start = (started_at, _read_boot_seconds())
 
 
 def now() -> float:

@@ -8,6 +8,7 @@ published TPCx-HS results".
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 
 from hvstack import conf, errors
 from hvstack.cluster import (
@@ -51,6 +52,7 @@ def run(
     progress: Progress | None = None,
     limits: Limits = DEFAULT_LIMITS,
     sampling: SamplingSpec = NO_SAMPLING,
+    earliest: float = 0.0,
 ) -> RunResult:
     """Execute the benchmark once.
 
@@ -66,11 +68,12 @@ def run(
     :param progress: where to report; None reports nothing.
     :param limits: limits of the phases.
     :param sampling: what is sampled; nothing by default.
+    :param earliest: Unix time before which the run has not started.
     :raises hvstack.errors.InputError: the data set does not fit in HDFS.
     :raises hvstack.errors.HVStackError: the cluster cannot be prepared for the
         run.
     """
-    run_clock.start()
+    run_clock.start(earliest)
     run_result = RunResult(workload)
     kills = probe.oom_lines(cluster.nodes)
     preparation.purge(cluster)
@@ -249,6 +252,13 @@ def measure(
         progress=progress,
         limits=load_limits(spec, store),
         sampling=SamplingSpec.load(),
+        earliest=max(
+            (
+                datetime.fromisoformat(run_record.ended).timestamp()
+                for run_record in earlier_records
+            ),
+            default=0.0,
+        ),
     )
     if spec.baseline:
         run_result.observations['compared_with'] = spec.baseline

@@ -8,6 +8,7 @@ import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from hvstack.cluster import cpu_caps, lab_groups
 from hvstack.cluster.base import Fact, Node
 from hvstack.hadoop.job_history import JobHistory, Task
 from hvstack.model.configuration import parse
-from hvstack.model.target import BareMetal
+from hvstack.model.target import BARE_METAL, BareMetal
 from hvstack.progress import Progress
 from hvstack.results import comparability, record, selfcheck
 from hvstack.results.benchmark import PHASES
@@ -33,6 +34,7 @@ from hvstack.tpcxhs.result import RunResult, RunSpec
 from hvstack.tpcxhs.run_samplers import SamplingSpec
 from hvstack.tpcxhs.workload import Workload
 from tests.unit.cluster.lab_tree import LabTree
+from tests.unit.results import factory
 
 FSCK = (Path(__file__).parent / 'fsck' / 'healthy.txt').read_text()
 BYTES = 10_000_000
@@ -942,6 +944,37 @@ class RunTest(testtools.TestCase):
             run_record = self.run_once().to_record(RunId('s', BareMetal(), 0))
             self.assertTrue(run_record.valid)
             self.assertIsNone(selfcheck.first_contradiction(run_record))
+
+    def test_clock_that_is_set_back_between_runs(self) -> None:
+        """The records of both runs counted as forged."""
+        system_time = time.time
+        now = datetime.now(UTC)
+        for step, first_moment in (
+            (60, now - timedelta(seconds=1)),
+            # Readers would regard a later time as the future.
+            (600, now - timedelta(seconds=601)),
+        ):
+            store = FileRunStore(
+                Path(self.useFixture(fixtures.TempDir()).path)
+            )
+            started = (now - timedelta(hours=1)).strftime(factory.TIME)
+            first = store.append(
+                factory.run(BARE_METAL, 0, 3600, sweep='s', started=started)
+            )
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    'time.time', lambda step=step: system_time() - step
+                )
+            )
+            second = run.measure(
+                self.cluster,
+                RunSpec(RunId('s', BareMetal(), 1), self.workload, store),
+            )
+            second_start = datetime.fromisoformat(second.started)
+            self.assertLess(first_moment, second_start)
+            self.assertLess(second_start, first_moment + timedelta(seconds=60))
+            if step == 60:
+                self.assertEqual([first, second], store.load_records('s'))
 
     def test_compute_workers_that_cannot_go(self) -> None:
         """A run without what its study asks for is not valid."""
