@@ -84,17 +84,16 @@ def records(text: str) -> Path | str:
 
 
 def _has_password(url: str) -> bool:
-    """Return whether the URL of a database contains a password."""
-    try:
-        parts = parse.urlsplit(url)
-    except ValueError:
-        # Such as an address with a bracket that is not closed.
-        return '@' in url
-    options = parse.parse_qs(parts.query)
+    """Return whether the URL of a database contains a password.
+
+    It is split as by SQLAlchemy: a password can contain slashes, question
+    marks and number signs, at which other programs split a URL.
+    """
+    if re.match(r'[^:/]*://[^:/]*:[^@]*@', url):
+        return True
+    options = parse.parse_qs(url.partition('?')[2])
     # Options of libpq: passwords of the role and of the client's key.
-    return parts.password is not None or not options.keys().isdisjoint(
-        ('password', 'sslpassword')
-    )
+    return not options.keys().isdisjoint(('password', 'sslpassword'))
 
 
 def add_records(

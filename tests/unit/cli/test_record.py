@@ -250,10 +250,20 @@ class RecordTest(testtools.TestCase):
     def test_password_on_the_command_line(self) -> None:
         for url in (
             'postgresql://user:the-secret@host/name',
+            'postgresql://user:the-secret/x@host/name',
+            'postgresql+psycopg://user:x?the-secret@host/name',
+            'postgresql://user:x#the-secret@host/name',
+            'postgresql://[user:the-secret@host/name',
             'postgresql://host/name?password=the-secret',
             'postgresql://host/name?sslpassword=the-secret',
+            'postgresql://host/name?sslmode=require#&password=the-secret',
         ):
             status, _, text = run_command('report', '--records', url)
             self.assertEqual(2, status)
             self.assertIn('.pgpass', text)
             self.assertNotIn('the-secret', text)
+        path = self.directory / 'a:b@c'
+        status, _, text = run_command(
+            'report', '--records', f'sqlite:///{path}/x.sqlite'
+        )
+        self.assertNotIn('.pgpass', text)
