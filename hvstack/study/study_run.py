@@ -345,6 +345,7 @@ def run_study(
                     'backend': started.backend,
                 },
             },
+            records_sweep=step.sweep,
         )
         kept_records.import_records(step.sweep, progress.say)
         stored = study_store.load_records(started, store)

@@ -51,6 +51,8 @@ def run_task(
     sweep: str,
     progress: Progress,
     options: Mapping[str, Mapping[str, str]] | None = None,
+    *,
+    records_sweep: str = '',
 ) -> None:
     """Run a task until it ends; the run records contain the results.
 
@@ -60,13 +62,16 @@ def run_task(
     :param progress: receives the progress lines.
     :param options: options by group that replace those of hvstack.conf in
         the process of Rally; None replaces nothing.
+    :param records_sweep: name of the sweep in the run records, whose timeline
+        gets the time of Rally; empty for that of the log.
     :raises hvstack.errors.HVStackError: Rally executed no run, because its
         database is locked, outdated or damaged.
     """
     log = paths.STATE / 'logs' / f'{sweep}.log'
     paths.make_directory(log.parent)
     progress.say(f"Rally's own output: {log}")
-    before = _count_records(sweep)
+    records_sweep = records_sweep or sweep
+    before = _count_records(records_sweep)
     argv = [
         # Shells have what they start in the background ignore SIGINT, which
         # Rally would inherit.
@@ -79,7 +84,7 @@ def run_task(
         *('task', 'start', '--no-use', str(share.RALLY_TASKS / task)),
     ]
     with (
-        Timeline(sweep).span(timeline.RALLY),
+        Timeline(records_sweep).span(timeline.RALLY),
         log.open('ab', buffering=0) as stream,
         _lift_caps(options or {}),
         _start(argv, arguments, options or {}) as (process, events),
@@ -91,7 +96,7 @@ def run_task(
             follower.terminate()
             raise
     # The pipe may have been lost.
-    if not follower.saved_count and _count_records(sweep) == before:
+    if not follower.saved_count and _count_records(records_sweep) == before:
         output = '\n'.join(follower.last_lines)
         rallyenv.check_database(output)
         message = processutils.tail(output, 8)

@@ -290,6 +290,7 @@ def _run_side(
             trials.id,
             progress,
             {'cloud': {'host_profile': trials.host}} if trials.host else None,
+            records_sweep=sweep,
         )
         kept_records.import_records(sweep, progress.say)
         remaining_steps = [

@@ -76,12 +76,15 @@ class StudyTest(testtools.TestCase):
         log: str,
         _progress: Progress,
         options: dict[str, dict[str, str]],
+        *,
+        records_sweep: str,
     ) -> None:
         """Leave the record that Rally would leave."""
         self.options = options
         self.assertEqual('study.yaml', task)
         self.assertEqual(self.started.id, log)
         (workload,) = task_args['workloads']
+        self.assertEqual(workload['sweep'], records_sweep)
         value = workload['setup']['hadoop'][PROPERTY]
         self.executed.append(value)
         if self.max_runs == 0:

@@ -166,9 +166,12 @@ class ReportTest(testtools.TestCase):
         self.count = 0
         self.arguments: list[dict[str, Any]] = []
 
-    def rally(self, task: str, args: dict[str, Any], *_: object) -> None:
+    def rally(
+        self, task: str, args: dict[str, Any], *_: object, records_sweep: str
+    ) -> None:
         """Leave the record that Rally would leave."""
         (workload,) = args['workloads']
+        self.assertEqual(workload['sweep'], records_sweep)
         self.arguments.append(workload)
         self.count += 1
         run = self.build_run(workload, workload['setup']['workload'])

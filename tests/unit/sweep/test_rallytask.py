@@ -16,6 +16,7 @@ import testtools
 from hvstack import errors
 from hvstack.progress import Progress
 from hvstack.rally_plugins import task_state
+from hvstack.results import timeline
 from hvstack.sweep import rallytask, task_events
 from tests.unit.cluster.lab_tree import LabTree
 from tests.unit.lab.written import LabProfiles
@@ -65,6 +66,8 @@ class RallyTaskTest(testtools.TestCase):
         output: str,
         script: str = '',
         arguments: Mapping[str, rallytask.TaskArgument] | None = None,
+        *,
+        records_sweep: str = '',
     ) -> None:
         path = self.directory / 'rally'
         path.write_text(
@@ -75,6 +78,7 @@ class RallyTaskTest(testtools.TestCase):
             *('sweep.yaml', arguments or {}, 'mine'),
             Progress(stream=self.stream),
             {'cloud': self.options},
+            records_sweep=records_sweep,
         )
 
     def test_a_database_that_is_locked_meanwhile(self) -> None:
@@ -161,6 +165,24 @@ class RallyTaskTest(testtools.TestCase):
             f'touch {self.directory}/records/one.json',
         )
         self.assertNotIn('without a run', self.stream.getvalue())
+
+    def test_sweep_with_another_name_in_the_records(self) -> None:
+        """A variant of a study, or a side of trials, has a timeline."""
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.results.timeline.TIMELINES_DIR', self.directory
+            )
+        )
+        script = (
+            f'mkdir -p {self.directory}/records\n'
+            f'echo \'{{"sweep": "variant"}}\' >{self.directory}/records/x.json'
+        )
+        self.start('', script, records_sweep='variant')
+        self.assertNotIn('without a run', self.stream.getvalue())
+        (span,) = timeline.read_spans('variant')
+        self.assertEqual(timeline.RALLY, span.name)
+        self.assertEqual([], timeline.read_spans('mine'))
+        self.assertTrue((self.directory / 'logs' / 'mine.log').exists())
 
     def test_messages_come_from_the_pipe(self) -> None:
         lines = (

@@ -58,12 +58,20 @@ class TrialsTest(testtools.TestCase):
         self.failure_seen: dict[str, Any] = {}
 
     def rally(
-        self, task: str, task_args: dict, log: str, _: Progress, options: Any
+        self,
+        task: str,
+        task_args: dict,
+        log: str,
+        _: Progress,
+        options: Any,
+        *,
+        records_sweep: str,
     ) -> None:
         """Stand in for Rally: leave the records of its runs."""
         self.options = options
         (workload,) = task_args['workloads']
         sweep = task_args['sweep']
+        self.assertEqual(sweep, records_sweep)
         self.sides.append(sweep[-3:])
         first = self.seconds[0 if sweep.endswith('-a') else 1]
         first_side = sweep.endswith('-a')
