@@ -70,6 +70,12 @@ _FILES = (
     ('lxc-hook.j2', 'etc/libvirt/hooks/lxc', 0o755, 'libvirtd'),
     ('losetup.j2', 'bin/losetup', 0o755, ''),
 )
+#: File systems that the machine unmounts are unmounted in hosts, too.
+#: What a host mounts is mounted in this host alone.
+_NAMESPACES = (
+    *('unshare', '-m', '-u', '-i', '-p', '-f', '-n', '-C'),
+    *('--propagation', 'slave'),
+)
 #: Where libvirt keeps keys, below a host's directory.
 _LIBVIRT_SECRETS = 'etc/libvirt/secrets'
 #: (agent, program, module, what it may do as root)
@@ -299,8 +305,8 @@ def _launch(host: HostSize, joined: list[str]) -> None:
             [
                 *joined,
                 *constants.FIRST_VICTIM,
-                *('unshare', '-m', '-u', '-i', '-p', '-f', '-n', '-C'),
-                *('--propagation', 'private', str(host_dir / 'init')),
+                *_NAMESPACES,
+                str(host_dir / 'init'),
             ],
             stdin=subprocess.DEVNULL,
             stdout=log,

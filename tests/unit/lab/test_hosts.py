@@ -5,6 +5,7 @@ import configparser
 import dataclasses
 import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -460,6 +461,52 @@ class FilesTest(testtools.TestCase):
             'nova-compute',
             'exec',
         )
+
+
+#: Unmounts a file system of a machine ($0) while a host, which the arguments
+#: start, has it and a mount of its own.
+_UNMOUNT = """
+mount -t tmpfs x "$0" && mount --make-shared "$0" &&
+    mkdir "$0/disk" "$0/own" && mount -t tmpfs x "$0/disk" || exit 77
+{
+    timeout 10 sh -c 'until [ -e "$0/ready" ]; do sleep 0.01; done' "$0"
+    grep -c " $0/own " /proc/self/mounts >&2
+    umount "$0/disk"
+    echo
+} | "$@" sh -c '
+    mount -t proc proc /proc
+    mount -t tmpfs x "$0/own"
+    mount --bind "$0/own" "$0/own" && mount --make-shared "$0/own" || exit 1
+    grep -o " $0/disk " /proc/mounts
+    touch "$0/ready"
+    read -r line
+    grep -o " $0/disk " /proc/mounts
+    grep -o " $0/own " /proc/mounts
+' "$0"
+"""
+
+
+class MountsTest(testtools.TestCase):
+    def test_file_system_that_the_machine_unmounts(self) -> None:
+        """It stayed in use in the hosts, until the lab was stopped."""
+        if os.geteuid():
+            self.skipTest('needs root')
+        top = self.useFixture(fixtures.TempDir()).path
+        done = subprocess.run(
+            [
+                *('unshare', '-m', '--propagation', 'private'),
+                *('sh', '-c', _UNMOUNT, top, *host._NAMESPACES),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode == 77:
+            self.skipTest('no file system can be mounted')
+        self.assertEqual(
+            [f' {top}/disk ', *2 * [f' {top}/own ']], done.stdout.splitlines()
+        )
+        self.assertEqual('0\n', done.stderr)
 
 
 class DisksTest(testtools.TestCase):
