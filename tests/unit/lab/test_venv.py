@@ -190,13 +190,17 @@ class UserTest(testtools.TestCase):
         path.chmod(0o755)
 
     def bootstrap(
-        self, user_id: int, *args: str, path: str = os.environ['PATH']
+        self,
+        user_id: int,
+        *args: str,
+        path: str = os.environ['PATH'],
+        **variables: str,
     ) -> tuple[int, str]:
         """Return the status and the messages of the script."""
         self.write_program('id', f'echo {user_id}')
         done = subprocess.run(
             ['/bin/sh', self.clone / 'tools' / 'bootstrap', *args],
-            env={'PATH': f'{self.programs}:{path}'},
+            env={'PATH': f'{self.programs}:{path}', **variables},
             capture_output=True,
             text=True,
         )
@@ -211,6 +215,28 @@ class UserTest(testtools.TestCase):
         self.assertIn('the lab needs root', message)
         if packages.release():
             self.assertEqual((0, ''), self.bootstrap(0, 'lab'))
+
+    def test_clone_of_another_user(self) -> None:
+        """Git refused it, and pbr had no version."""
+        git = shutil.which('git', path='/usr/bin:/bin')
+        if not git:
+            self.skipTest('needs git')
+        subprocess.run([git, 'init', '-q', self.clone], check=True)
+        for path in (self.clone / '.venv').iterdir():
+            path.unlink()
+        # What pbr does where uv builds hvstack.
+        self.write_program('uv', 'exec git rev-parse --git-dir >/dev/null')
+        self.write_program('sleep', 'exit 0')
+        (self.clone / '.venv' / 'bin').symlink_to(self.programs)
+        self.write_program('python', 'exit 0')
+        variables = {
+            'GIT_TEST_ASSUME_DIFFERENT_OWNER': '1',
+            'GIT_CONFIG_COUNT': '1',
+            'GIT_CONFIG_KEY_0': 'safe.directory',
+            'GIT_CONFIG_VALUE_0': '/nonexistent',
+        }
+        status, message = self.bootstrap(1000, **variables)
+        self.assertEqual((0, 'hvstack: setting up .venv\n'), (status, message))
 
     def test_only_root_installs_packages(self) -> None:
         """Git is not installed."""
