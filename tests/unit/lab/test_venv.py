@@ -161,6 +161,20 @@ class BootstrapTest(testtools.TestCase):
         self.assertEqual('', self.changed('error: connection reset\n'))
 
 
+#: Debian's interpreter; it notes the environments that ``-m venv`` makes.
+_PYTHON = """
+top=${0%/*/*}
+case $* in
+*cache_tag*) cat "$top/version" ;;
+'-m venv --clear .venv')
+    rm -rf .venv
+    mkdir -p .venv/bin
+    ln -s /bin/true .venv/bin/uv
+    echo "$PWD $(cat "$top/version")" >>"$top/environments"
+    ;;
+esac"""
+
+
 class UserTest(testtools.TestCase):
     """Who may run the script, in a clone whose .venv is complete."""
 
@@ -170,8 +184,14 @@ class UserTest(testtools.TestCase):
         self.programs = self.clone / 'programs'
         for name in ('tools', 'programs', '.venv'):
             (self.clone / name).mkdir()
-        script = (TOP / 'tools' / 'bootstrap').read_bytes()
-        (self.clone / 'tools' / 'bootstrap').write_bytes(script)
+        self.write_program('python3', _PYTHON)
+        (self.clone / 'version').write_text('cpython-311\n')
+        script = (TOP / 'tools' / 'bootstrap').read_text()
+        script = script.replace(
+            '\npython=/usr/bin/python3\n',
+            f'\npython={self.programs}/python3\n',
+        )
+        (self.clone / 'tools' / 'bootstrap').write_text(script)
         for path in (
             *('pyproject.toml', 'setup.cfg', 'setup.py'),
             'etc/requirements.txt',
@@ -179,7 +199,9 @@ class UserTest(testtools.TestCase):
         ):
             (self.clone / path).parent.mkdir(parents=True, exist_ok=True)
             (self.clone / path).touch()
-        digest = hashlib.sha256(script).hexdigest()[:16]
+        identity = f'{self.clone.resolve()} cpython-311\n'
+        (self.clone / '.venv' / '.made').write_text(identity)
+        digest = hashlib.sha256((identity + script).encode()).hexdigest()[:16]
         (self.clone / '.venv' / f'.hvstack-{digest}').touch()
         self.write_program('apt-get', f'touch {self.clone}/installed; exit 1')
 
@@ -222,7 +244,7 @@ class UserTest(testtools.TestCase):
         if not git:
             self.skipTest('needs git')
         subprocess.run([git, 'init', '-q', self.clone], check=True)
-        for path in (self.clone / '.venv').iterdir():
+        for path in (self.clone / '.venv').glob('.hvstack-*'):
             path.unlink()
         # What pbr does where uv builds hvstack.
         self.write_program('uv', 'exec git rev-parse --git-dir >/dev/null')
@@ -237,6 +259,33 @@ class UserTest(testtools.TestCase):
         }
         status, message = self.bootstrap(1000, **variables)
         self.assertEqual((0, 'hvstack: setting up .venv\n'), (status, message))
+
+    def test_python_of_a_newer_release_of_debian(self) -> None:
+        """The new Python had no packages, and .venv was never made again."""
+        (self.clone / 'version').write_text('cpython-313\n')
+        for _ in range(2):
+            self.assertEqual(0, self.bootstrap(1000)[0])
+        environments = (self.clone / 'environments').read_text()
+        self.assertEqual(f'{self.clone.resolve()} cpython-313\n', environments)
+
+    def test_clone_that_was_moved_or_copied(self) -> None:
+        """Programs of a copy ran the code of the original."""
+        parent = Path(self.useFixture(fixtures.TempDir()).path)
+        names = ('copy', 'moved')
+        for name in names:
+            original, self.clone = self.clone, parent / name
+            if name == 'copy':
+                shutil.copytree(original, self.clone)
+            else:
+                original.rename(self.clone)
+            for _ in range(2):
+                self.assertEqual(0, self.bootstrap(1000)[0])
+        # The interpreter is that of the first clone.
+        text = (self.programs.parent / 'environments').read_text()
+        self.assertEqual(
+            [f'{parent.resolve()}/{name} cpython-311' for name in names],
+            text.splitlines(),
+        )
 
     def test_only_root_installs_packages(self) -> None:
         """Git is not installed."""
