@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -26,6 +27,10 @@ PYTHON = Path('/usr/bin/python3')
 #: Variables that keep the modules of the user out of a program. Python ignores
 #: empty values.
 NO_MODULES = {'PYTHONPATH': '', 'PYTHONHOME': ''}
+#: Directories of the settings of uv, except those of the user.
+_UV_SETTINGS = (Path('/etc/uv'), Path('/etc/xdg/uv'))
+#: What pip prints of its package index, with the section.
+_PIP_INDEX = re.compile("^(install|global)\\.index-url='(.*)'$", re.MULTILINE)
 #: What uv prints of a package whose file has another digest.
 _CHANGED = re.compile('Hash mismatch for `([^`]+)`')
 
@@ -113,8 +118,34 @@ def ensure(pauses: Sequence[float] = (5, 15, 30)) -> None:
     env = dict(NO_MODULES)
     if _CERTIFICATES.exists() and 'UV_SYSTEM_CERTS' not in os.environ:
         env['UV_SYSTEM_CERTS'] = '1'
+    index = _find_index()
+    if index:
+        env['UV_DEFAULT_INDEX'] = index
     processutils.retried(lambda: _install(install, env), pauses=pauses)
     (target / '.complete').touch()
+
+
+def _find_index() -> str:
+    """Return the package index that pip is set to, if uv is set to none.
+
+    It may contain a password. The text is empty if neither is set.
+    """
+    if os.environ.get('UV_DEFAULT_INDEX') or os.environ.get('UV_INDEX_URL'):
+        return ''
+    home = os.environ.get('XDG_CONFIG_HOME') or Path.home() / '.config'
+    files = [path / 'uv.toml' for path in (*_UV_SETTINGS, Path(home, 'uv'))]
+    if 'UV_CONFIG_FILE' in os.environ:
+        files.append(Path(os.environ['UV_CONFIG_FILE']))
+    for path in files:
+        if path.is_file() and b'index' in path.read_bytes():
+            return ''
+    if os.environ.get('PIP_INDEX_URL'):
+        return os.environ['PIP_INDEX_URL']
+    # 'pip config get' reads one file only.
+    argv = [sys.executable, '-m', 'pip', '--disable-pip-version-check']
+    text = processutils.run([*argv, 'config', 'list'], check=False).stdout
+    indexes = dict(_PIP_INDEX.findall(text))
+    return str(indexes.get('install') or indexes.get('global') or '')
 
 
 def _install(argv: Sequence[str], env: Mapping[str, str]) -> None:

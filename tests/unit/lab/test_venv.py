@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packages are installed only if their files have the expected digests."""
 
+import contextlib
 import hashlib
+import importlib.util
 import os
 import re
 import shutil
@@ -36,6 +38,8 @@ class InstallTest(testtools.TestCase):
             ('hvstack.extras.program', lambda _: self.directory / 'uv'),
         ):
             self.useFixture(fixtures.MonkeyPatch(name, value))
+        # The settings of pip are not read.
+        self.useFixture(fixtures.EnvironmentVariable('UV_INDEX_URL', 'x'))
 
     def uv(self, message: str, status: int) -> None:
         """Write a program that notes its calls and prints a message."""
@@ -45,10 +49,25 @@ class InstallTest(testtools.TestCase):
             '#!/bin/sh\n'
             f'[ "$1" = pip ] || {{ mkdir -p {venv.directory()}; exit 0; }}\n'
             f'echo "$@" >>{self.directory}/calls\n'
+            f'echo "$UV_DEFAULT_INDEX" >{self.directory}/index\n'
             f'cat {self.directory}/message >&2\n'
             f'exit {status}\n'
         )
         program.chmod(0o755)
+
+    def find_index(self, **variables: str) -> str:
+        """Return the package index that uv uses."""
+        shutil.rmtree(self.directory / 'venv', ignore_errors=True)
+        with contextlib.ExitStack() as stack:
+            for name in (
+                *('UV_DEFAULT_INDEX', 'UV_INDEX_URL', 'UV_CONFIG_FILE'),
+                *('PIP_INDEX_URL', 'PIP_CONFIG_FILE', 'XDG_CONFIG_HOME'),
+            ):
+                stack.enter_context(
+                    fixtures.EnvironmentVariable(name, variables.get(name))
+                )
+            venv.ensure(())
+        return (self.directory / 'index').read_text().strip()
 
     def calls(self) -> list[str]:
         return (self.directory / 'calls').read_text().splitlines()
@@ -82,6 +101,41 @@ class InstallTest(testtools.TestCase):
         ):
             self.assertIn(f' {option}', call)
         self.assertTrue(venv.ready())
+
+    def test_index_that_pip_is_set_to(self) -> None:
+        """A machine that reaches only a mirror could not have a lab."""
+        if not importlib.util.find_spec('pip'):
+            self.skipTest('needs pip')
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.lab.venv._UV_SETTINGS', ())
+        )
+        self.uv('', 0)
+        mirror = 'https://me:secret@mirror.test/simple'
+        config = self.directory / 'pip.conf'
+        config.write_text(f'[global]\nindex-url = {mirror}\n')
+        settings = self.directory / 'config' / 'uv' / 'uv.toml'
+        settings.parent.mkdir(parents=True)
+        settings.write_text('cache-dir = "/var/cache/uv"\n')
+        config_env = {
+            'XDG_CONFIG_HOME': str(self.directory / 'config'),
+            'PIP_CONFIG_FILE': str(config),
+        }
+        self.assertEqual(mirror, self.find_index(**config_env))
+        other = 'https://other.test/simple'
+        self.assertEqual(
+            other, self.find_index(**config_env, PIP_INDEX_URL=other)
+        )
+        # Settings of uv win.
+        self.assertEqual(
+            other, self.find_index(**config_env, UV_DEFAULT_INDEX=other)
+        )
+        self.assertEqual('', self.find_index(**config_env, UV_INDEX_URL=other))
+        settings.write_text(f'[[index]]\nurl = "{other}"\ndefault = true\n')
+        self.assertEqual('', self.find_index(**config_env))
+        # Neither is set.
+        settings.unlink()
+        config_env['PIP_CONFIG_FILE'] = os.devnull
+        self.assertEqual('', self.find_index(**config_env))
 
 
 class DigestsTest(testtools.TestCase):
@@ -237,6 +291,37 @@ class UserTest(testtools.TestCase):
         self.assertIn('the lab needs root', message)
         if packages.release():
             self.assertEqual((0, ''), self.bootstrap(0, 'lab'))
+
+    def test_index_that_pip_is_set_to(self) -> None:
+        """A machine that reaches only a mirror could not have .venv."""
+        for path in (self.clone / '.venv').glob('.hvstack-*'):
+            path.unlink()
+        (self.clone / '.venv' / 'bin').symlink_to(self.programs)
+        log = self.clone / 'index'
+        self.write_program('python', 'exit 0')
+        self.write_program('uv', f'echo "$UV_DEFAULT_INDEX" >{log}')
+        self.write_program(
+            'pip',
+            '[ "$*" = "${*%config list}" ] || '
+            "echo \"global.extra-index-url='x'\nglobal.index-url='pip'\"",
+        )
+        settings = self.clone / 'uv' / 'uv.toml'
+        settings.parent.mkdir()
+        config_env = {'XDG_CONFIG_HOME': str(self.clone)}
+        for text, variables, index in (
+            ('', {}, 'pip'),
+            ('', {'PIP_INDEX_URL': 'other'}, 'other'),
+            ('', {'UV_DEFAULT_INDEX': 'other'}, 'other'),
+            ('', {'UV_INDEX_URL': 'other'}, ''),
+            ('index-url = "other"', {}, ''),
+        ):
+            settings.write_text(text)
+            self.assertEqual(
+                0, self.bootstrap(1000, **config_env, **variables)[0]
+            )
+            self.assertEqual(f'{index}\n', log.read_text())
+            for path in (self.clone / '.venv').glob('.hvstack-*'):
+                path.unlink()
 
     def test_clone_of_another_user(self) -> None:
         """Git refused it, and pbr had no version."""
