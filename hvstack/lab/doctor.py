@@ -68,14 +68,15 @@ def _machine() -> Iterator[LabDiagnosis]:
     )
     yield _release()
     yield _memory()
+    needed = requirements.needed_gib()
     for directory in (paths.STATE, paths.CACHE):
         free = requirements.free_gib(directory)
-        enough = free >= requirements.DISK_GIB
+        enough = free >= needed
         yield LabDiagnosis(
             f'disk {directory}',
             'ok' if enough else 'fault',
             f'{free:.0f} GiB free',
-            '' if enough else f'free up to {requirements.DISK_GIB} GiB there',
+            '' if enough else f'free up to {needed} GiB there',
         )
 
 

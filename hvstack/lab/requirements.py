@@ -13,8 +13,10 @@ from hvstack.lab import constants, kernel_modules, packages, settings
 from hvstack.lab.hosts import cgroups, sizes, switch_setup
 from hvstack.lab.settings import LabSettings
 
-#: Free disk space that a lab and its guests need, in GiB.
+#: Free disk space that a new lab and its guests need, in GiB.
 DISK_GIB = 15
+#: Free disk space that a lab needs which has used its own already, in GiB.
+_REMAINING_DISK_GIB = 2
 #: Command that lets programs reach the lab without a proxy.
 PROXY_REMEDY = f'\'export no_proxy="$no_proxy,{constants.MGMT}"\''
 _HINT = "or use your cloud with '--os-cloud NAME'"
@@ -136,14 +138,20 @@ def check_disk() -> None:
     :raises hvstack.errors.MissingPrerequisiteError: a directory has too
         little free space.
     """
+    needed = needed_gib()
     for directory in (paths.STATE, paths.CACHE):
         free = free_gib(directory)
-        if free < DISK_GIB:
+        if free < needed:
             raise errors.MissingPrerequisiteError(
                 f'Cannot start the lab: {directory} has {free:.1f} GiB of '
-                f'free disk space, and the lab needs {DISK_GIB} GiB. Free '
+                f'free disk space, and the lab needs {needed} GiB. Free '
                 'disk space, or mount a larger disk there.'
             )
+
+
+def needed_gib() -> int:
+    """Return the free space, in GiB, that the lab needs from now on."""
+    return DISK_GIB if settings.load() is None else _REMAINING_DISK_GIB
 
 
 def free_gib(directory: Path) -> float:

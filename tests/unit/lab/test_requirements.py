@@ -9,7 +9,7 @@ import fixtures
 import testtools
 
 from hvstack import errors, paths
-from hvstack.lab import doctor, packages, requirements
+from hvstack.lab import doctor, packages, requirements, settings
 from hvstack.lab.settings import LabSettings
 
 DEBIAN = packages.Release('debian', '13', 'Debian GNU/Linux 13 (trixie)')
@@ -28,6 +28,35 @@ class MachineTest(testtools.TestCase):
         )
         self.assertIn(f'{paths.STATE} has ', str(exc))
         self.assertIn(f'needs {10**9}', str(exc))
+
+    def test_lab_that_fills_the_disk(self) -> None:
+        """It could not be started again."""
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.lab.settings._SETTINGS', directory / 'settings'
+            )
+        )
+        self.set('free_gib', lambda _: 5.0)
+        exc = self.assertRaises(
+            errors.MissingPrerequisiteError, requirements.check_disk
+        )
+        self.assertIn('needs 15 GiB', str(exc))
+        settings.save(LabSettings())
+        requirements.check_disk()
+        self.assertEqual(
+            {'ok'},
+            {
+                diagnosis.state
+                for diagnosis in doctor._machine()
+                if diagnosis.check.startswith('disk ')
+            },
+        )
+        self.set('free_gib', lambda _: 1.0)
+        exc = self.assertRaises(
+            errors.MissingPrerequisiteError, requirements.check_disk
+        )
+        self.assertIn('needs 2 GiB', str(exc))
 
     def test_room_enough_is_fine(self) -> None:
         self.set('DISK_GIB', 0)
