@@ -2,6 +2,7 @@
 """Read-only checks of a machine and its lab, each with its remedy."""
 
 import os
+import platform
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +66,16 @@ def _machine() -> Iterator[LabDiagnosis]:
         'ok' if root else 'fault',
         f'user id {os.geteuid()}',
         '' if root else "use sudo, or a cloud of your own with '--os-cloud'",
+    )
+    architecture = platform.machine()
+    is_supported = architecture == requirements.ARCHITECTURE
+    yield LabDiagnosis(
+        'architecture',
+        'ok' if is_supported else 'fault',
+        architecture,
+        ''
+        if is_supported
+        else f'use a machine with {requirements.ARCHITECTURE}',
     )
     yield _release()
     yield _memory()

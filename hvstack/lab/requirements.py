@@ -2,6 +2,7 @@
 """Check whether a machine can run a lab."""
 
 import os
+import platform
 import shutil
 import stat
 from pathlib import Path
@@ -13,6 +14,8 @@ from hvstack.lab import constants, kernel_modules, packages, settings
 from hvstack.lab.hosts import cgroups, sizes, switch_setup
 from hvstack.lab.settings import LabSettings
 
+#: Architecture of guests, as the kernel names it.
+ARCHITECTURE = 'x86_64'
 #: Free disk space that a new lab and its guests need, in GiB.
 DISK_GIB = 15
 #: Free disk space that a lab needs which has used its own already, in GiB.
@@ -32,6 +35,12 @@ def check(lab_settings: LabSettings) -> None:
         raise errors.MissingPrerequisiteError(
             'Cannot start the lab: it needs root. Run the command with sudo, '
             f'{_HINT}.'
+        )
+    machine = platform.machine()
+    if machine != ARCHITECTURE:
+        raise errors.MissingPrerequisiteError(
+            f'Cannot start the lab ({machine}): its guest images and kernels '
+            f'are for {ARCHITECTURE}. Use such a machine, {_HINT}.'
         )
     release = packages.release()
     if release is None:

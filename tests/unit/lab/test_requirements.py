@@ -113,6 +113,7 @@ class MachineTest(testtools.TestCase):
     def be(self, release: packages.Release | None, gib: float = 64) -> None:
         for name, value in {
             'os.geteuid': lambda: 0,
+            'platform.machine': lambda: 'x86_64',
             'hvstack.lab.packages.release': lambda: release,
             'hvstack.lab.hosts.sizes.machine_mib': lambda: int(gib * 1024),
             'hvstack.lab.hosts.cgroups.check': lambda: None,
@@ -158,6 +159,18 @@ class MachineTest(testtools.TestCase):
         exc = self.refused()
         self.assertIn('Debian 12, Debian 13', str(exc))
         self.assertIn('--os-cloud', str(exc))
+
+    def test_other_architecture(self) -> None:
+        """The images were built, and no guest started."""
+        self.be(DEBIAN)
+        self.useFixture(
+            fixtures.MonkeyPatch('platform.machine', lambda: 'aarch64')
+        )
+        self.assertIn('(aarch64)', str(self.refused()))
+        self.assertIn(
+            ('architecture', 'fault', 'aarch64'),
+            [(row.check, row.state, row.detail) for row in doctor._machine()],
+        )
 
     def test_release_that_was_never_tried(self) -> None:
         self.be(packages.Release('ubuntu', '24.04', 'Ubuntu 24.04 LTS'))
