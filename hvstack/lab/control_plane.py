@@ -18,6 +18,7 @@ from hvstack.lab import (
     constants,
     database,
     identity,
+    neighbours,
     neutron_drivers,
     packages,
     port_conflicts,
@@ -33,6 +34,7 @@ from hvstack.lab import (
 from hvstack.lab.hosts import fake
 from hvstack.lab.settings import LabSettings
 from hvstack.lab.stages import Stage
+from hvstack.progress import Progress
 
 #: Directories of services, (path below the lab's state, owner).
 _DIRECTORIES = (
@@ -53,11 +55,13 @@ _DIRECTORIES = (
 
 def plan(
     lab_settings: LabSettings,
+    progress: Progress,
     before: Callable[[], None],
     storage: Sequence[Stage] = (),
 ) -> list[Stage]:
     """Return the stages that bring the control plane up.
 
+    :param progress: gets warnings about firewalls.
     :param before: called once the machine was found fit, before anything
         is changed.
     :param storage: done once the databases answer, before the services.
@@ -72,7 +76,7 @@ def plan(
         Stage('machine', 30, check),
         Stage('packages', 1500, lambda: _packages(lab_settings)),
         Stage("services' environment", 900, _environment),
-        Stage('bridges', 30, lambda: bridges.ensure(lab_settings.untested)),
+        Stage('bridges', 30, lambda: _bridges(lab_settings, progress)),
         Stage('configuration', 60, configure),
         Stage('databases and queues', 180, _infrastructure),
         *storage,
@@ -91,6 +95,14 @@ def _environment() -> None:
         cinder.link_bindings()
     if settings.has_lvm():
         cinder.install_target()
+
+
+def _bridges(lab_settings: LabSettings, progress: Progress) -> None:
+    bridges.ensure(lab_settings.untested)
+    for neighbour in neighbours.firewalls():
+        progress.warn(
+            f'{neighbour.subject} {neighbour.effect}; {neighbour.remedy}'
+        )
 
 
 def _packages(lab_settings: LabSettings) -> None:

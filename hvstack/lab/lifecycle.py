@@ -111,6 +111,7 @@ def up(
         plan = [
             *control_plane.plan(
                 lab_settings,
+                progress,
                 before=lambda: _begin(lab_settings, progress),
                 storage=[
                     *ceph.plan(lab_settings, progress),

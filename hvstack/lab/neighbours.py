@@ -41,7 +41,7 @@ class Neighbour:
 def examine() -> list[Neighbour]:
     """Return everything that can interfere; needs root to see all of it."""
     return [
-        *firewall(_nft_chains(), _bridges_are_filtered()),
+        *firewalls(),
         *apparmor(_profiles()),
         *hypervisors(
             {
@@ -51,6 +51,23 @@ def examine() -> list[Neighbour]:
             }
         ),
     ]
+
+
+def firewalls() -> list[Neighbour]:
+    """Return the firewalls that drop a lab's packets; needs root."""
+    return [*firewall(_nft_chains(), _bridges_are_filtered())]
+
+
+def has_rules(hook: str, table: str) -> bool:
+    """Tell whether a firewall has rules for all bridges of a lab.
+
+    :param hook: ``input``, ``forward`` or another hook of a base chain.
+    :param table: text of the chain's table as ``nft list table`` prints it.
+    """
+    key = 'oifname ' if hook == 'forward' else ''
+    return f'{key}"hv-*"' in table or all(
+        f'{key}"{name}"' in table for name in constants.BRIDGES
+    )
 
 
 def firewall(
@@ -69,12 +86,17 @@ def firewall(
         )
         if chain.get('policy') != 'drop' and not is_firewalld:
             continue
+        if chain.get('family') == 'ip6':
+            # A lab has IPv4 only.
+            continue
         trusted = ' '.join(
             f'--add-interface={name}' for name in constants.BRIDGES
         )
         name = ' '.join(str(chain[key]) for key in ('family', 'table', 'name'))
         if chain.get('hook') == 'input':
-            bridge = next(iter(constants.BRIDGES))
+            allowed = ' && '.join(
+                f'ufw allow in on {bridge}' for bridge in constants.BRIDGES
+            )
             yield Neighbour(
                 f'firewall {name}',
                 'drops incoming packets by default: lab hosts may not reach '
@@ -82,7 +104,7 @@ def firewall(
                 f"accept them: 'firewall-cmd --zone=trusted {trusted}'"
                 if is_firewalld
                 else f'accept them: \'nft insert rule {name} iifname "hv-*" '
-                f"accept', or 'ufw allow in on {bridge}'",
+                f"accept', or '{allowed}'",
             )
         elif chain.get('hook') == 'forward' and bridges_filtered:
             yield Neighbour(
@@ -138,13 +160,27 @@ def _is_on_machine(pid: int) -> bool:
 
 
 def _nft_chains() -> list[dict[str, Any]]:
+    """Return the base chains of tables without rules for the bridges."""
     if not shutil.which('nft', path=processutils.search_path()):
         return []
     result = processutils.run(['nft', '--json', 'list', 'chains'], check=False)
     if result.returncode:
         return []
     entries = json.loads(result.stdout).get('nftables', [])
-    return [entry['chain'] for entry in entries if 'chain' in entry]
+    chains = [entry['chain'] for entry in entries if 'chain' in entry]
+    tables = {
+        table: processutils.run(
+            ['nft', 'list', 'table', *table], check=False
+        ).stdout
+        for table in {(chain['family'], chain['table']) for chain in chains}
+    }
+    return [
+        chain
+        for chain in chains
+        if not has_rules(
+            chain.get('hook', ''), tables[chain['family'], chain['table']]
+        )
+    ]
 
 
 def _bridges_are_filtered() -> bool:

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test the detection of firewalls and of services on the machine."""
 
+import io
+
+import fixtures
 import testtools
 
-from hvstack.lab import neighbours
+from hvstack.lab import control_plane, neighbours
+from hvstack.lab.settings import LabSettings
+from hvstack.progress import Progress
 
 #: Base chains as ufw and Docker make them; a chain without a hook has no
 #: policy.
@@ -26,7 +31,41 @@ class FirewallTest(testtools.TestCase):
     def test_input_that_is_dropped(self) -> None:
         [neighbour] = neighbours.firewall([UFW, ACCEPTS, REGULAR], False)
         self.assertEqual('firewall ip filter INPUT', neighbour.subject)
-        self.assertIn('ufw allow in on hv-', neighbour.remedy)
+        self.assertIn(
+            "'ufw allow in on hv-mgmt && ufw allow in on hv-prov && "
+            "ufw allow in on hv-data'",
+            neighbour.remedy,
+        )
+        self.assertEqual(
+            [], list(neighbours.firewall([{**UFW, 'family': 'ip6'}], False))
+        )
+
+    def test_rules_that_the_user_made(self) -> None:
+        rules = 'iifname "hv-mgmt" accept\niifname "hv-prov" accept\n'
+        self.assertFalse(neighbours.has_rules('input', rules))
+        rules += 'iifname "hv-data" accept\n'
+        self.assertTrue(neighbours.has_rules('input', rules))
+        self.assertFalse(neighbours.has_rules('forward', rules))
+        rules = 'iifname "hv-*" oifname "hv-*" accept'
+        self.assertTrue(neighbours.has_rules('forward', rules))
+
+    def test_start_of_a_lab_behind_a_firewall(self) -> None:
+        """Hosts did not reach the control plane, for no visible reason."""
+        calls: list[bool] = []
+        for name, value in (
+            ('hvstack.lab.bridges.ensure', calls.append),
+            ('hvstack.lab.neighbours._nft_chains', lambda: [UFW]),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(name, value))
+        stream = io.StringIO()
+        stages = control_plane.plan(
+            LabSettings(), Progress(stream=stream), lambda: None
+        )
+        (stage,) = (stage for stage in stages if stage.title == 'bridges')
+        stage.action()
+        self.assertEqual([False], calls)
+        self.assertIn('firewall ip filter INPUT drops', stream.getvalue())
+        self.assertIn('ufw allow in on hv-mgmt', stream.getvalue())
 
     def test_firewalld(self) -> None:
         """Its chains accept by default, and end with a rule that rejects."""
