@@ -13,7 +13,14 @@ from hvstack.cli import arguments
 from hvstack.cli.tables import Row, Table
 from hvstack.cloud import journal
 from hvstack.cluster import acquired_hosts
-from hvstack.lab import clouds_yaml, doctor, hosts, lifecycle, settings
+from hvstack.lab import (
+    clouds_yaml,
+    doctor,
+    hosts,
+    lifecycle,
+    requirements,
+    settings,
+)
 from hvstack.lab.hosts import fake
 from hvstack.lab.settings import (
     BACKENDS,
@@ -239,6 +246,7 @@ class Down(Command):
     @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Stop it."""
+        requirements.check_root()
         progress = Progress()
         name_holders(progress)
         lifecycle.down(progress)
@@ -271,6 +279,7 @@ class Destroy(Command):
     @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Remove it."""
+        requirements.check_root()
         progress = Progress()
         name_holders(progress)
         lines = lifecycle.destroy(
@@ -288,6 +297,7 @@ class Status(Lister):
     @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Look at everything; change nothing."""
+        requirements.check_root()
         rows: list[Row] = [
             ('program', part.name, part.state, part.pss_mib, _age(part.uptime))
             for part in lifecycle.parts()

@@ -11,7 +11,7 @@ from cliff.lister import Lister
 from hvstack import errors, extras
 from hvstack.cli import arguments
 from hvstack.cli.tables import Table
-from hvstack.lab import hosts, lock, settings
+from hvstack.lab import hosts, lock, requirements, settings
 from hvstack.lab.hosts import bare_metal, host
 from hvstack.lab.settings import LabSettings
 from hvstack.progress import Progress
@@ -35,6 +35,7 @@ class List(Lister):
     @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Look at them; change nothing."""
+        requirements.check_root()
         statuses = hosts.status(settings.load() or LabSettings())
         rows = [
             (status.name, status.state, status.memory_mib, status.summary)
@@ -49,6 +50,7 @@ class Off(_OnHost):
     @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Cut it."""
+        requirements.check_root()
         lab_host = hosts.find(parsed_args.name)
         with lock.exclusive():
             host.power_off(lab_host.name)
@@ -60,6 +62,7 @@ class On(_OnHost):
     @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Start it; its servers come back with it."""
+        requirements.check_root()
         lab_host = hosts.find(parsed_args.name)
         with lock.exclusive():
             hosts.power_on(lab_host, Progress())
@@ -71,6 +74,7 @@ class Shell(_OnHost):
     @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Become the shell."""
+        requirements.check_root()
         _become(parsed_args.name, ['/bin/bash'])
 
 
@@ -89,6 +93,7 @@ class Exec(_OnHost):
     @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Become the program."""
+        requirements.check_root()
         argv = parsed_args.argv
         if argv[:1] == ['--']:
             argv = argv[1:]
@@ -129,6 +134,7 @@ class Prepare(_OnHost):
     @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Prepare it."""
+        requirements.check_root()
         bare_metal.prepare(parsed_args.name, parsed_args.image)
 
 
@@ -138,4 +144,5 @@ class Release(_OnHost):
     @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Release it."""
+        requirements.check_root()
         bare_metal.release(parsed_args.name)

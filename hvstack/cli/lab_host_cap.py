@@ -8,7 +8,7 @@ from cliff.command import Command
 
 from hvstack import errors, extras
 from hvstack.cli import arguments
-from hvstack.lab import lifecycle
+from hvstack.lab import lifecycle, requirements
 from hvstack.lab.hosts import sizes
 from hvstack.lab.settings import LabSettings
 from hvstack.model.plain_data import JsonObject
@@ -37,6 +37,7 @@ class Cap(Command):
     @extras.required('lab')
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Change the lab's settings and bring it up with them."""
+        requirements.check_root()
         percent = parsed_args.percent
         if not 10 <= percent <= 100:
             raise errors.InputError(

@@ -31,11 +31,7 @@ def check(lab_settings: LabSettings) -> None:
     :param lab_settings: settings of the lab.
     :raises hvstack.errors.MissingPrerequisiteError: with the remedy.
     """
-    if os.geteuid() != 0:
-        raise errors.MissingPrerequisiteError(
-            'Cannot start the lab: it needs root. Run the command with sudo, '
-            f'{_HINT}.'
-        )
+    check_root()
     machine = platform.machine()
     if machine != ARCHITECTURE:
         raise errors.MissingPrerequisiteError(
@@ -72,6 +68,18 @@ def check(lab_settings: LabSettings) -> None:
     check_disk()
     if lab_settings.lvm:
         kernel_modules.check()
+
+
+def check_root() -> None:
+    """Refuse users who cannot use a lab: its directories are those of root.
+
+    :raises hvstack.errors.MissingPrerequisiteError: the user is not root.
+    """
+    if os.geteuid() != 0:
+        raise errors.MissingPrerequisiteError(
+            'Cannot use the lab: it needs root. Run the command with sudo, '
+            f'{_HINT}.'
+        )
 
 
 def check_switch() -> None:

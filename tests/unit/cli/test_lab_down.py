@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whoever takes the lab away says from whom."""
+"""Test who may stop the lab, and whose use of it ends."""
 
 import io
 import json
@@ -12,6 +12,23 @@ import testtools
 from hvstack import pid_files
 from hvstack.cli import lab
 from hvstack.progress import Progress
+from tests.unit.cli.runner import run_command
+
+
+class UserTest(testtools.TestCase):
+    def test_user_who_is_not_root(self) -> None:
+        """Reports were about the empty directories of this user."""
+        self.useFixture(fixtures.MonkeyPatch('os.geteuid', lambda: 1000))
+        for args in (
+            *(('down',), ('destroy',), ('status',), ('host', 'list')),
+            *(('host', verb, 'hv-host2') for verb in ('off', 'on', 'shell')),
+            ('host', 'exec', 'hv-host2', '--', 'true'),
+            *(('host', verb, 'hv-host2') for verb in ('prepare', 'release')),
+            ('host', 'cap', '70'),
+        ):
+            status, output, error = run_command('lab', *args)
+            self.assertEqual((3, ''), (status, output), args)
+            self.assertIn('Cannot use the lab: it needs root.', error)
 
 
 class HoldersTest(testtools.TestCase):

@@ -24,6 +24,7 @@ class ExecTest(testtools.TestCase):
             ('hvstack.lab.hosts.host.pid', lambda _: 1),
             ('hvstack.lab.hosts.host.directory', lambda _: directory),
             ('os.execv', self.execute),
+            ('os.geteuid', lambda: 0),
         ):
             self.useFixture(fixtures.MonkeyPatch(name, value))
 
