@@ -190,6 +190,8 @@ def configure(host: HostSize, options: dict[str, Any]) -> set[str]:
     context = {
         'host': host,
         'directory': host_dir,
+        # A file of hvstack stands for the others.
+        'kept_paths': (host_dir, venv.directory(), switch_setup.__file__),
         'programs': programs(host),
         'cells': _cells(host),
         'cgroup_version': cgroups.version(),

@@ -442,6 +442,36 @@ class FilesTest(testtools.TestCase):
             path = directory / 'sys/cpumap'
             self.assertEqual(f'{text}\n', path.read_text())
 
+    def test_directories_of_the_lab_on_loop_devices(self) -> None:
+        """They were unmounted in the host, which ended."""
+        self.swap('hvstack.lab.venv.directory', lambda: Path('/cache/venv'))
+        directory, _ = self.configured()
+        init = (directory / 'init').read_text()
+        loop = init[init.index("grep '^/dev/loop'") :].partition('\ndone\n')[0]
+        table = self.directory / 'mounts'
+        table.write_text(
+            ''.join(
+                f'/dev/loop{number} {path} ext4 rw 0 0\n'
+                for number, path in enumerate(
+                    (
+                        *('/', '/cac', '/cache', '/mnt/a\\040b'),
+                        *(self.directory, directory, f'{directory}/bare'),
+                    )
+                )
+            )
+        )
+        done = processutils.run(
+            [
+                *('bash', '-euc'),
+                'umount() { echo "$2"; }\n'
+                + loop.replace('/proc/mounts', str(table))
+                + '\ndone',
+            ]
+        )
+        self.assertEqual(
+            [f'{directory}/bare', '/mnt/a b', '/cac'], done.stdout.splitlines()
+        )
+
     def test_strangers_process_is_not_entered(self) -> None:
         directory, _ = self.configured()
         record = directory / 'pid.json'
