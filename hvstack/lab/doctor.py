@@ -170,7 +170,7 @@ def _kernel() -> Iterator[LabDiagnosis]:
 
 
 def _software() -> Iterator[LabDiagnosis]:
-    lacking = packages.missing(
+    lacking = packages.installable(
         packages.needed(ceph=settings.has_ceph(), lvm=settings.has_lvm())
     )
     yield LabDiagnosis(

@@ -129,11 +129,15 @@ def needed(
         if optional.get(group, True)
         for name in members
     ]
-    on = on or release()
-    releases: dict[str, Any] = data['releases']
+    return (*names, *_additional(on or release()))
+
+
+def _additional(on: Release | None) -> tuple[str, ...]:
+    """Return the packages that a release needs besides those of all."""
+    releases: dict[str, Any] = _data()['releases']
     key = f'{on.distribution}-{on.version}' if on else ''
     entry = releases.get(key) or list(releases.values())[-1]
-    return (*names, *entry.get('additional', ()))
+    return tuple(entry.get('additional', ()))
 
 
 def missing(names: Iterable[str]) -> list[str]:
@@ -147,6 +151,30 @@ def missing(names: Iterable[str]) -> list[str]:
         if line.endswith(' installed')
     }
     return [name for name in requested if name not in installed]
+
+
+def installable(names: Iterable[str]) -> list[str]:
+    """Return the missing packages, as far as the machine's release has them.
+
+    A release that was never tried may have the programs of a package that the
+    newest release needs additionally in another one.
+    """
+    missing_names = missing(names)
+    on = release()
+    if on is None or on.is_tried:
+        return missing_names
+    doubtful = set(_additional(on)) & set(missing_names)
+    if not doubtful:
+        return missing_names
+    output = processutils.run(
+        ['apt-cache', 'show', *sorted(doubtful)], env=_ENV, check=False
+    ).stdout
+    available = set(re.findall(r'^Package: (\S+)', output, re.MULTILINE))
+    return [
+        name
+        for name in missing_names
+        if name not in doubtful or name in available
+    ]
 
 
 def install(names: Iterable[str]) -> list[str]:
@@ -164,8 +192,9 @@ def install(names: Iterable[str]) -> list[str]:
             'Cannot install packages: this machine has no Debian or Ubuntu. '
             'Use another machine.'
         )
+    names = tuple(names)
     finish_interrupted()
-    missing_names = missing(names)
+    missing_names = installable(names)
     if not missing_names:
         return []
     before = enabled_units()
@@ -173,6 +202,10 @@ def install(names: Iterable[str]) -> list[str]:
     def fetch() -> None:
         _wait_for_dpkg(_CONFIGURE)
         processutils.run([*_APT, 'update', '-q'], env=_ENV, timeout=300)
+        # Of a release that was never tried, apt may know more packages now.
+        missing_names.extend(
+            sorted(set(installable(names)) - {*missing_names})
+        )
         install = ['install', '-q', '-y', '--no-install-recommends']
         _record_installation(before, [*install, '--simulate', *missing_names])
         processutils.run(

@@ -268,8 +268,8 @@ class KilledTest(testtools.TestCase):
                 )
             )
 
-    def install(self) -> None:
-        packages.install(['mariadb-server'])
+    def install(self, *names: str) -> list[str]:
+        return packages.install(['mariadb-server', *names])
 
     def kill(self) -> None:
         """Install in a process that is killed."""
@@ -298,6 +298,39 @@ class KilledTest(testtools.TestCase):
         path.write_text(path.read_text().replace('Remv mysql-server', 'x'))
         self.install()
         self.assertTrue(path.with_name('apt-get.done').exists())
+
+    def test_release_that_was_never_tried(self) -> None:
+        """It may have libvirt's drivers in other packages."""
+        driver = 'libvirt-daemon-driver-'
+        names = [f'{driver}nodedev', f'{driver}secret']
+        for version, expected in (('24.04', names[:1]), ('13', names)):
+            name = 'ubuntu' if version == '24.04' else 'debian'
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    'hvstack.lab.packages.release',
+                    lambda args=(name, version, ''): packages.Release(*args),
+                )
+            )
+            log = self.directory / 'installed'
+            for program, text in (
+                # It knows packages after an update only.
+                (
+                    'apt-cache',
+                    f'[ ! -e {log} ] || echo Package: {names[0]}; exit 100',
+                ),
+                ('apt-get', f'echo "$*" | grep -v simulate >>{log} || :'),
+            ):
+                (self.directory / program).write_text(f'#!/bin/sh\n{text}\n')
+                (self.directory / program).chmod(0o755)
+            self.assertEqual(
+                ['mariadb-server', *expected], self.install(*names)
+            )
+            last = log.read_text().splitlines()[-1]
+            self.assertEqual(
+                ['mariadb-server', *expected],
+                last.split()[-1 - len(expected) :],
+            )
+            log.unlink()
 
     def test_units_are_disabled_later(self) -> None:
         """The packages may be complete when the lab starts again."""
