@@ -50,7 +50,8 @@ def ensure(untested: bool = False) -> None:
     :raises hvstack.errors.MissingPrerequisiteError: the kernel has no
         nftables.
     :raises hvstack.errors.BusyError: another interface has a bridge's name, or
-        an address of its network, or the machine reaches others through it.
+        an address of its network, or the machine reaches others through it,
+        or reaches the lab hosts through another interface.
     """
     links = {link['ifname']: link for link in _addresses()}
     for name, address in constants.BRIDGES.items():
@@ -86,6 +87,39 @@ def ensure(untested: bool = False) -> None:
         if 'UP' not in link.get('flags', []):
             _quiet(name)
             processutils.run(['ip', 'link', 'set', name, 'up'])
+        _check_route(name, ipaddress.IPv4Interface(address).network)
+
+
+def _check_route(name: str, network: ipaddress.IPv4Network) -> None:
+    """Refuse routing rules that lead past a bridge.
+
+    Virtual private networks have tables that come before the main one.
+
+    :param name: of the bridge, which is up.
+    :param network: network of the bridge.
+    :raises hvstack.errors.BusyError: packets to lab hosts leave through
+        another interface, or through none.
+    """
+    output = processutils.run(
+        ['ip', '-json', 'route', 'get', str(network[11])], check=False
+    ).stdout
+    routes = json.loads(output or '[]')
+    device = routes[0].get('dev', '') if routes else ''
+    # A bridge has no carrier before the first host starts.
+    settings_dir = Path('/proc/sys/net/ipv4/conf')
+    ignores_bridge = any(
+        path.read_text(encoding='utf-8').strip() == '1'
+        for key in ('all', name)
+        for path in settings_dir.glob(f'{key}/ignore_routes_with_linkdown')
+    )
+    if device != name and not ignores_bridge:
+        way = f"interface '{device}'" if device else 'no interface'
+        raise errors.BusyError(
+            f'Cannot reach {network} by the bridge {name}: the routing rules '
+            f"of the machine use {way} ('ip rule'). Put its main table first "
+            f"with 'ip rule add to {network} lookup main priority 100', then "
+            'run the command again.'
+        )
 
 
 def _check_hidden(network: ipaddress.IPv4Network) -> None:

@@ -163,6 +163,35 @@ class NetworkTest(testtools.TestCase):
         )
         self.assertEqual(0, done.returncode, done.stderr)
 
+    def test_routes_that_precede_those_of_the_lab(self) -> None:
+        """Tailscale has table 52, strongSwan 220: hosts did not answer."""
+        vpn = (
+            'ip link add vpn0 type bridge',
+            'ip link set vpn0 up',
+            'ip address add 192.0.2.1/24 dev vpn0',
+            'ip rule add lookup 220 priority 220',
+        )
+        for route, interface in (
+            ('10.0.0.0/8 dev vpn0', "interface 'vpn0'"),
+            ('prohibit 10.253.0.0/24', 'no interface'),
+        ):
+            steps = (*vpn, f'ip route add {route} table 220')
+            done = self.inside(*steps, 'bridges.ensure()')
+            self.assertEqual(1, done.returncode)
+            self.assertIn(f'machine use {interface} ', done.stderr)
+            remedies = [
+                f'ip rule add to 10.{number}.0.0/24 lookup main priority 100'
+                for number in (251, 252, 253)
+            ]
+            self.links(*steps, *remedies, 'bridges.ensure()')
+
+    def test_machine_that_ignores_routes_without_carrier(self) -> None:
+        """The bridges have no carrier before the first host starts."""
+        self.links(
+            'echo 1 >/proc/sys/net/ipv4/conf/all/ignore_routes_with_linkdown',
+            'bridges.ensure()',
+        )
+
     def test_a_lab_that_runs_is_not_refused(self) -> None:
         links = self.links(
             'bridges.ensure()',
