@@ -196,6 +196,17 @@ def up() -> bool:
     return all(is_owned(name) for name in constants.BRIDGES)
 
 
+def is_filtered() -> bool:
+    """Return whether the lab's packet filter exists; needs root."""
+    lab_id = settings.lab_id()
+    if lab_id is None or not shutil.which(
+        'nft', path=processutils.search_path()
+    ):
+        return False
+    argv = ['nft', 'list', 'table', 'inet', _table(lab_id)]
+    return processutils.run(argv, check=False).returncode == 0
+
+
 def claim(name: str) -> None:
     """Mark an interface that hvstack has just created.
 

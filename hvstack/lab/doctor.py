@@ -271,6 +271,22 @@ def _lab() -> Iterator[LabDiagnosis]:
         ', '.join(constants.BRIDGES) if has_bridges else 'missing',
         '' if has_bridges else "'hvstack lab up' makes them",
     )
+    yield _packet_filter()
+
+
+def _packet_filter() -> LabDiagnosis:
+    if bridges.is_filtered():
+        return LabDiagnosis(
+            'packet filter', 'ok', 'guests reach public ports only'
+        )
+    # A kernel without nftables cannot have it.
+    untested = (settings.load() or LabSettings()).untested
+    return LabDiagnosis(
+        'packet filter',
+        'note' if untested else 'fault',
+        "missing: guests reach the control plane's internal ports",
+        "'hvstack lab up' makes it",
+    )
 
 
 def _ceph() -> Iterator[LabDiagnosis]:

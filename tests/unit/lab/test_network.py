@@ -217,6 +217,19 @@ class NetworkTest(testtools.TestCase):
         self.assertIn(f'host: {ports}\n', done.stderr)
         self.assertIn(f'machine: {ports}\n', done.stderr)
 
+    def test_packet_filter_that_another_program_removed(self) -> None:
+        """'systemctl restart nftables' does so; 'lab doctor' said nothing."""
+        code = (
+            'import subprocess; from hvstack.lab import bridges, doctor; '
+            'show = lambda: print(doctor._packet_filter().state); show(); '
+            'bridges.ensure(); show(); '
+            "subprocess.run(['nft', 'flush', 'ruleset'], check=True); show(); "
+            'bridges.ensure(); show()'
+        )
+        done = self.inside(f'"{sys.executable}" -c "{code}" >&2')
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual(2 * ['fault', 'ok'], done.stderr.split())
+
     def test_without_a_lab(self) -> None:
         links = self.links(
             'ip link add hv-mgmt type bridge',
