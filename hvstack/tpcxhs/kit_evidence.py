@@ -10,17 +10,18 @@ from datetime import datetime
 from hvstack import errors
 from hvstack.hadoop import job_history
 from hvstack.hadoop.daemon_http import Runner
+from hvstack.hadoop.job_history import JobSummary
 from hvstack.results import telemetry
 from hvstack.results.benchmark import KIT_PHASES
 from hvstack.results.telemetry import Telemetry
-from hvstack.tpcxhs.result import RunResult
+from hvstack.tpcxhs.result import PhaseResult, RunResult
 
 #: Seconds by which the clock of the kit may be late: it has whole seconds.
 _CLOCK_SECONDS = 2.0
 
 
 def add_jobs(manager: Runner, run_result: RunResult) -> str:
-    """Add the statistics of its job to each phase of a run.
+    """Add the statistics of its job to each phase of a run, and its start.
 
     The jobs of a run are HSGen, HSSort and HSValidate, in this order.
 
@@ -45,12 +46,48 @@ def add_jobs(manager: Runner, run_result: RunResult) -> str:
                 f'no counters: the JobHistory server has {len(jobs)} jobs of '
                 f'the run instead of {len(phases)}'
             )
-        for phase, job_id in zip(phases, jobs, strict=True):
-            phase.job = job_history.load_job(manager, job_id)
-            phase.started_at = phase.job.started_at
+        summaries = [job_history.load_job(manager, job) for job in jobs]
     except errors.HVStackError as exc:
+        # A record has the start times of all its phases, or of none.
         return f'no counters: {exc}'
+    for phase, summary in zip(phases, summaries, strict=True):
+        phase.job = summary
+    # The log has no start time of another phase.
+    if len(phases) == len(run_result.phases):
+        _add_starts(phases, summaries, begin, end)
     return ''
+
+
+def _add_starts(
+    phases: Sequence[PhaseResult],
+    jobs: Sequence[JobSummary],
+    begin: float,
+    end: float,
+) -> None:
+    """Add the start times of the phases of a run.
+
+    The kit reports how long the client of each job ran: it starts before its
+    job, and ends after it. Times that do not fit the run are not added, such
+    as those of a node with another clock.
+
+    :param phases: phases in order.
+    :param jobs: job of each phase.
+    :param begin: Unix time of the start of the run.
+    :param end: Unix time of its end.
+    """
+    starts = []
+    earliest = begin
+    for phase, job in zip(phases, jobs, strict=True):
+        job_end = job.started_at + job.seconds
+        start = min(job.started_at, max(earliest, job_end - phase.seconds))
+        if start < earliest - _CLOCK_SECONDS:
+            return
+        starts.append(round(start, 3))
+        earliest = start + phase.seconds
+    if earliest > end + _CLOCK_SECONDS:
+        return
+    for phase, start in zip(phases, starts, strict=True):
+        phase.started_at = start
 
 
 def cut_telemetry(

@@ -19,7 +19,7 @@ import testtools
 from hvstack import errors, processutils
 from hvstack.cluster.command_node import CommandNode
 from hvstack.model.target import BareMetal
-from hvstack.results import record, record_data
+from hvstack.results import record, record_data, selfcheck
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.run_id import RunId
 from hvstack.tpcxhs import kit, kit_evidence, kit_memory
@@ -62,6 +62,9 @@ class KitNode(Hadoop):
 
     log_text = run_log(1, 2000) + run_log(2, 1900)
     job_count = 3
+    #: Start of each job in seconds from that of the run, and duration.
+    job_starts = (1.0, 603.0, 1804.0)
+    job_seconds = (0.9, 0.9, 0.9)
 
     def put(self, text: str, path: str, mode: int = 0o644) -> None:
         self.commands.append(f'put {path}')
@@ -81,15 +84,16 @@ class KitNode(Hadoop):
             return json.dumps({'jobs': {'job': jobs}})
         job = re.search(r"/jobs/job_(\d+)_000(\d)'?$", command)
         if job:
-            begin = (
-                int(job[1]) + 3000 + (0, 602_000, 1_803_000)[int(job[2]) - 1]
-            )
+            index = int(job[2]) - 1
+            # The list begins two seconds before the run.
+            begin = int(job[1]) + 2000 + int(1000 * self.job_starts[index])
+            end = begin + int(1000 * self.job_seconds[index])
             summary = {
                 'id': job[0].removeprefix('/jobs/').rstrip("'"),
                 'state': 'SUCCEEDED',
                 'startTime': begin,
             }
-            totals = {'finishTime': begin + 900, 'mapsTotal': 6}
+            totals = {'finishTime': end, 'mapsTotal': 6}
             return json.dumps({'job': summary | totals | {'reducesTotal': 6}})
         if 'command -v' in command or kit.KIT_DIR in command:
             return ''
@@ -153,9 +157,54 @@ class KitTest(testtools.TestCase):
             jobs,
         )
         self.assertEqual(
-            [1_760_010_001.0, 1_760_010_603.0, 1_760_011_804.0],
+            [1_760_010_000.0, 1_760_010_601.5, 1_760_011_801.5],
             [phase.started_at for phase in slow.phases],
         )
+
+    def list_starts(self, run_record: record_data.RunRecord) -> list[Any]:
+        """Return the start times of the phases of a consistent record."""
+        self.assertTrue(run_record.valid, run_record.reason)
+        self.assertIsNone(selfcheck.first_contradiction(run_record))
+        return [phase.started_at for phase in run_record.phases]
+
+    def test_jobs_start_long_after_their_clients(self) -> None:
+        """The client of large data lists its files before the job starts."""
+        self.gateway.log_text = run_log(1, 1862) + run_log(2, 1861)
+        self.gateway.job_starts = (20, 621.5, 1821.5)
+        self.gateway.job_seconds = (580, 1175, 35)
+        for run_record in self.measure():
+            start = 1_760_010_000 + 10_000 * (run_record.index - 4)
+            self.assertEqual(
+                [start, start + 601.5, start + 1801.5],
+                self.list_starts(run_record),
+            )
+
+    def test_a_node_with_another_clock(self) -> None:
+        """Its job would be in the phase before, or after the run."""
+        for job_starts in ((1, 500, 1804), (1, 603, 2050)):
+            self.gateway.job_starts = job_starts
+            for run_record in self.measure():
+                self.assertEqual([None] * 3, self.list_starts(run_record))
+                self.assertEqual(
+                    255, run_record.counters('HSSort')['CHECKSUM']
+                )
+
+    def test_another_phase_in_the_log(self) -> None:
+        sort = '======== Time taken by HSSort'
+        check = 'Time taken by HSDataCheck = 0m3.000s\n'
+        self.gateway.log_text = self.gateway.log_text.replace(
+            sort, check + sort
+        )
+        for run_record in self.measure():
+            self.assertEqual([None] * 4, self.list_starts(run_record))
+
+    def test_the_second_job_is_not_known(self) -> None:
+        self.gateway.broken['_0002/counters'] = processutils.Result(
+            7, '', 'connection refused'
+        )
+        for run_record in self.measure():
+            self.assertEqual([None] * 3, self.list_starts(run_record))
+            self.assertIn('without_counters', run_record.observations.facts)
 
     def test_the_job_history_server_does_not_answer(self) -> None:
         self.gateway.broken['startedTimeBegin='] = processutils.Result(
