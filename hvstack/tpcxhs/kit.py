@@ -362,7 +362,7 @@ def _measure_pair(
         first = spec.run_id
         run_id = replace(first, index=first.index + kit_run.run_number - 1)
         run_result = _build_result(whole, kit_run, slower, version)
-        missing = kit_evidence.add_jobs(cluster.manager, run_result)
+        missing = kit_evidence.add_jobs(cluster, run_result)
         if missing:
             run_result.observations['without_counters'] = missing
         samples = kit_evidence.cut_telemetry(whole, run_result, [_NETWORK])
@@ -465,7 +465,8 @@ def _check_output(
             None,
             workload.replication,
         )
-    except errors.RunFailedError as exc:
+    except errors.HVStackError as exc:
+        # Also if fsck takes too long: the first run keeps its record.
         return kit_run.fail(str(exc))
     return kit_run
 

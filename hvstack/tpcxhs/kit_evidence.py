@@ -8,24 +8,25 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from hvstack import errors
-from hvstack.hadoop import job_history
-from hvstack.hadoop.daemon_http import Runner
+from hvstack.cluster.base import Cluster
+from hvstack.hadoop import job_history, tuning_profiles
 from hvstack.hadoop.job_history import JobSummary
 from hvstack.results import telemetry
 from hvstack.results.benchmark import KIT_PHASES
 from hvstack.results.telemetry import Telemetry
 from hvstack.tpcxhs.result import PhaseResult, RunResult
+from hvstack.tpcxhs.workload import MIB
 
 #: Seconds by which the clock of the kit may be late: it has whole seconds.
 _CLOCK_SECONDS = 2.0
 
 
-def add_jobs(manager: Runner, run_result: RunResult) -> str:
+def add_jobs(cluster: Cluster, run_result: RunResult) -> str:
     """Add the statistics of its job to each phase of a run, and its start.
 
     The jobs of a run are HSGen, HSSort and HSValidate, in this order.
 
-    :param manager: controller with the JobHistory server.
+    :param cluster: cluster that executed the run.
     :param run_result: run of the kit; its phases get the statistics.
     :returns: why the statistics are missing; empty if they are not.
     """
@@ -33,20 +34,27 @@ def add_jobs(manager: Runner, run_result: RunResult) -> str:
         datetime.fromisoformat(moment).timestamp()
         for moment in (run_result.started, run_result.ended)
     )
+    workload = run_result.workload
+    max_block_mib = tuning_profiles.load(cluster.tuning).max_block_mib
+    # HSSort has the most tasks.
+    task_count = workload.count_splits(max_block_mib * MIB) + workload.reduces
     names = {name.casefold() for name in KIT_PHASES}
     phases = [
         phase for phase in run_result.phases if phase.name.casefold() in names
     ]
     try:
         jobs = job_history.list_jobs(
-            manager, begin - _CLOCK_SECONDS, end + _CLOCK_SECONDS
+            cluster.manager, begin - _CLOCK_SECONDS, end + _CLOCK_SECONDS
         )
         if len(jobs) != len(phases):
             return (
                 f'no counters: the JobHistory server has {len(jobs)} jobs of '
                 f'the run instead of {len(phases)}'
             )
-        summaries = [job_history.load_job(manager, job) for job in jobs]
+        summaries = [
+            job_history.load_job(cluster.manager, job, task_count)
+            for job in jobs
+        ]
     except errors.HVStackError as exc:
         # A record has the start times of all its phases, or of none.
         return f'no counters: {exc}'

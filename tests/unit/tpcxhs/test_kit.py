@@ -206,6 +206,33 @@ class KitTest(testtools.TestCase):
             self.assertEqual([None] * 3, self.list_starts(run_record))
             self.assertIn('without_counters', run_record.observations.facts)
 
+    def test_time_to_load_a_large_job(self) -> None:
+        """HSSort has a map task for each of 3726 blocks: 5 ms each."""
+        timeouts: list[float] = []
+        run_command = KitNode.run
+
+        def run(node: KitNode, command: str, **kwargs: Any) -> Any:
+            if '/jobs/job_' in command:
+                timeouts.append(kwargs['timeout'])
+            return run_command(node, command, **kwargs)
+
+        self.useFixture(fixtures.MonkeyPatch(f'{__name__}.KitNode.run', run))
+        self.measure()
+        self.assertEqual({60 + (3726 + 6) * 0.005}, set(timeouts))
+
+    def test_the_check_of_the_output_takes_too_long(self) -> None:
+        run_command = KitNode.run
+
+        def run(node: KitNode, command: str, **kwargs: Any) -> Any:
+            if 'hdfs fsck' in command:
+                raise errors.DeadlineExceededError('fsck did not end')
+            return run_command(node, command, **kwargs)
+
+        self.useFixture(fixtures.MonkeyPatch(f'{__name__}.KitNode.run', run))
+        first, second = self.measure()
+        self.assertEqual((True, False), (first.valid, second.valid))
+        self.assertIn('fsck did not end', second.reason)
+
     def test_the_job_history_server_does_not_answer(self) -> None:
         self.gateway.broken['startedTimeBegin='] = processutils.Result(
             7, '', 'connection refused'
