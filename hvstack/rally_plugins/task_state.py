@@ -11,7 +11,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,8 +25,8 @@ from hvstack.cluster.plan import ClusterPlan
 from hvstack.cluster.stack import StackCluster
 from hvstack.conf import ConfOptions
 from hvstack.model.configuration import Configuration
-from hvstack.progress import Progress
 from hvstack.rally_plugins.planned_workload import WorkloadPlanner
+from hvstack.rally_plugins.task_progress import TaskProgress
 from hvstack.rally_plugins.workload_args import (
     AUTO,
     NEW,
@@ -35,7 +34,6 @@ from hvstack.rally_plugins.workload_args import (
     WorkloadArgs,
 )
 from hvstack.results import baselines, record_data
-from hvstack.results.timeline import Timeline
 from hvstack.results.workload_types import TPCX_HS, TYPES
 from hvstack.sweep import (
     capabilities,
@@ -48,31 +46,9 @@ from hvstack.sweep import (
 )
 from hvstack.sweep.node_setup import NodeSetup
 from hvstack.sweep.run_order import Step
-from hvstack.sweep.task_events import EventPipe
 from hvstack.tpcxhs.host_losses import HostLossSpec
 from hvstack.tpcxhs.result import RunResult
 from hvstack.tpcxhs.workload import Workload
-
-
-@dataclass
-class TaskProgress(Progress):
-    """Progress of a Rally process, which its parent process also gets.
-
-    :param events: pipe to the parent process.
-    :param timeline: timeline of the sweep of the current workload.
-    """
-
-    events: EventPipe = field(default_factory=EventPipe)
-    timeline: Timeline = field(default_factory=Timeline)
-
-    def span(self, name: str) -> AbstractContextManager[None]:
-        """Return a context that measures a part of the sweep."""
-        return self.timeline.span(name)
-
-    def say(self, text: str, *, is_important: bool = False) -> None:
-        """Print a line, and send it to the parent process."""
-        super().say(text, is_important=is_important)
-        self.events.send(task_events.Message(text))
 
 
 @dataclass

@@ -15,7 +15,7 @@ import testtools
 
 from hvstack import errors
 from hvstack.progress import Progress
-from hvstack.rally_plugins import task_state
+from hvstack.rally_plugins import task_progress
 from hvstack.results import timeline
 from hvstack.sweep import rallytask, task_events
 from tests.unit.cluster.lab_tree import LabTree
@@ -336,13 +336,13 @@ class EventPipeTest(testtools.TestCase):
     def test_progress_is_printed_and_sent(self) -> None:
         self.addCleanup(os.close, self.sink)
         stream = io.StringIO()
-        progress = task_state.TaskProgress(
+        progress = task_progress.TaskProgress(
             stream=stream, events=task_events.open_pipe(self.env)
         )
         with progress.stage('the stage'):
             progress.say('text')
         alone = io.StringIO()
-        with task_state.TaskProgress(stream=alone).stage('the stage'):
+        with task_progress.TaskProgress(stream=alone).stage('the stage'):
             pass
         self.assertIn('] text\n', stream.getvalue())
         self.assertIn('] the stage: 0 s\n', alone.getvalue())
