@@ -34,6 +34,8 @@ NAMES = sorted(
     for path in DIRECTORY.glob('*.yaml')
     if path.name not in OF_COMMANDS
 )
+#: A size that the kit supports.
+SIZE = 10**11
 
 SLAS = {
     plugin.get_name(): plugin
@@ -250,6 +252,24 @@ class TaskTest(testtools.TestCase):
             [args.get('before') for args in workload_args],
         )
         self.assertTrue(workload_args[-1]['skip'])
+
+    def test_kit_measures_whole_pairs_on_bare_metal(self) -> None:
+        """With odd numbers of values and runs too."""
+        for name, values, count in (
+            ('01-instances.yaml', [1, 2, 3], 4),
+            ('full-sweep.yaml', {'instances': [2, 3]}, 3),
+        ):
+            bare_metal = [
+                (args['first_index'], args['sizes'])
+                for args in arguments(
+                    name, values=values, kit='/kit', runs=3, size_bytes=SIZE
+                )
+                if args['configuration'] == 'bare-metal'
+            ]
+            self.assertEqual(
+                [(2 * index, [SIZE] * 2) for index in range(count)],
+                bare_metal,
+            )
 
 
 def iteration(*skipped: str, **figures: float) -> dict[str, Any]:
