@@ -2,6 +2,7 @@
 """Rally scenario whose iterations are runs, each with a run record."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from rally.common import validation as validators
@@ -28,7 +29,10 @@ from hvstack.tpcxhs.workload import Workload
 
 @validators.configure(name='hvstack_workload', platform='openstack')
 class WorkloadValidator(validators.Validator):
-    """Validator of the names in a workload, before the first run."""
+    """Validator of the names and the kit of a workload, before the first run.
+
+    Its contexts check the types of the arguments.
+    """
 
     def validate(
         self,
@@ -37,7 +41,7 @@ class WorkloadValidator(validators.Validator):
         plugin_cls: Any,
         plugin_cfg: dict[str, Any] | None,
     ) -> None:
-        """Parse the configurations and the sweep ID of a workload."""
+        """Parse the configurations and the sweep ID, and check the kit."""
         args = (config or {}).get('args') or {}
         try:
             for name in ('configuration', 'before'):
@@ -46,6 +50,9 @@ class WorkloadValidator(validators.Validator):
             sweep_store.check_name(str(args.get('sweep', '')))
             setup = args.get('setup') or {}
             job_settings.check(setup.get('hadoop') or {})
+            if args.get('kit'):
+                for size_bytes in args.get('sizes') or ():
+                    kits.check_kit(Path(str(args['kit'])), size_bytes)
         except errors.InputError as exc:
             self.fail(str(exc))
 

@@ -12,6 +12,7 @@ from hvstack.hadoop import job_settings, os_profiles, tuning_profiles
 from hvstack.model.configuration import STORAGES, Configuration, parse
 from hvstack.model.target import Target, parse_target
 from hvstack.model.vnics import VNICS
+from hvstack.results.benchmark import RECORD_BYTES
 from hvstack.results.workload_types import TPCX_HS, TYPES
 from hvstack.sweep.node_setup import LaterChanges, NodeSetup
 from hvstack.sweep.search_space import CAPABILITIES
@@ -31,8 +32,9 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
             'minItems': 1,
             'items': {
                 'type': 'integer',
-                'minimum': 100,
+                'minimum': RECORD_BYTES,
                 'maximum': 10**18,
+                'multipleOf': RECORD_BYTES,
             },
         },
         'shape': {

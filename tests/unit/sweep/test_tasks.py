@@ -3,9 +3,11 @@
 
 import importlib
 import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import fixtures
 import jinja2
 import jsonschema
 import testtools
@@ -23,6 +25,7 @@ from hvstack.rally_plugins import output, slas
 from hvstack.rally_plugins.workload_args import WORKLOAD_SCHEMA
 from hvstack.results import telemetry
 from hvstack.results.record_data import RunRecord
+from hvstack.tpcxhs import kit
 from tests.unit.results import factory
 
 DIRECTORY = share.RALLY_TASKS
@@ -103,6 +106,7 @@ class TaskTest(testtools.TestCase):
             ({'setup': {'tuning': 'fast'}}, 'fast'),
             ({'setup': {'disks': 0}}, '0'),
             ({'sizes': [99]}, '99'),
+            ({'sizes': [150]}, '150'),
         ):
             for name in ('hvstack_baseline', 'hvstack_cluster'):
                 (message,) = Context.validate(
@@ -188,6 +192,15 @@ class TaskTest(testtools.TestCase):
         self.assertEqual([], validate(good))
         (line,) = validate({**good, 'sweep': 'my/own'})
         self.assertIn("sweep 'my/own'", line)
+        directory = self.useFixture(fixtures.TempDir()).path
+        with_kit = {**good, 'kit': directory, 'sizes': [SIZE]}
+        (line,) = validate(with_kit)
+        self.assertIn(f'Cannot use the kit (--kit {directory})', line)
+        for name in kit.FILES:
+            (Path(directory) / name).write_text('2.0.3\n')
+        self.assertEqual([], validate(with_kit))
+        (line,) = validate({**with_kit, 'sizes': [SIZE, 5 * SIZE]})
+        self.assertIn('the kit supports only 100GB', line)
 
     def test_one_parameter_is_varied(self) -> None:
         for name, expected in (
