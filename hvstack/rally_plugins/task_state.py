@@ -418,19 +418,39 @@ def get_task_state(
         ) from exc
     stack = contextlib.ExitStack()
     stack.enter_context(sweep_store.lock_measurements())
-    # The lock is held until the process ends, in every case.
+    # The lock is held until the process ends, also after Ctrl-C.
     atexit.register(stack.close)
-    admin = connection.connect(credential=credential)
-    # Users and projects that Rally creates for a workload end with it, but
-    # the state does not. The context users@openstack sets this key for users
-    # of the environment alone.
-    is_lasting = 'existing_users' in context.get('config', {})
-    users = context.get('users') if is_lasting else None
-    tenant = (
-        connection.connect(credential=users[0]['credential'])
-        if users
-        else admin
-    )
+    try:
+        admin = connection.connect(credential=credential)
+        # Users and projects that Rally creates for a workload end with it,
+        # but the state does not. The context users@openstack sets this key
+        # for users of the environment alone.
+        is_lasting = 'existing_users' in context.get('config', {})
+        users = context.get('users') if is_lasting else None
+        tenant = (
+            connection.connect(credential=users[0]['credential'])
+            if users
+            else admin
+        )
+        session = _start(admin, tenant, args)
+    except Exception:
+        # Rally tries again with the next workload.
+        stack.close()
+        raise
+    _STATES.append(session)
+    return session
+
+
+def _start(
+    admin: Connection, tenant: Connection, args: WorkloadArgs | None
+) -> TaskState:
+    """Return the state of a process that measures alone on this machine.
+
+    :param admin: connection of the administrator.
+    :param tenant: connection of the first user.
+    :param args: arguments of the first workload; None if they are unknown.
+    :raises hvstack.errors.HVStackError: see :func:`get_task_state`.
+    """
     progress = TaskProgress(events=task_events.open_pipe(os.environ))
     session = TaskState(admin, tenant, conf.load(), progress)
     credentials.check(tenant, session.options.cloud)
@@ -448,7 +468,6 @@ def get_task_state(
     atexit.register(_undo, session)
     # Sweeps on two machines would change the same ratios.
     lease.acquire(admin, session.progress)
-    _STATES.append(session)
     return session
 
 

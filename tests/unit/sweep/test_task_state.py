@@ -6,7 +6,9 @@ from typing import Any
 import fixtures
 import testtools
 
+from hvstack import errors
 from hvstack.rally_plugins import task_state
+from hvstack.sweep import sweep_store
 from tests.unit.cloud import fake
 from tests.unit.sweep.directories import SweepDirectories
 
@@ -52,3 +54,22 @@ class StartTest(testtools.TestCase):
         users = [{'credential': fake.CREDENTIAL | {'username': 'c_rally_1'}}]
         state = self.start(users=users, config={'users@openstack': {}})
         self.assertIs(state.admin, state.tenant)
+
+    def test_a_start_that_fails_does_not_keep_the_lock(self) -> None:
+        """Rally tries again with the next workload."""
+        failures = [errors.BusyError('another machine has the lease')]
+
+        def acquire(*_: Any) -> None:
+            if failures:
+                raise failures.pop()
+
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.cloud.lease.acquire', acquire)
+        )
+        self.assertRaises(errors.BusyError, self.start)
+        state = self.start()
+        self.assertIs(state, self.start())
+        # The second start has the lock.
+        self.assertRaises(
+            errors.BusyError, sweep_store.lock_measurements().__enter__
+        )
