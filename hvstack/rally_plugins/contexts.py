@@ -23,6 +23,7 @@ from hvstack.cloud import (
     cpu_mode,
     journal,
     keypairs,
+    lease,
     stacks,
     undo,
 )
@@ -76,6 +77,7 @@ class _Context(context.Context):
         if not pending or task.skip_reason:
             return
         if self.FIRST:
+            _undo_earlier_changes(task, pending[0].label)
             task.announce(self.args)
         try:
             self.prepare(task)
@@ -138,9 +140,12 @@ class FlavorsContext(_Context):
     @classmethod
     def undo(cls, task: TaskState) -> None:
         """Delete the flavors that the context created, revoke access."""
-        super().undo(task)
-        task.plan = None
-        task.skip_reason = ''
+        try:
+            super().undo(task)
+        finally:
+            # The next workload must not use them, also after an error.
+            task.plan = None
+            task.skip_reason = ''
         task.finish()
 
 
@@ -303,12 +308,37 @@ class BaselineContext(_Context):
     def undo(cls, task: TaskState) -> None:
         """Release the hosts."""
         bare_hosts, task.cluster = task.cluster, None
-        if isinstance(bare_hosts, BareHosts):
-            with task.progress.span('bare metal: release of the hosts'):
-                bare_hosts.release()
-        task.skip_reason = ''
-        task.saved_records.clear()
+        try:
+            if isinstance(bare_hosts, BareHosts):
+                with task.progress.span('bare metal: release of the hosts'):
+                    bare_hosts.release()
+        finally:
+            # The next workload must not use them, also after an error.
+            task.skip_reason = ''
+            task.saved_records.clear()
         task.finish()
+
+
+def _undo_earlier_changes(task: TaskState, label: str) -> None:
+    """Undo the changes of earlier workloads whose clean-up failed.
+
+    A stack that still exists needs the room of the next one. This says nothing
+    about the next configuration, so that an error is not its result.
+
+    :param task: state of the Rally process, which keeps its lease.
+    :param label: label of the next configuration.
+    :raises hvstack.errors.CloudError: some changes could not be undone.
+    """
+    journal_entries = [
+        journal_entry
+        for journal_entry in journal.own()
+        if journal_entry.kind != lease.KIND
+    ]
+    try:
+        undo.undo(journal_entries, task.connections, task.progress)
+    except errors.CloudError as exc:
+        task.progress.say(f'{label}: not measured: {exc}')
+        raise
 
 
 def _require_plan(task: TaskState) -> ClusterPlan:

@@ -7,10 +7,13 @@ import fixtures
 import testtools
 
 from hvstack import errors
-from hvstack.rally_plugins import task_state
+from hvstack.cloud import connection, journal
+from hvstack.cluster import bare_metal
+from hvstack.rally_plugins import contexts, task_state
+from hvstack.results import record
 from hvstack.sweep import sweep_store
 from tests.unit.cloud import fake
-from tests.unit.sweep.directories import SweepDirectories
+from tests.unit.sweep.directories import BaselineHosts, SweepDirectories
 
 
 class StartTest(testtools.TestCase):
@@ -73,3 +76,68 @@ class StartTest(testtools.TestCase):
         self.assertRaises(
             errors.BusyError, sweep_store.lock_measurements().__enter__
         )
+
+    def leave_changes(self, state: task_state.TaskState) -> None:
+        """Have a flavor and the lease, as after a clean-up that failed."""
+        scope = connection.scope(state.admin)
+        journal.note('lease', {'name': 'l', 'provider': 'p'}, scope)
+        journal.note('flavor', {'name': 'f', 'id': 'f1'}, scope)
+
+    def set_up_flavors(self) -> None:
+        """Set up the first context of a workload without a kit."""
+        context = contexts.FlavorsContext.__new__(contexts.FlavorsContext)
+        context.config = {
+            'sweep': 'mine',
+            'configuration': 'i1-ceph',
+            'sizes': [10**11],
+            'without': ['ceph'],
+        }
+        context.context = {}
+        context.setup()
+
+    def test_changes_of_a_clean_up_that_failed(self) -> None:
+        """They fall on no other configuration, which two failures exclude."""
+        state = self.start()
+        self.leave_changes(state)
+        flavor = f'{fake.NOVA}/flavors/f1'
+        self.cloud.http.delete(flavor, status_code=500)
+        error = self.assertRaises(errors.CloudError, self.set_up_flavors)
+        self.assertIn('Cannot undo changes: flavor f', str(error))
+        self.assertEqual([], record.load_all(sweep_store.RECORDS_DIR))
+        self.cloud.http.delete(flavor, status_code=202)
+        error = self.assertRaises(errors.InputError, self.set_up_flavors)
+        self.assertIn('no Ceph', str(error))
+        self.assertEqual(['lease'], [entry.kind for entry in journal.own()])
+
+    def test_no_plan_after_a_clean_up_that_failed(self) -> None:
+        """The next workload has another configuration."""
+        state = self.start()
+        self.leave_changes(state)
+        self.cloud.http.delete(f'{fake.NOVA}/flavors/f1', status_code=500)
+        state.plan = object()  # type: ignore[assignment]
+        state.skip_reason = 'x: it was skipped'
+        self.assertRaises(
+            errors.CloudError, contexts.FlavorsContext.undo, state
+        )
+        self.assertEqual((None, ''), (state.plan, state.skip_reason))
+
+    def test_nothing_to_skip_after_a_release_that_failed(self) -> None:
+        state = self.start()
+        hosts = bare_metal.BareHosts.from_file(
+            self.useFixture(BaselineHosts()).path
+        )
+
+        def release(_: bare_metal.BareHosts) -> None:
+            raise errors.CommandError(['release'], 1, 'it stays')
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.cluster.bare_metal.BareHosts.release', release
+            )
+        )
+        state.cluster = hosts
+        state.skip_reason = 'x: it was skipped'
+        self.assertRaises(
+            errors.CommandError, contexts.BaselineContext.undo, state
+        )
+        self.assertEqual((None, ''), (state.cluster, state.skip_reason))
