@@ -22,7 +22,7 @@ from pathlib import Path
 from openstack.connection import Connection
 
 from hvstack import conf, errors, interrupts, jsonfile, paths
-from hvstack.cli import app, arguments, image
+from hvstack.cli import arguments, image
 from hvstack.cloud import connection, journal, keypairs, stacks
 from hvstack.cluster import (
     baseline_hosts,
@@ -108,7 +108,7 @@ def execute(main: Callable[[], int | None]) -> int:
 
     :param main: the benchmark, which may return its exit status.
     """
-    app.handle_signals()
+    interrupts.handle_signals()
     try:
         return main() or 0
     except errors.HVStackError as exc:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks of code that Ctrl-C does not leave half done."""
+"""Ctrl-C and signals like it, and blocks that they do not leave half done."""
 
 import signal
 import threading
@@ -10,6 +10,21 @@ from types import FrameType
 from hvstack.progress import Progress
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def handle_signals() -> None:
+    """Clean up after SIGTERM and SIGHUP as after Ctrl-C.
+
+    A signal that is ignored stays ignored: ``nohup hvstack sweep run``
+    continues without its terminal. So does a handler of another program, such
+    as one that calls hvstack's plugins. Signals reach only the main thread, so
+    that in another thread this does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for signal_number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(signal_number) == signal.SIG_DFL:
+            signal.signal(signal_number, signal.default_int_handler)
 
 
 @contextmanager

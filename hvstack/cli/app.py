@@ -7,7 +7,6 @@ import gc
 import logging
 import os
 import re
-import signal
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -17,7 +16,7 @@ from cliff.app import App
 from cliff.command import Command
 from cliff.help import HelpExit
 
-from hvstack import errors, progress
+from hvstack import errors, interrupts, progress
 from hvstack.cli import command_list, commands, options
 from hvstack.cli.streams import PrintableStream
 
@@ -175,23 +174,12 @@ def _is_not_progress(record: logging.LogRecord) -> bool:
     return record.name != progress.__name__
 
 
-def handle_signals() -> None:
-    """Clean up after SIGTERM and SIGHUP as after Ctrl-C.
-
-    A SIGHUP that is ignored stays ignored: ``nohup hvstack sweep run``
-    continues without its terminal.
-    """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, signal.default_int_handler)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run hvstack and return its exit status."""
     # Neither modules nor run records are garbage. With Python's default of
     # 700 new objects, the collector inspects them again and again.
     gc.set_threshold(_NEW_OBJECTS)
-    handle_signals()
+    interrupts.handle_signals()
     args = list(sys.argv[1:] if argv is None else argv)
     try:
         status = int(HVStack().run(args))

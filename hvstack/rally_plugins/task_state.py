@@ -416,6 +416,8 @@ def get_task_state(
             "'existing@openstack' has no 'admin'. Add it, or use the "
             "platform 'hvstack@openstack' with the name of a cloud."
         ) from exc
+    # Without it, 'rally task start' would end without the exit functions.
+    interrupts.handle_signals()
     stack = contextlib.ExitStack()
     stack.enter_context(sweep_store.lock_measurements())
     # The lock is held until the process ends, also after Ctrl-C.

@@ -18,10 +18,10 @@ from hvstack import processutils
 _COMMAND = """
 import sys, time
 from pathlib import Path
-from hvstack.cli import app
+from hvstack import interrupts
 from hvstack.progress import Progress
 directory = Path(sys.argv[1])
-app.handle_signals()
+interrupts.handle_signals()
 progress = Progress()
 try:
     (directory / 'begun').touch()

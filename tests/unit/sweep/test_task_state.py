@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Start of a Rally process, against a cloud at the HTTP boundary."""
 
+import signal
 from typing import Any
 
 import fixtures
@@ -33,6 +34,9 @@ class StartTest(testtools.TestCase):
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', value))
         self.addCleanup(self.end_process)
+        for signal_number in (signal.SIGTERM, signal.SIGHUP):
+            before = signal.signal(signal_number, signal.SIG_DFL)
+            self.addCleanup(signal.signal, signal_number, before)
 
     def end_process(self) -> None:
         """Release the lock, as at the end of the process."""
@@ -57,6 +61,16 @@ class StartTest(testtools.TestCase):
         users = [{'credential': fake.CREDENTIAL | {'username': 'c_rally_1'}}]
         state = self.start(users=users, config={'users@openstack': {}})
         self.assertIs(state.admin, state.tenant)
+
+    def test_signals_undo_the_changes(self) -> None:
+        """As Ctrl-C does; Rally has no handlers of its own."""
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        self.start()
+        self.assertRaises(
+            KeyboardInterrupt, signal.raise_signal, signal.SIGTERM
+        )
+        # As with nohup.
+        self.assertIs(signal.SIG_IGN, signal.getsignal(signal.SIGHUP))
 
     def test_a_start_that_fails_does_not_keep_the_lock(self) -> None:
         """Rally tries again with the next workload."""
