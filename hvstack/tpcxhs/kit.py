@@ -189,7 +189,9 @@ def install_kit(node: Node, path: Path, workload: Workload) -> None:
         tar.add(path, '.')
     node.run(
         f'rm -rf {KIT_DIR} && mkdir -p {KIT_DIR} && '
-        f'base64 -d | tar -xz -C {KIT_DIR} --no-same-owner',
+        f'base64 -d | tar -xz -C {KIT_DIR} --no-same-owner && '
+        # The user of Hadoop reads it, and the user's own files may be private.
+        f'chmod -R a+rX {KIT_DIR}',
         stdin=base64.b64encode(packed.getvalue()).decode(),
         timeout=600,
     )

@@ -8,6 +8,7 @@ its program prints lines of the same form, with figures that are none.
 import itertools
 import json
 import re
+import stat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -409,10 +410,18 @@ class InstallTest(testtools.TestCase):
             )
         )
         (path / 'manual.pdf').symlink_to('/mnt/tpc/manual.pdf')
+        # Of a user with the umask 077; the user of Hadoop reads the copy.
+        path.chmod(0o700)
+        (path / kit.PROGRAM).chmod(0o600)
         kit.install_kit(node, path, Workload(SIZE, 2, 6, 7))
         watch = StallWatch(node, 60, lambda: None)
         log = kit.execute_kit(node, SIZE, 60, watch)
         self.assertEqual({'maps': 6, 'words': '-m -g 2'}, json.loads(log))
+        modes = [
+            stat.S_IMODE(installed.stat().st_mode)
+            for installed in (kit_dir, kit_dir / kit.PROGRAM)
+        ]
+        self.assertEqual([0o755, 0o644], modes)
 
     def test_memory_of_large_jobs(self) -> None:
         """As the runs without the kit have it; small ones need none."""
