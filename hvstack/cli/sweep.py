@@ -169,7 +169,8 @@ def ready(
     :param subject: name of the measurements, for its error.
     :returns: the name of the cloud.
     :raises hvstack.errors.HVStackError: one of them cannot be had, the cloud
-        is another one, or the credential cannot create stacks.
+        is another one, or the credential cannot create stacks or logs in
+        only once.
     """
     from hvstack.cloud import connection, credentials, selection
 
@@ -177,6 +178,7 @@ def ready(
     seconds = None if sweep is None else forecast.estimate_max_seconds(sweep)
     conn = connection.connect(cloud)
     connection.check_cloud(conn, first_cloud, subject)
+    credentials.check_logins(conn)
     credentials.check(conn, conf.load().cloud, seconds)
     rallyenv.ensure_environment(cloud)
     ensure_image(cloud, progress)

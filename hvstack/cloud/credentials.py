@@ -19,13 +19,15 @@ from hvstack.cloud.connection import access, refused
 from hvstack.conf import CloudOptions
 from hvstack.model.compute_backends import timeout_factor
 
-#: Credentials that get one token only: another token of a token expires at the
-#: same time, and an identity provider accepts a code once.
-_ONCE = (
-    *(generic.Token, v3.Token, v3.TOTP),
-    *(v3.OidcAccessToken, v3.OidcAuthorizationCode),
+#: Credentials that log in once: a passcode changes, and an identity provider
+#: accepts a code once.
+_SINGLE_LOGIN = (
+    *(v3.TOTP, v3.OidcAuthorizationCode),
     oidc.OidcDeviceAuthorization,
 )
+#: Credentials that get one token only: another token of a token expires at the
+#: same time.
+_ONCE = (generic.Token, v3.Token, v3.OidcAccessToken, *_SINGLE_LOGIN)
 
 
 def is_token(conn: Connection) -> bool:
@@ -34,11 +36,31 @@ def is_token(conn: Connection) -> bool:
     A password and an application credential get new tokens. A token, the
     access token and the code of an identity provider, and a passcode do not.
     """
-    auth = conn.session.auth
-    return isinstance(auth, _ONCE) or any(
+    return isinstance(conn.session.auth, _ONCE) or _has_passcode(conn)
+
+
+def _has_passcode(conn: Connection) -> bool:
+    """Return whether a passcode is one of several methods of a credential."""
+    return any(
         isinstance(method, v3.TOTPMethod)
-        for method in getattr(auth, 'auth_methods', None) or ()
+        for method in getattr(conn.session.auth, 'auth_methods', None) or ()
     )
+
+
+def check_logins(*conns: Connection) -> None:
+    """Refuse a credential with which only one process can log in.
+
+    :param conns: connections of measurements, each process of which logs in.
+    :raises hvstack.errors.InputError: a credential logs in once.
+    """
+    for conn in conns:
+        if isinstance(conn.session.auth, _SINGLE_LOGIN) or _has_passcode(conn):
+            raise errors.InputError(
+                f"Cannot start measurements (cloud '{conn.config.name}'): its "
+                'credential logs in only once, but each of their processes '
+                "logs in. Get a token with 'openstack token issue', and use "
+                "it with 'auth_type: token'."
+            )
 
 
 def check(

@@ -455,6 +455,7 @@ def _start(
     """
     progress = TaskProgress(events=task_events.open_pipe(os.environ))
     session = TaskState(admin, tenant, conf.load(), progress)
+    credentials.check_logins(admin, tenant)
     credentials.check(tenant, session.options.cloud)
     for line in recovery.recover(session.connections):
         session.progress.say(

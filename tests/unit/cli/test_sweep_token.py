@@ -166,6 +166,31 @@ class TokenTest(SweepCase):
         )
         self.assertEqual([], self.cloud.http.request_history)
 
+    def test_a_passcode(self) -> None:
+        """Rally logs in again, when it is no longer valid."""
+        user = {'username': 'u', 'user_domain_name': 'd', 'passcode': '123456'}
+        auth = {'auth_url': fake.KEYSTONE, 'project_id': 'p1', **user}
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'clouds.yaml'
+        entry = {'auth_type': 'v3totp', 'auth': auth}
+        path.write_text(yaml.safe_dump({'clouds': {'passcode': entry}}))
+        self.useFixture(
+            fixtures.EnvironmentVariable('OS_CLIENT_CONFIG_FILE', str(path))
+        )
+        status, _, err = self.call(
+            *('run', '--host', 'vsphere6', '--backend', 'kvm'),
+            *('--os-cloud', 'passcode', '--values', 'instances=1'),
+        )
+        self.assertEqual((2, []), (status, self.cloud_names))
+        self.assertIn("(cloud 'passcode'): its credential logs in only", err)
+        conn = connection.connect('passcode')
+        with fixtures.MonkeyPatch(
+            'hvstack.cloud.connection.connect', lambda **_: conn
+        ):
+            error = self.assertRaises(
+                errors.InputError, self.start_rally, configuration='i1'
+            )
+        self.assertIn("'openstack token issue'", str(error))
+
     def test_resume(self) -> None:
         self.start('--values', 'instances=1,20')
         (sweep,) = sweep_store.list_sweeps()

@@ -151,12 +151,13 @@ class CheckTest(testtools.TestCase):
         provider = (fake.KEYSTONE, 'idp', 'openid')
         user = {'username': 'u', 'user_domain_name': 'd'}
         conn = self.cloud.connect()
-        for auth, expected in (
-            (v3.Password(fake.KEYSTONE, password='p', **user), False),
-            (v3.Token(fake.KEYSTONE, 't'), True),
-            (v3.TOTP(fake.KEYSTONE, '123456', **user), True),
-            (v3.OidcAccessToken(*provider, access_token='t'), True),
-            (v3.OidcAuthorizationCode(*provider, 'c', 's', code='x'), True),
+        code = v3.OidcAuthorizationCode(*provider, 'c', 's', code='x')
+        for auth, is_token, is_single_login in (
+            (v3.Password(fake.KEYSTONE, password='p', **user), False, False),
+            (v3.Token(fake.KEYSTONE, 't'), True, False),
+            (v3.TOTP(fake.KEYSTONE, '123456', **user), True, True),
+            (v3.OidcAccessToken(*provider, access_token='t'), True, False),
+            (code, True, True),
             (
                 v3.MultiFactor(
                     fake.KEYSTONE,
@@ -166,10 +167,18 @@ class CheckTest(testtools.TestCase):
                     **user,
                 ),
                 True,
+                True,
             ),
         ):
             conn.session.auth = auth
-            self.assertEqual(expected, credentials.is_token(conn), auth)
+            self.assertEqual(is_token, credentials.is_token(conn), auth)
+            if not is_single_login:
+                credentials.check_logins(conn)
+                continue
+            error = self.assertRaises(
+                errors.InputError, credentials.check_logins, conn
+            )
+            self.assertIn('logs in only once', str(error))
 
     def test_token_that_expires_later(self) -> None:
         credentials.check(self.by_token(60), OPTIONS)
