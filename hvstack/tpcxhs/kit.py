@@ -331,6 +331,7 @@ def _measure_pair(
     stop_kit(cluster.gateway)
     preparation.purge(cluster, DATA)
     logs: list[str] = []
+    leads: list[int] = []
     variables: dict[str, str] = {}
     whole = run.run(
         cluster,
@@ -340,6 +341,7 @@ def _measure_pair(
             lambda: variables.update(
                 kit_memory.prepare(cluster, workload, f'{KIT_DIR}/.conf')
             ),
+            lambda: leads.append(kit_evidence.read_lead(cluster.gateway)),
             lambda: logs.append(
                 execute_kit(
                     cluster.gateway,
@@ -354,7 +356,7 @@ def _measure_pair(
     )
     if spec.baseline:
         whole.observations['compared_with'] = spec.baseline
-    kit_runs = _collect_runs(whole, ''.join(logs))
+    kit_runs = _collect_runs(whole, ''.join(logs), sum(leads))
     kit_runs[1] = _check_output(cluster, workload, kit_runs[1])
     slower = _performance_run_number(kit_runs)
     records: list[record_data.RunRecord] = []
@@ -364,7 +366,7 @@ def _measure_pair(
         first = spec.run_id
         run_id = replace(first, index=first.index + kit_run.run_number - 1)
         run_result = _build_result(whole, kit_run, slower, version)
-        missing = kit_evidence.add_jobs(cluster, run_result)
+        missing = kit_evidence.add_jobs(cluster, run_result, sum(leads))
         if missing:
             run_result.observations['without_counters'] = missing
         samples = kit_evidence.cut_telemetry(whole, run_result, [_NETWORK])
@@ -432,10 +434,16 @@ def _build_result(
     )
 
 
-def _collect_runs(whole: RunResult, log: str) -> list[KitRun]:
-    """Return both runs; a problem of the whole kit invalidates both."""
+def _collect_runs(whole: RunResult, log: str, lead: int) -> list[KitRun]:
+    """Return both runs; a problem of the whole kit invalidates both.
+
+    :param lead: seconds by which the clock of the log is ahead.
+    """
     runs_by_number = {
-        kit_run.run_number: kit_run for kit_run in parse_log(log)
+        kit_run.run_number: replace(
+            kit_run, started_at=kit_run.started_at - lead
+        )
+        for kit_run in parse_log(log)
     }
     started_at = int(datetime.fromisoformat(whole.started).timestamp())
     tail = ' '.join(log.split())[-300:]

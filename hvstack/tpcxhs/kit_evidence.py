@@ -5,13 +5,15 @@ The kit reports times only, and executes two runs as one program.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from hvstack import errors
 from hvstack.cluster.base import Cluster
 from hvstack.hadoop import job_history, tuning_profiles
+from hvstack.hadoop.daemon_http import Runner
 from hvstack.hadoop.job_history import JobSummary
-from hvstack.results import telemetry
+from hvstack.results import run_clock, telemetry
 from hvstack.results.benchmark import KIT_PHASES
 from hvstack.results.telemetry import Telemetry
 from hvstack.tpcxhs.result import PhaseResult, RunResult
@@ -21,13 +23,34 @@ from hvstack.tpcxhs.workload import MIB
 _CLOCK_SECONDS = 2.0
 
 
-def add_jobs(cluster: Cluster, run_result: RunResult) -> str:
+def read_lead(controller: Runner) -> int:
+    """Return how far the clock of a controller is ahead of that of the run.
+
+    The times of the kit and of its jobs are those of the controller; samples
+    and other runs have the clock of the run.
+
+    :param controller: controller that runs the kit.
+    :returns: whole seconds, as those of the kit, so that the times of the kit
+        and of its jobs still fit each other.
+    :raises hvstack.errors.CommandError: the controller does not print its
+        time.
+    """
+    before = run_clock.now()
+    output = controller.run('date +%s.%N', timeout=60).stdout
+    try:
+        return round(float(output) - (before + run_clock.now()) / 2)
+    except ValueError as exc:
+        raise errors.CommandError(['date', '+%s.%N'], 0, output) from exc
+
+
+def add_jobs(cluster: Cluster, run_result: RunResult, lead: int) -> str:
     """Add the statistics of its job to each phase of a run, and its start.
 
     The jobs of a run are HSGen, HSSort and HSValidate, in this order.
 
     :param cluster: cluster that executed the run.
     :param run_result: run of the kit; its phases get the statistics.
+    :param lead: seconds by which the clock of the jobs is ahead.
     :returns: why the statistics are missing; empty if they are not.
     """
     begin, end = (
@@ -44,17 +67,20 @@ def add_jobs(cluster: Cluster, run_result: RunResult) -> str:
     ]
     try:
         jobs = job_history.list_jobs(
-            cluster.manager, begin - _CLOCK_SECONDS, end + _CLOCK_SECONDS
+            cluster.manager,
+            begin + lead - _CLOCK_SECONDS,
+            end + lead + _CLOCK_SECONDS,
         )
         if len(jobs) != len(phases):
             return (
                 f'no counters: the JobHistory server has {len(jobs)} jobs of '
                 f'the run instead of {len(phases)}'
             )
-        summaries = [
-            job_history.load_job(cluster.manager, job, task_count)
-            for job in jobs
-        ]
+        summaries = []
+        for job in jobs:
+            summary = job_history.load_job(cluster.manager, job, task_count)
+            moment = round(summary.started_at - lead, 3)
+            summaries.append(replace(summary, started_at=moment))
     except errors.HVStackError as exc:
         # A record has the start times of all its phases, or of none.
         return f'no counters: {exc}'

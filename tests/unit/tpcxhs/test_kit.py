@@ -9,6 +9,8 @@ import itertools
 import json
 import re
 import stat
+import time
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +22,7 @@ import testtools
 from hvstack import errors, processutils
 from hvstack.cluster.command_node import CommandNode
 from hvstack.model.target import BareMetal
-from hvstack.results import record, record_data, selfcheck
+from hvstack.results import record, record_data, run_clock, selfcheck
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.run_id import RunId
 from hvstack.tpcxhs import kit, kit_evidence, kit_memory
@@ -39,11 +41,16 @@ SORTED = (
 )
 
 
-def run_log(run_number: int, seconds: int, failed: str = '') -> str:
+def run_log(
+    run_number: int,
+    seconds: int,
+    failed: str = '',
+    zero: int = 1_760_000_000,
+) -> str:
     lines = [
         ' Running BigData TPCx-HS Benchmark Suite (MapReduce) - '
         f'Run {run_number}'
-        f' - Epoch {1_760_000_000 + 10_000 * run_number} \x1b[0m',
+        f' - Epoch {zero + 10_000 * run_number} \x1b[0m',
         '\x1b[0;32m======== Time taken by HSGen = 10m1.500s====\x1b[0m',
         '======== Time taken by HSSort = 20m0.000s====',
         '======== Time taken by HSValidate = 0m59.000s====',
@@ -66,6 +73,8 @@ class KitNode(Hadoop):
     #: Start of each job in seconds from that of the run, and duration.
     job_starts = (1.0, 603.0, 1804.0)
     job_seconds = (0.9, 0.9, 0.9)
+    #: Seconds by which its clock is ahead.
+    lead = 0
 
     def put(self, text: str, path: str, mode: int = 0o644) -> None:
         self.commands.append(f'put {path}')
@@ -73,6 +82,8 @@ class KitNode(Hadoop):
     def answer(self, command: str) -> str:
         if command.startswith('cat '):
             return self.log_text
+        if command.startswith('date '):
+            return f'{run_clock.now() + self.lead}\n'
         if 'fsck' in command:
             return SORTED
         if 'startedTimeBegin=' in command:
@@ -189,6 +200,32 @@ class KitTest(testtools.TestCase):
                 self.assertEqual(
                     255, run_record.counters('HSSort')['CHECKSUM']
                 )
+
+    def test_controller_with_another_clock(self) -> None:
+        """The second run ended 100 s ago, or at a time in the future."""
+        zero = int(time.time()) - 22_000
+        self.gateway.lead = 600
+        self.gateway.log_text = run_log(1, 2000, zero=zero + 600)
+        self.gateway.log_text += run_log(2, 1900, zero=zero + 600)
+        for run_record in self.measure():
+            start = zero + 10_000 * (run_record.index - 3)
+            self.assertEqual(
+                [start, start + 601.5, start + 1801.5],
+                self.list_starts(run_record),
+            )
+            started = datetime.fromisoformat(run_record.started)
+            self.assertEqual(start, started.timestamp())
+            job = run_record.phases[0].job
+            # The JobHistory server was asked for times of its own clock.
+            self.assertEqual(
+                (f'job_{start + 598}000_0001', start + 1.0),
+                (job.job_id, job.started_at),
+            )
+
+    def test_controller_without_a_clock(self) -> None:
+        self.gateway.broken['date '] = processutils.Result(0, 'x\n', '')
+        for run_record in self.measure():
+            self.assertIn("'date +%s.%N' exited", run_record.reason)
 
     def test_another_phase_in_the_log(self) -> None:
         sort = '======== Time taken by HSSort'
