@@ -535,6 +535,17 @@ class InstallTest(testtools.TestCase):
         )
         return top
 
+    def wait_for_end(self, pid: int) -> None:
+        """Wait until a process that was killed has ended."""
+        command = Path(f'/proc/{pid}/cmdline')
+        processutils.wait_for(
+            # That of a process without a parent that waits is empty.
+            lambda: not (command.exists() and command.read_bytes()),
+            f'the end of process {pid}',
+            timeout=30,
+            interval=0.02,
+        )
+
     def test_lost_connection(self) -> None:
         """Ssh exits with 255, and the program of the kit continues."""
         top = self.install_endless()
@@ -554,8 +565,7 @@ class InstallTest(testtools.TestCase):
         self.assertIn('The connection to n was lost', str(exc))
         pid = int((top / 'own').read_text())
         self.addCleanup(node.run, f'kill -KILL {pid}', check=False)
-        command = Path(f'/proc/{pid}/cmdline')
-        self.assertFalse(command.exists() and command.read_bytes())
+        self.wait_for_end(pid)
 
     def test_no_progress(self) -> None:
         top = self.install_endless()
@@ -574,6 +584,4 @@ class InstallTest(testtools.TestCase):
         self.assertEqual([1], reported)
         pid = int((top / 'own').read_text())
         self.addCleanup(node.run, f'kill -KILL {pid}', check=False)
-        # That of a process without a parent that waits is empty.
-        command = Path(f'/proc/{pid}/cmdline')
-        self.assertFalse(command.exists() and command.read_bytes())
+        self.wait_for_end(pid)
