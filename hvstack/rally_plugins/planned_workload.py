@@ -52,7 +52,8 @@ class WorkloadPlanner:
         a job succeeds.
 
         :param size_bytes: size of the data set in bytes; the default of the
-            replication is the minimum of 3 and the number of worker hosts.
+            replication is the minimum of 3 and the number of worker hosts, in
+            each configuration of the sweep.
         :raises hvstack.errors.InputError: the number of tasks is unknown.
         """
         args = self.args
@@ -120,13 +121,26 @@ class WorkloadPlanner:
                 "workload has no cluster plan. Set 'baseline_hosts' in "
                 'hvstack.conf, or add the context hvstack_flavors.'
             )
-        parts = self._count_own_tasks()
-        return Workload(
-            size_bytes,
-            args.replication or self.plan.nodes.replication,
-            parts,
-            parts,
-        )
+        parts, copies = self._count_own_tasks(), self.plan.nodes.replication
+        if args.tasks.compared:
+            compared = (
+                host_profiles.load(self.options.cloud.host_profile),
+                args.tasks.compared,
+                len(self.plan.hosts.providers),
+                self.tuning,
+            )
+            copies = min(
+                copies, platform_slots.find_replication(*compared) or copies
+            )
+            platforms = platform_slots.list_configurations(*compared)
+            if platforms and not own_tasks:
+                parts = count_tasks(
+                    args.sizes[0],
+                    platforms,
+                    len(self.plan.hosts.providers),
+                    self.tuning,
+                )
+        return Workload(size_bytes, args.replication or copies, parts, parts)
 
     def _count_own_tasks(self) -> int:
         """Return the number of map tasks that fills the planned cluster."""

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Containers of bare metal and of the configurations of a sweep."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from hvstack import errors
 from hvstack.cluster import host_inventory, node_counts
 from hvstack.cluster.bare_metal import Host
-from hvstack.cluster.plan import ClusterSpec
-from hvstack.hadoop.sizing import size_node
+from hvstack.cluster.plan import ClusterSpec, NodeCounts
+from hvstack.hadoop.sizing import NodeSizing, size_node
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import derive_flavor
 from hvstack.model.host import HostProfile
@@ -53,7 +53,39 @@ def list_configurations(
     :param host_count: number of hosts on which Nova places workers.
     :param tuning: tuning profile.
     """
-    platforms = []
+    return [
+        task_counts.count_slots(sizing, nodes.workers)
+        for nodes, sizing in _plan_nodes(
+            profile, configurations, host_count, tuning
+        )
+    ]
+
+
+def find_replication(
+    profile: HostProfile,
+    configurations: Iterable[Configuration],
+    host_count: int,
+    tuning: str,
+) -> int | None:
+    """Return the replication that each configuration that can exist can have.
+
+    :param profile: host profile of the workers.
+    :param configurations: configurations of a sweep.
+    :param host_count: number of hosts on which Nova places workers.
+    :param tuning: tuning profile.
+    :returns: smallest default of a configuration; None if none can exist.
+    """
+    plans = _plan_nodes(profile, configurations, host_count, tuning)
+    return min((nodes.replication for nodes, _ in plans), default=None)
+
+
+def _plan_nodes(
+    profile: HostProfile,
+    configurations: Iterable[Configuration],
+    host_count: int,
+    tuning: str,
+) -> Iterator[tuple[NodeCounts, NodeSizing]]:
+    """Yield the nodes of each configuration that can exist."""
     for configuration in configurations:
         try:
             flavor = derive_flavor(profile, configuration, 'worker')
@@ -64,5 +96,4 @@ def list_configurations(
         except errors.InputError:
             # The sweep skips this configuration with the reason.
             continue
-        platforms.append(task_counts.count_slots(sizing, nodes.workers))
-    return platforms
+        yield nodes, sizing

@@ -356,12 +356,18 @@ class SessionTest(testtools.TestCase):
         )
         self.assertIn("baseline 'auto'", str(error))
 
-    def plan(self, workers: int, backend: str = 'kvm') -> None:
+    def plan(
+        self,
+        workers: int,
+        backend: str = 'kvm',
+        replication: int = 2,
+        hosts: str = 'ab',
+    ) -> None:
         self.state.plan = SimpleNamespace(  # type: ignore[assignment]
             sizing=sizing(4),
-            nodes=NodeCounts(workers, 1, replication=2),
+            nodes=NodeCounts(workers, 1, replication),
             spec=ClusterSpec(),
-            hosts=ClusterHosts({'a': 'uuid-a', 'b': 'uuid-b'}, backend),
+            hosts=ClusterHosts({n: f'uuid-{n}' for n in hosts}, backend),
         )
 
     def test_tasks_of_each_platform(self) -> None:
@@ -553,6 +559,36 @@ class SessionTest(testtools.TestCase):
             self.state.workload,
             *(SIZE, workload_args(configuration=BARE_METAL)),
         )
+
+    def test_compared_configurations_without_bare_metal(self) -> None:
+        """All have the same numbers of tasks and of replicas."""
+        self.no_hosts()
+        self.state.options.set_override('host_profile', 'vsphere6', 'cloud')
+        for tuning in ('hvstack', 'vsphere6'):
+            workloads = []
+            # A controller fills one of three hosts, or a slot of it.
+            for name, workers, replication in (('i1', 2, 2), ('i2', 5, 3)):
+                self.plan(workers, replication=replication, hosts='abc')
+                args = workload_args(
+                    configuration=name,
+                    compared=['i1', 'i2'],
+                    setup={'tuning': tuning},
+                )
+                workloads.append(self.state.workload(SIZE, args))
+            first, second = workloads
+            self.assertEqual((2, 2), (first.replication, second.replication))
+            # The paper tuned the number for each platform.
+            self.assertEqual(
+                tuning == 'hvstack', first.maps == second.maps, tuning
+            )
+        args = workload_args(
+            configuration='i2', compared=['i1', 'i2'], replication=3
+        )
+        self.assertEqual(3, self.state.workload(SIZE, args).replication)
+        # Where none of the others can exist, the plan alone counts.
+        args = workload_args(configuration='i2', compared=['i128'])
+        alone = self.state.workload(SIZE, args)
+        self.assertEqual((3, 20), (alone.replication, alone.maps))
 
     def test_emulated_guests_do_little(self) -> None:
         self.plan(workers=2, backend='qemu')
