@@ -188,14 +188,17 @@ def _require_supported(
         raise errors.InputError(refused)
 
 
-def get_controller_profile(options: CloudOptions) -> str:
+def get_controller_profile(
+    options: CloudOptions, host: str | None = None
+) -> str:
     """Return the host profile of the controllers.
 
     :param options: group ``cloud`` of :mod:`hvstack.conf`.
+    :param host: host profile of the workers; None for that of the options.
     """
     if options.controller_profile:
         return str(options.controller_profile)
-    host = str(options.host_profile)
+    host = host or str(options.host_profile)
     return 'lab-controller' if host == 'lab-worker' else host
 
 

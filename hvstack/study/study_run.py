@@ -2,19 +2,26 @@
 """Execution of studies by Rally, and checks before a study starts."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from openstack.connection import Connection
 
 from hvstack import errors, host_profiles
 from hvstack.cloud import (
-    hypervisors,
     placement,
     servers,
     stateless_groups,
     volume_locality,
 )
-from hvstack.cluster import baseline_hosts, node_counts, validation
+from hvstack.cloud.hypervisors import Hypervisor
+from hvstack.cluster import (
+    baseline_hosts,
+    node_counts,
+    planner,
+    validation,
+    worker_hosts,
+)
 from hvstack.cluster.plan import ClusterSpec
 from hvstack.conf import ConfOptions
 from hvstack.model.configuration import Configuration
@@ -22,6 +29,7 @@ from hvstack.model.flavor import derive_flavor
 from hvstack.model.flavor_specs import join_worker_traits
 from hvstack.model.host import HostProfile
 from hvstack.model.vnics import MACVTAP
+from hvstack.nouns import format_noun
 from hvstack.progress import Progress
 from hvstack.study import os_differences, study_store
 from hvstack.study.definition import Study
@@ -35,11 +43,22 @@ from hvstack.sweep import (
     sweep_store,
 )
 
-#: Hosts that a loss of hosts must not take: those of a controller and a
-#: worker.
-_REMAINING_HOSTS = 2
 #: Rally task that executes the runs of a study.
 TASK = 'study.yaml'
+
+
+@dataclass(frozen=True)
+class _Cloud:
+    """Cloud of a study.
+
+    :param conn: connection of an administrator.
+    :param hosts_up: hosts that are up by name.
+    :param controller_profile: host profile of the controllers.
+    """
+
+    conn: Connection
+    hosts_up: dict[str, Hypervisor]
+    controller_profile: HostProfile
 
 
 def find_impossible(
@@ -59,15 +78,25 @@ def find_impossible(
     :param options: options of :mod:`hvstack.conf`.
     :returns: reasons by the names of the variants, also of those whose claims
         need such a variant.
-    :raises hvstack.errors.InputError: the host profile does not exist.
+    :raises hvstack.errors.InputError: a host profile or the availability zone
+        does not exist.
     :raises hvstack.errors.CloudError: a service does not respond.
     """
     profile = host_profiles.load(host)
     reasons = os_differences.find_equal(
         study.variants, options.hadoop.os_profile, backend
     )
+    cloud = None
+    if conn is not None:
+        cloud = _Cloud(
+            conn,
+            worker_hosts.list_up(conn, options.cloud.availability_zone or ''),
+            host_profiles.load(
+                planner.get_controller_profile(options.cloud, host)
+            ),
+        )
     for variant in study.variants:
-        reason = _explain_impossible(conn, variant, profile, backend, options)
+        reason = _explain_impossible(cloud, variant, profile, backend, options)
         if reason:
             reasons[variant.name] = reason
     return reasons | _find_useless(study, reasons)
@@ -102,7 +131,7 @@ def _find_useless(study: Study, skipped: Mapping[str, str]) -> dict[str, str]:
 
 
 def _explain_impossible(
-    conn: Connection | None,
+    cloud: _Cloud | None,
     variant: Variant,
     profile: HostProfile,
     backend: str,
@@ -111,20 +140,21 @@ def _explain_impossible(
     """Return why a cloud cannot have a variant; empty if it can."""
     target = variant.target
     if not isinstance(target, Configuration):
-        return '' if conn is None else _explain_bare_metal(variant, options)
+        return '' if cloud is None else _explain_bare_metal(variant, options)
     missing = []
     details = {}
     for name, capability in search_space.CAPABILITIES.items():
-        if conn is None or not capability.is_needed(target):
+        if cloud is None or not capability.is_needed(target):
             continue
         if name == 'ceph' and variant.setup.volumes:
             continue
         reason = capabilities.explain_missing(
-            conn, name, profile, target, options.sweep
+            cloud.conn, name, profile, target, options.sweep
         )
         if reason:
             missing.append(name)
             details[capability.reason] = reason
+    spec = _build_spec(variant, target)
     try:
         search_space.check_possible(
             target,
@@ -135,44 +165,74 @@ def _explain_impossible(
             or options.hadoop.tuning
             or baseline_hosts.default_tuning(profile.name),
         )
-        validation.volumes(target, variant.setup.volumes)
-        if target.disk_pinning and variant.setup.volumes:
+        validation.disks(profile, target)
+        validation.volumes(target, spec.volumes)
+        if target.disk_pinning and spec.volumes:
             node_counts.plan_disks(
-                target, derive_flavor(profile, target), variant.setup.volumes
+                target, derive_flavor(profile, target), spec.volumes
             )
-        if variant.setup.deployment is not None:
-            validation.deployment(variant.setup.deployment, target)
+        if spec.deployment is not None:
+            validation.deployment(spec.deployment, target)
+        validation.security_group(spec)
     except errors.InputError as exc:
         text = str(exc)
         return f'{text} ({details[text]})' if text in details else text
-    if conn is None:
+    if cloud is None:
         return ''
+    return _explain_missing(cloud, variant, spec, profile, options)
+
+
+def _build_spec(variant: Variant, target: Configuration) -> ClusterSpec:
+    """Return the cluster of a variant, without its profiles."""
     setup = variant.setup
-    reason = _explain_few_hosts(conn, variant, target, profile)
-    if not reason and setup.vnic == MACVTAP:
+    return ClusterSpec(
+        target,
+        volumes=setup.volumes,
+        replication=_count_copies(variant),
+        deployment=setup.deployment,
+        controllers=setup.controllers or ClusterSpec.controllers,
+        node_groups=setup.node_groups is not False,
+        vnic=setup.vnic or ClusterSpec.vnic,
+        stateless_security_group=bool(setup.stateless_security_group),
+    )
+
+
+def _explain_missing(
+    cloud: _Cloud,
+    variant: Variant,
+    spec: ClusterSpec,
+    profile: HostProfile,
+    options: ConfOptions,
+) -> str:
+    """Return what a cloud does not have for a cluster; empty if nothing."""
+    conn, target = cloud.conn, spec.configuration
+    reason = _explain_few_hosts(cloud, variant, spec, profile)
+    if not reason and spec.vnic == MACVTAP:
         reason = servers.explain_missing_macvtap(
             conn, options.cloud.macvtap_network
         )
-    if not reason and setup.stateless_security_group:
+    if not reason and spec.stateless_security_group:
         reason = stateless_groups.explain_missing(conn)
-    if not reason and setup.volumes and not target.disk_pinning:
-        reason = capabilities.explain_missing_ceph(conn, setup.volumes)
-    if not reason and setup.host_affinity:
-        reason = _explain_missing_backends(conn, target, profile)
+    if not reason and spec.volumes and not target.disk_pinning:
+        reason = capabilities.explain_missing_ceph(conn, spec.volumes)
+    if not reason and variant.setup.host_affinity:
+        reason = _explain_missing_backends(cloud, target, profile)
     return reason
 
 
 def _explain_missing_backends(
-    conn: Connection, target: Configuration, profile: HostProfile
+    cloud: _Cloud, target: Configuration, profile: HostProfile
 ) -> str:
     """Return why hosts cannot have volumes of their own on Ceph, if so."""
-    providers = placement.providers(conn, join_worker_traits(profile, target))
+    providers = placement.providers(
+        cloud.conn, join_worker_traits(profile, target)
+    )
     return volume_locality.explain_missing_backends(
-        volume_locality.count_backends(conn),
+        volume_locality.count_backends(cloud.conn),
         [
             item.host
-            for item in hypervisors.hypervisors(conn)
-            if item.up and item.name in providers
+            for name, item in cloud.hosts_up.items()
+            if name in providers
         ],
         1,
     )
@@ -197,37 +257,35 @@ def _explain_bare_metal(variant: Variant, options: ConfOptions) -> str:
 
 
 def _explain_few_hosts(
-    conn: Connection,
+    cloud: _Cloud,
     variant: Variant,
-    target: Configuration,
+    spec: ClusterSpec,
     profile: HostProfile,
 ) -> str:
     """Return why the hosts that are up are too few for a variant, if so."""
-    setup = variant.setup
-    hosts_up = {item.name for item in hypervisors.hypervisors(conn) if item.up}
-    if count := setup.later.lost_hosts:
-        needed = count + _REMAINING_HOSTS
-        if len(hosts_up) < needed:
-            return (
-                f'{len(hosts_up)} hosts are up, and {needed} are needed to '
-                f'lose {count}: one remains for the controller and one for a '
-                'worker'
-            )
-    providers = placement.providers(conn, join_worker_traits(profile, target))
-    spec = ClusterSpec(
-        target,
-        replication=_count_copies(variant),
-        deployment=setup.deployment,
-        controllers=setup.controllers or ClusterSpec.controllers,
-        node_groups=setup.node_groups is not False,
+    later = variant.setup.later
+    providers = placement.providers(
+        cloud.conn, join_worker_traits(profile, spec.configuration)
     )
+    count = len(cloud.hosts_up.keys() & providers.keys())
     try:
-        nodes = node_counts.count_nodes_on_hosts(
-            spec, profile, len(hosts_up & providers.keys())
-        )
+        if spec.controllers == 'separate':
+            worker_hosts.check_controllers(
+                cloud.conn, cloud.controller_profile, cloud.hosts_up
+            )
+        nodes = node_counts.count_nodes_on_hosts(spec, profile, count)
     except errors.InputError as exc:
         return str(exc)
-    removed = setup.later.scaled_compute or 0
+    if not profile.traits.get('worker'):
+        # Hosts of controllers are never lost.
+        count -= spec.controller_count
+    if later.lost_hosts and count <= later.lost_hosts:
+        return (
+            f'{format_noun(count, "host")} can have workers and no '
+            f'controller, and {later.lost_hosts + 1} are needed to lose '
+            f'{later.lost_hosts}: one remains'
+        )
+    removed = later.scaled_compute or 0
     if removed and nodes.compute_workers <= removed:
         return (
             f'the cluster has {nodes.compute_workers} compute workers, and '

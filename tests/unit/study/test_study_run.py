@@ -123,6 +123,7 @@ class ImpossibleTest(testtools.TestCase):
                     'a': {**pinned, 'disks': 20},
                     'b': {**pinned, 'disks': 21},
                     'c': {**pinned, 'disks': 2, 'copies': 1},
+                    'd': {'configuration': 'i3-pinned'},
                 },
                 'claims': [CLAIM],
             },
@@ -131,9 +132,10 @@ class ImpossibleTest(testtools.TestCase):
         reasons = study_run.find_impossible(
             *(None, study, 'vsphere6', 'kvm', conf.load())
         )
-        self.assertEqual(['b', 'c'], list(reasons))
+        self.assertEqual(['b', 'c', 'd'], list(reasons))
         self.assertIn('a worker has 20 pinned disks', reasons['b'])
         self.assertIn('Cannot choose the type', reasons['c'])
+        self.assertIn('Cannot divide the 20 data disks', reasons['d'])
 
     def test_host_affinity(self) -> None:
         """Each host of workers needs a backend of its own."""
@@ -175,7 +177,78 @@ class ImpossibleTest(testtools.TestCase):
     def test_lost_hosts(self) -> None:
         reasons = self.explain(3, {'lost_hosts': 1}, {'lost_hosts': 2})
         self.assertEqual(['b'], list(reasons))
-        self.assertIn('4 are needed to lose 2', reasons['b'])
+        self.assertIn('3 are needed to lose 2', reasons['b'])
+
+    def test_lost_hosts_have_workers(self) -> None:
+        """Other hosts have no blocks that a loss could destroy."""
+        profile = replace(
+            host_profiles.load('vsphere6'), traits={'worker': 'CUSTOM_L'}
+        )
+        self.host = str(self.directory / 'x.yaml')
+        paths.write_output(
+            Path(self.host), yaml.safe_dump(profile.to_mapping())
+        )
+        self.local_hosts = ('h0', 'h1')
+        reasons = self.explain(9, {'lost_hosts': 1}, {'lost_hosts': 2})
+        self.assertEqual(['b'], list(reasons))
+        self.assertIn('2 hosts can have workers', reasons['b'])
+
+    def test_separate_controllers(self) -> None:
+        """They need two hosts, which a profile of their own may not have."""
+        controllers = replace(
+            host_profiles.load('vsphere6'),
+            name='c',
+            traits={'controller': 'CUSTOM_L'},
+        )
+        path = self.directory / 'c.yaml'
+        paths.write_output(path, yaml.safe_dump(controllers.to_mapping()))
+        self.useFixture(
+            fixtures.EnvironmentVariable(
+                'OS_CLOUD__CONTROLLER_PROFILE', str(path)
+            )
+        )
+        separate = {'configuration': 'i2', 'controllers': 'separate'}
+        self.local_hosts = ('h0',)
+        reasons = self.explain(4, separate, {'configuration': 'i2'})
+        self.assertEqual(['a'], list(reasons))
+        self.assertIn('1 host of', reasons['a'])
+        self.local_hosts = ('h0', 'h1')
+        self.assertEqual({}, self.explain(4, separate, {}))
+
+    def test_availability_zone(self) -> None:
+        """Only the hosts of the zone can have nodes."""
+        self.useFixture(
+            fixtures.EnvironmentVariable('OS_CLOUD__AVAILABILITY_ZONE', 'az1')
+        )
+        self.cloud.http.get(
+            f'{fake.NOVA}/os-availability-zone',
+            json={
+                'availabilityZoneInfo': [
+                    {'zoneName': 'az1', 'zoneState': {'available': True}}
+                ]
+            },
+        )
+        self.cloud.http.get(
+            f'{fake.NOVA}/os-services?binary=nova-compute',
+            json={
+                'services': [
+                    {'id': name, 'host': name, 'zone': zone}
+                    for name, zone in (
+                        *(('h0', 'az1'), ('h1', 'az1'), ('h2', 'az1')),
+                        *(('h3', 'az2'), ('h4', 'az2')),
+                    )
+                ]
+            },
+        )
+        reasons = self.explain(5, {'replication': 2}, {'replication': 3})
+        self.assertEqual(['b'], list(reasons))
+        self.assertIn('Cannot use replication 3', reasons['b'])
+
+    def test_security_group_past_the_switches(self) -> None:
+        settings = {'vnic': 'macvtap', 'stateless_security_group': True}
+        reasons = self.explain(4, settings, {})
+        self.assertEqual(['a'], list(reasons))
+        self.assertIn('no security group is in force', reasons['a'])
 
 
 class UselessTest(testtools.TestCase):
