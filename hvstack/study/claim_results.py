@@ -52,7 +52,8 @@ _FACTS_BY_SETTING = {
     'host_affinity': ('host_affinity', 'storage', 'disk'),
     'node_groups': ('node_groups', 'hadoop_profile'),
     'deployment': ('deployment',),
-    'controllers': ('controllers',),
+    # Separate controllers can have a host more, which workers cannot have.
+    'controllers': ('controllers', 'hosts'),
     'vnic': ('vnic', 'mtu'),
     'stateless_security_group': ('stateless_security_group',),
     'hadoop': ('job_settings',),
@@ -399,13 +400,38 @@ def find_obstacle(*pair: VariantRow) -> str:
     swept_facts = set().union(*map(comparability.list_swept_facts, runs))
     if swept_facts:
         swept_facts |= {'disk', 'host_disks'}
+    varied_facts = list_varied_facts(first.variant, second.variant)
     lines = comparability.list_record_differences(
-        *runs,
-        swept_facts | list_varied_facts(first.variant, second.variant),
+        *runs, swept_facts | varied_facts
     )
+    if 'hosts' in varied_facts:
+        lines += _list_worker_differences(*runs)
     if lines:
         return f'Not comparable: {"; ".join(lines)}'
     return os_differences.explain_equal(*runs)
+
+
+def _list_worker_differences(first: RunRecord, second: RunRecord) -> list[str]:
+    """Return a line if fewer hosts had workers in one of two runs.
+
+    The hosts of workers count only where controllers have others. Elsewhere,
+    the number of all hosts agrees, and a controller may fill one of them.
+    """
+    runs = first, second
+    has_own = any(
+        len({profile.name for profile in profiles.values()}) > 1
+        for run in runs
+        if (profiles := run.observations.cloud.host_profile)
+    )
+    hosts, worker_hosts = (
+        [run.sut.facts.get(name) for run in runs]
+        for name in ('hosts', 'worker_hosts')
+    )
+    if None in worker_hosts or (hosts[0] == hosts[1] and not has_own):
+        return []
+    return comparability.list_differences(
+        *({'worker_hosts': count} for count in worker_hosts)
+    )
 
 
 def compare_variants(

@@ -11,6 +11,7 @@ import fixtures
 import testtools
 
 from hvstack import errors
+from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 from hvstack.results import record
 from hvstack.results.stats import Percent
@@ -24,7 +25,10 @@ from hvstack.study import (
     study_store,
     verdicts,
 )
+from hvstack.study.study_rows import VariantRow
+from hvstack.study.variants import Variant
 from hvstack.sweep import rallytask, sweep_store
+from hvstack.sweep.node_setup import NodeSetup
 from tests.unit.cli.runner import run_command
 from tests.unit.results import factory
 from tests.unit.study.test_definition import CONTENT
@@ -774,3 +778,55 @@ class StudyTest(testtools.TestCase):
         self.assertIn("Cannot run the study 'vsan-copies'", text)
         # The variants have the same reason.
         self.assertEqual(1, text.count('cannot attach volumes'), text)
+
+
+class SeparateControllersTest(testtools.TestCase):
+    """Separate controllers have a host more, and a host may be lost."""
+
+    def find_obstacle(
+        self, combined: tuple[int, int], separate: tuple[int, int], *roles: str
+    ) -> str:
+        """Return why runs with different controllers are not comparable.
+
+        :param combined: number of all hosts, and of those with workers.
+        :param separate: these numbers with separate controllers.
+        :param roles: roles whose hosts have a profile of their own.
+        """
+        rows = []
+        for controllers, (hosts, worker_hosts) in (
+            (None, combined),
+            ('separate', separate),
+        ):
+            setup = NodeSetup(controllers=controllers)
+            run = factory.run(
+                *('i2', 0, 60),
+                hosts=hosts,
+                worker_hosts=worker_hosts,
+                **setup.facts,
+            )
+            profiles = {role: {'name': role, 'digest': 'd'} for role in roles}
+            run = factory.edit(run, 'seen/host_profile', profiles)
+            variant = Variant(str(controllers), parse('i2'), setup=setup)
+            rows.append(VariantRow(variant, run.size_bytes, (run,)))
+        return claim_results.find_obstacle(*rows)
+
+    def test_controllers_with_hosts_of_their_own(self) -> None:
+        roles = 'worker', 'controller'
+        self.assertEqual('', self.find_obstacle((4, 3), (5, 3), *roles))
+        self.assertEqual('', self.find_obstacle((4, 3), (5, 3)))
+        for separate in ((4, 2), (3, 1)):
+            self.assertIn(
+                f'worker_hosts is 3 here and {separate[1]} there',
+                self.find_obstacle((4, 3), separate, *roles),
+            )
+
+    def test_controllers_on_the_hosts_of_workers(self) -> None:
+        self.assertEqual('', self.find_obstacle((4, 3), (4, 4), 'worker'))
+        self.assertIn(
+            'worker_hosts is 4 here and 3 there',
+            self.find_obstacle((4, 4), (3, 3), 'worker'),
+        )
+
+    def test_hosts_of_equal_controllers(self) -> None:
+        variants = [Variant(name, parse('i2')) for name in 'ab']
+        self.assertEqual(set(), claim_results.list_varied_facts(*variants))
