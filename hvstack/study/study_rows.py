@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from hvstack.model.target import BareMetal
 from hvstack.results import comparability, compute_hosts, estimator
 from hvstack.results.estimator import ClusterRate, SweepFit
 from hvstack.results.passes import require_location
@@ -189,4 +190,14 @@ def fit_rates(
         # A cluster is a run: every run of a study has a new one.
         if require_location(run) and quantity.compute(run) > 0
     ]
-    return estimator.fit_sweep(clusters) if clusters else None
+    if not clusters:
+        return None
+    bare_rows = [
+        row.variant.name
+        for row in rows
+        if isinstance(row.variant.target, BareMetal)
+    ]
+    # The estimator tells the scatter of one row from that of all others.
+    return estimator.fit_sweep(
+        clusters, bare_rows[0] if len(bare_rows) == 1 else None
+    )

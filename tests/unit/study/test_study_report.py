@@ -12,8 +12,10 @@ import testtools
 
 from hvstack import errors
 from hvstack.model.configuration import parse
+from hvstack.model.target import BARE_METAL, parse_target
 from hvstack.progress import Progress
 from hvstack.results import record
+from hvstack.results.estimator import SweepFit
 from hvstack.results.stats import Percent
 from hvstack.study import (
     claim_results,
@@ -21,11 +23,12 @@ from hvstack.study import (
     paper_comparison,
     study_page,
     study_report,
+    study_rows,
     study_run,
     study_store,
     verdicts,
 )
-from hvstack.study.study_rows import VariantRow
+from hvstack.study.study_rows import Quantity, VariantRow
 from hvstack.study.variants import Variant
 from hvstack.sweep import rallytask, sweep_store
 from hvstack.sweep.node_setup import NodeSetup
@@ -830,3 +833,38 @@ class SeparateControllersTest(testtools.TestCase):
     def test_hosts_of_equal_controllers(self) -> None:
         variants = [Variant(name, parse('i2')) for name in 'ab']
         self.assertEqual(set(), claim_results.list_varied_facts(*variants))
+
+
+class BareMetalTest(testtools.TestCase):
+    """Hosts scatter less than guests, whose intervals must not shrink."""
+
+    def fit(self, *targets: str) -> SweepFit:
+        rows = []
+        for number, name in enumerate(targets):
+            is_bare = name == BARE_METAL
+            runs = [
+                factory.run(
+                    *(name, index, 100 + (0.01 if is_bare else 10) * extra),
+                    sweep=f'study-v{number}',
+                )
+                for index, extra in enumerate(
+                    ((0, 1, 0, 1, 0, 1), (1, 0, 1, 0, 1, 0))[number % 2]
+                )
+            ]
+            variant = Variant(f'v{number}', parse_target(name))
+            rows.append(VariantRow(variant, runs[0].size_bytes, tuple(runs)))
+        fit = study_rows.fit_rates(rows, Quantity(rows[0].variant.workload))
+        assert fit is not None
+        return fit
+
+    def test_guests(self) -> None:
+        fit = self.fit('i1', 'i2', BARE_METAL)
+        self.assertEqual('v2', fit.baseline)
+        difference = fit.compare('v0', 'v1')
+        alone = self.fit('i1', 'i2').compare('v0', 'v1')
+        assert difference.error is not None and alone.error is not None
+        self.assertAlmostEqual(alone.error, difference.error)
+
+    def test_no_single_row_of_bare_metal(self) -> None:
+        self.assertIsNone(self.fit('i1', 'i2').baseline)
+        self.assertIsNone(self.fit(BARE_METAL, 'i1', BARE_METAL).baseline)
