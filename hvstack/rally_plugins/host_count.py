@@ -3,18 +3,19 @@
 
 A cluster is as large as the hosts that are up. The runs of a smaller one are
 not comparable with the earlier runs of the sweep, but a search would count
-their rates.
+their rates. The variants of a study and the sides of trials, which have sweeps
+of their own, are compared with each other as well.
 """
 
 from hvstack import errors
 from hvstack.cluster.base import Cluster
-from hvstack.cluster.plan import ClusterPlan
+from hvstack.cluster.plan import CONTROLLERS, ClusterPlan
 from hvstack.model.configuration import Configuration
 from hvstack.model.target import parse_target
 from hvstack.nouns import format_noun
 from hvstack.rally_plugins.task_state import TaskState
 from hvstack.rally_plugins.workload_args import WorkloadArgs
-from hvstack.results import comparability
+from hvstack.results import comparability, run_id
 from hvstack.sweep import sweep_store
 
 #: Fact of a record: the number of hosts of all nodes.
@@ -39,7 +40,8 @@ def check_cluster(
 ) -> None:
     """Check that a cluster has as many hosts as earlier runs of its sweep.
 
-    Only runs with the same storage count, which can have a trait of its own.
+    Only runs with the same storage count, which can have a trait of its own,
+    and with the same controllers, which can have hosts of their own.
 
     :raises hvstack.errors.HostsChangedError: it has more, or fewer.
     """
@@ -47,31 +49,48 @@ def check_cluster(
         return
     sweep = task.sweep_id(args)
     count = len({node.host for node in cluster.nodes})
-    expected = _read_count(sweep, plan.spec.configuration.storage)
+    expected = _read_count(sweep, plan)
     if expected in (None, count):
         return
     reason = (
-        f"Cannot continue sweep '{sweep}': the cluster is on "
-        f'{format_noun(count, "host")}, and earlier runs were on {expected}, '
-        'so that they are not comparable. If a host is down, start it, then '
-        "resume the sweep; otherwise, begin another sweep ('sweep: new' in a "
-        'Rally task).'
+        f"Cannot continue '{run_id.parse_execution_id(sweep)}': the cluster "
+        f'is on {format_noun(count, "host")}, and earlier runs were on '
+        f'{expected}, so that they are not comparable. If a host is down, '
+        "start it, then resume; otherwise, begin another one ('sweep: new' in "
+        'a Rally task).'
     )
     task.refused_hosts[_get_key(task, args, plan)] = reason
     raise errors.HostsChangedError(reason)
 
 
-def _read_count(sweep: str, storage: str) -> int | None:
-    """Return the number of hosts of the first run with a storage, if known."""
+def _read_count(sweep: str, plan: ClusterPlan) -> int | None:
+    """Return the number of hosts of the first comparable run, if known.
+
+    :param sweep: name of the sweep.
+    :param plan: cluster plan, whose storage and controllers the run has.
+    """
     store = sweep_store.open_store()
-    for run in store.list_runs(sweep):
+    execution = run_id.parse_execution_id(sweep)
+    if execution == sweep:
+        runs = store.list_runs(sweep)
+    else:
+        runs = [
+            run
+            for run in store.list_all_runs()
+            if run_id.parse_execution_id(run.sweep) == execution
+        ]
+    for run in runs:
         target = parse_target(run.configuration)
         if (
-            run.valid
-            and isinstance(target, Configuration)
-            and target.storage == storage
+            not run.valid
+            or not isinstance(target, Configuration)
+            or target.storage != plan.spec.configuration.storage
         ):
-            return comparability.get_host_count(store.load_run(run))
+            continue
+        record = store.load_run(run)
+        controllers = record.sut.facts.get('controllers', CONTROLLERS[0])
+        if controllers == plan.spec.controllers:
+            return comparability.get_host_count(record)
     return None
 
 

@@ -18,10 +18,10 @@ from tests.unit.sweep.test_session import workload_args
 EARLIER = '2026-11-20T05:45:00Z'
 
 
-def build_plan(*names: str) -> Any:
+def build_plan(*names: str, controllers: str = 'combined') -> Any:
     """Return the plan of a cluster on hosts."""
     return SimpleNamespace(
-        spec=ClusterSpec(),
+        spec=ClusterSpec(controllers=controllers),
         hosts=SimpleNamespace(providers=dict.fromkeys(names, '')),
     )
 
@@ -47,9 +47,16 @@ class HostCountTest(testtools.TestCase):
             )
         )
 
-    def check(self, count: int, **overrides: Any) -> None:
-        args = workload_args(sweep=self.SWEEP, **overrides)
-        plan: Any = build_plan('a', 'b')
+    def check(
+        self,
+        count: int,
+        *,
+        sweep: str = SWEEP,
+        controllers: str = 'combined',
+        **overrides: Any,
+    ) -> None:
+        args = workload_args(sweep=sweep, **overrides)
+        plan: Any = build_plan('a', 'b', controllers=controllers)
         host_count.check_plan(self.state, args, plan)
         nodes = [SimpleNamespace(host=f'h{n % count}') for n in range(9)]
         host_count.check_cluster(
@@ -76,6 +83,35 @@ class HostCountTest(testtools.TestCase):
             self.assertIn(f'on {count} hosts', str(error))
             self.state.refused_hosts.clear()
         self.check(2, allow=['hosts'])
+
+    def test_parts_of_a_study_and_of_trials(self) -> None:
+        """The first run of a part does not decide for the others."""
+        for first, second in (
+            ('study-x-v1', 'study-x-v2'),
+            ('trials-x-0-a', 'trials-x-0-b'),
+        ):
+            self.add('i1', 3, sweep=first)
+            self.check(3, sweep=second)
+            error = self.assertRaises(
+                errors.HostsChangedError, *(self.check, 2), sweep=second
+            )
+            execution = first.rpartition('-')[0].removesuffix('-0')
+            self.assertIn(f"continue '{execution}'", str(error))
+            self.state.refused_hosts.clear()
+        self.check(2, sweep='study-y-v1')
+
+    def test_other_controllers(self) -> None:
+        """They can have hosts of their own."""
+        self.add('i2', 3, sweep='study-x-v1')
+        separate = {'sweep': 'study-x-v2', 'controllers': 'separate'}
+        self.check(4, **separate)
+        self.add('i2', 4, sweep='study-x-v2', controllers='separate')
+        self.check(3, sweep='study-x-v3')
+        self.assertRaises(
+            errors.HostsChangedError,
+            *(self.check, 3),
+            **separate,
+        )
 
     def test_no_second_cluster_on_these_hosts(self) -> None:
         self.add('i1', 3)
