@@ -129,6 +129,25 @@ class StudiesTest(testtools.TestCase):
                 ]
                 self.assertEqual(['amd_map_jvm', 'amd_reduce_jvm'], formulas)
 
+    def test_volume_types_can_exist(self) -> None:
+        """A volume type has one value of each property."""
+        for study in definition.list_studies():
+            required: dict[tuple[str, str], int | bool] = {}
+            for variant in study.variants:
+                volumes = variant.setup.volumes
+                if volumes is None:
+                    continue
+                for name, value in (
+                    ('copies', volumes.copies),
+                    ('osd_groups', volumes.osd_groups),
+                    ('host_affinity', volumes.host_affinity or None),
+                ):
+                    if value is not None:
+                        key = volumes.type, name
+                        self.assertEqual(
+                            required.setdefault(key, value), value, study.name
+                        )
+
     def test_huge_pages_are_asked_for(self) -> None:
         """With madvise, only JVMs that ask for large pages have them."""
         for variant in definition.load('vsphere6-os').variants:
