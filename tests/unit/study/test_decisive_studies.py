@@ -106,6 +106,20 @@ class StudiesTest(testtools.TestCase):
         self.assertEqual(4, counts['compression (3.1.3)'])
         self.assertEqual(2, counts['block size (3.1.5)'])
 
+    def test_the_step_of_the_map_spills(self) -> None:
+        """From this step on, a map has buffer for its whole split."""
+        study = definition.load('amd-tuning-steps')
+        variants = {variant.name: variant for variant in study.variants}
+        for name in ('map spills (3.1.6)', 'reduce side (3.1.8)'):
+            workload = build_workload(study, variants[name], 24)
+            needed = sizing.sort_buffer_mib(
+                -(-workload.size_bytes // workload.maps // MIB), 0.99
+            )
+            for vcpus, memory_mib in WORKERS:
+                tuning = variants[name].setup.tuning or ''
+                node = sizing.size_node(vcpus, memory_mib, tuning=tuning)
+                self.assertLessEqual(needed, node.sort_mib, name)
+
     def test_block_sizes(self) -> None:
         study = definition.load('amd-block-size')
         for variant, maps in zip(study.variants, (16, 8, 4), strict=True):
