@@ -20,7 +20,6 @@ _LIST = share.HADOOP / 'job-properties.yaml'
 _OTHERS = {
     # hadoop-mapreduce-examples, TeraSortConfigKeys.
     'mapreduce.terasort.partitions.sample': '100000',
-    'mapreduce.terasort.num-rows': '0',
     # mapred-default.xml names them in descriptions alone.
     'mapreduce.map.java.opts': '',
     'mapreduce.reduce.java.opts': '',
@@ -37,6 +36,8 @@ _COMPUTED = {
     'dfs.replication': "it is the workload's 'replication'",
     'mapreduce.terasort.output.replication': 'it is the replication of the '
     'input',
+    # TeraGen sets it to its argument.
+    'mapreduce.terasort.num-rows': "it follows from 'size'",
     'yarn.app.mapreduce.am.resource.mb': 'it follows from the number of tasks',
     'yarn.app.mapreduce.am.command-opts': 'its heap follows from the number '
     'of tasks',
@@ -100,6 +101,11 @@ def _check_value(name: str, value: object) -> str:
             f'it is not a property of jobs in Hadoop {_load().release}. '
             + (f"Use '{close[0]}'" if close else 'Correct the name')
             + ', or a tuning profile for a property of daemons',
+        )
+    if not isinstance(value, bool | int | float | str):
+        raise _error(
+            name,
+            'it is not a single value. Use a text, a number, true or false',
         )
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if len(text) > _MAX_LENGTH or not text.isprintable():

@@ -58,6 +58,11 @@ class JobSettingsTest(testtools.TestCase):
                 'not a number',
             ),
             ('mapreduce.map.java.opts', '-Xmx1m\n', 'a control character'),
+            # YAML has these for an empty value and for brackets.
+            ('mapreduce.map.java.opts', None, 'not a single value'),
+            ('mapreduce.map.java.opts', ['-Xmx1m'], 'not a single value'),
+            ('mapreduce.map.java.opts', {}, 'not a single value'),
+            ('mapreduce.terasort.num-rows', 1, "it follows from 'size'"),
         ):
             failure = self.assertRaises(
                 errors.InputError, job_settings.check, {name: value}

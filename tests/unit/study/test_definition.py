@@ -120,6 +120,10 @@ class DefinitionTest(testtools.TestCase):
             varied={f'hadoop.{property_name}': [1, 2]},
         )
         self.check_error(
+            'Use a text, a number, true or false.',
+            varied={'hadoop.mapreduce.map.java.opts': ['-Xmx800m', None]},
+        )
+        self.check_error(
             "'varied.instances' has 1 variants. Use 2 to 100",
             varied={'instances': [1]},
         )
