@@ -163,6 +163,8 @@ class Plan(Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         from hvstack.study import study_run
 
+        if parsed_args.task_args:
+            _check_hosts(parsed_args)
         started = prepare(parsed_args)
         if parsed_args.task_args:
             started = start(started)
@@ -191,6 +193,35 @@ class Report(Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         text = render(select(parsed_args.id), get_form(parsed_args))
         write_text(self.app, parsed_args, text)
+
+
+def _check_hosts(parsed_args: argparse.Namespace) -> None:
+    """Check that Rally has the hosts of a plan, which it gets from a file.
+
+    :param parsed_args: arguments of :func:`add_execution`.
+    :raises hvstack.errors.InputError: hvstack.conf has other hosts.
+    """
+    options = conf.load().cloud
+    host, backend = parsed_args.host, parsed_args.backend
+    configured = host_profiles.absolute(options.host_profile)
+    if host and host != configured:
+        raise errors.InputError(
+            f'Cannot use --host {host} with --task-args: Rally uses the host '
+            f"profile of hvstack.conf, '{configured}'. Set host_profile in "
+            'the group [cloud] of hvstack.conf, and omit the option.'
+        )
+    if not backend:
+        return
+    profile = host_profiles.load(configured)
+    known = options.backend or baseline_hosts.lab_backend(profile)
+    # Without a backend, Nova tells lxc from the others, which are taken for
+    # kvm.
+    if backend not in ((known,) if known else ('kvm', 'lxc')):
+        raise errors.InputError(
+            f'Cannot use --backend {backend} with --task-args: Rally uses the '
+            f"backend of hvstack.conf, '{known or 'kvm'}'. Set backend in the "
+            'group [cloud] of hvstack.conf, and omit the option.'
+        )
 
 
 def add_study(parser: argparse.ArgumentParser) -> None:

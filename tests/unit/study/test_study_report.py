@@ -597,7 +597,10 @@ class StudyTest(testtools.TestCase):
         # An older release wrote the marker.
         self.assertEqual({}, self.options['hadoop'])
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'arguments'
-        with fixtures.EnvironmentVariable('OS_HADOOP__TUNING', 'stock'):
+        with (
+            fixtures.EnvironmentVariable('OS_HADOOP__TUNING', 'stock'),
+            fixtures.EnvironmentVariable('OS_CLOUD__HOST_PROFILE', 'vsphere6'),
+        ):
             status, text = self.call(
                 *('study', 'plan', 'amd-spills', '--host', 'vsphere6'),
                 *('--backend', 'kvm', '--task-args', str(path)),
