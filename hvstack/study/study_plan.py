@@ -63,7 +63,7 @@ def build_plan(
     """
     study = started.study
     factor = _compute_interval_factor(started)
-    times = _Times(study, store)
+    times = _Times(study, started.backend, store)
     variants = [
         times.plan_variant(variant, started.skipped.get(variant.name, ''))
         for variant in study.variants
@@ -163,13 +163,14 @@ def _explain_untestable(claim: Claim, skipped: Mapping[str, str]) -> str:
 
 
 class _Times:
-    """Times of runs with the sizes of a study, from any records."""
+    """Times of runs with the sizes and the backend of a study."""
 
-    def __init__(self, study: Study, store: RunStore) -> None:
+    def __init__(self, study: Study, backend: str, store: RunStore) -> None:
         self._study = study
         self._times = {
             (size, name): run_times.compute_median_times(
-                iter_records(store), size, run_times.MAX_TIMED_RUNS, name
+                _select_backend(iter_records(store), backend),
+                *(size, run_times.MAX_TIMED_RUNS, name),
             )
             for size, name in {
                 (study.get_size(variant), variant.workload.name)
@@ -179,7 +180,9 @@ class _Times:
         self._loss_seconds = self._scaling_seconds = None
         setups = [variant.setup.later for variant in study.variants]
         if any(setup.lost_hosts or setup.scaled_compute for setup in setups):
-            records = list(_limit_runs(iter_records(store)))
+            records = list(
+                _limit_runs(_select_backend(iter_records(store), backend))
+            )
             self._loss_seconds = run_times.compute_median_loss_seconds(records)
             self._scaling_seconds = run_times.compute_median_scaling_seconds(
                 records
@@ -210,6 +213,21 @@ class _Times:
             else 0.0,
             'skipped': skipped,
         }
+
+
+def _select_backend(
+    records: Iterable[RunRecord], backend: str
+) -> Iterable[RunRecord]:
+    """Yield records of bare metal and of a backend.
+
+    Emulated CPUs are many times slower. Failed runs without a backend remain,
+    since their time is not that between two clusters.
+    """
+    return (
+        record
+        for record in records
+        if record.kind == 'baseline' or record.sut.backend in (None, backend)
+    )
 
 
 def _limit_runs(records: Iterable[RunRecord]) -> Iterable[RunRecord]:
@@ -312,7 +330,7 @@ def _format_duration(plan: StudyPlan) -> str:
         )
         return (
             f'the duration is unknown until runs with data of {sizes} were '
-            'measured.'
+            f'measured with the backend {plan["backend"]}.'
         )
     text = f'{seconds / 60:.0f} minutes'
     if seconds > 7200:

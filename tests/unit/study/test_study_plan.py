@@ -86,9 +86,21 @@ class PlanTest(testtools.TestCase):
             sweep_store.open_store(),
         )
 
-    def save_run(self, losses: list[dict[str, float]] | None = None) -> None:
-        sweep = 'losses' if losses else 's'
-        run = factory.run('i2', 0, 600.0, size=200_000_000, sweep=sweep)
+    def save_run(
+        self,
+        losses: list[dict[str, float]] | None = None,
+        *,
+        configuration: str = 'i2',
+        seconds: float = 600.0,
+        backend: str = 'kvm',
+    ) -> None:
+        facts: dict[str, Any] = {'backend': backend} if backend else {}
+        run = factory.run(
+            *(configuration, 0, seconds),
+            size=200_000_000,
+            sweep='losses' if losses else f's-{configuration}',
+            **facts,
+        )
         if losses:
             run = factory.edit(run, 'seen/host_losses', losses)
             run = factory.edit(run, 'seen/host_loss_method', 'powered off')
@@ -139,9 +151,18 @@ class PlanTest(testtools.TestCase):
         text = '\n'.join(study_plan.format_plan(self.plan()))
         self.assertIn(
             '4 runs on new clusters in 2 passes: the duration is unknown '
-            'until runs with data of 2 TB (tpcx-hs) were measured.',
+            'until runs with data of 2 TB (tpcx-hs) were measured with the '
+            'backend kvm.',
             text,
         )
+
+    def test_runs_of_another_backend(self) -> None:
+        """Emulated runs take many times as long."""
+        variants = {'a': {}, 'b': {'replication': 1}}
+        self.save_run(backend='qemu')
+        self.assertIsNone(self.plan(variants=variants)['seconds'])
+        self.save_run(configuration='bare-metal', seconds=60.0, backend='')
+        self.assertEqual(240, self.plan(variants=variants)['seconds'])
 
     def test_losses_of_hosts(self) -> None:
         """They take longer than the run after which they happen."""

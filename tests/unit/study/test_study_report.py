@@ -760,7 +760,7 @@ class StudyTest(testtools.TestCase):
         path.write_text(json.dumps(CONTENT), encoding='utf-8')
         plan = (
             *('study', 'plan', str(path), '--host', 'vsphere6'),
-            *('--backend', 'kvm', '--passes'),
+            *('--backend', 'lxc', '--passes'),
         )
         self.max_runs = 1
         self.seconds = dict.fromkeys(self.seconds, 600.0)
