@@ -213,14 +213,13 @@ def _check_hosts(parsed_args: argparse.Namespace) -> None:
     if not backend:
         return
     profile = host_profiles.load(configured)
-    known = options.backend or baseline_hosts.lab_backend(profile)
-    # Without a backend, Nova tells lxc from the others, which are taken for
-    # kvm.
-    if backend not in ((known,) if known else ('kvm', 'lxc')):
+    expected = options.backend or baseline_hosts.lab_backend(profile)
+    # Nova reports lxc alone; without a backend, other hosts have kvm.
+    if backend not in ((expected,) if expected else ('kvm', 'lxc')):
         raise errors.InputError(
             f'Cannot use --backend {backend} with --task-args: Rally uses the '
-            f"backend of hvstack.conf, '{known or 'kvm'}'. Set backend in the "
-            'group [cloud] of hvstack.conf, and omit the option.'
+            f"backend of hvstack.conf, '{expected or 'kvm'}'. Set backend in "
+            'the group [cloud] of hvstack.conf, and omit the option.'
         )
 
 

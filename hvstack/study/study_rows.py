@@ -197,7 +197,7 @@ def fit_rates(
         for row in rows
         if isinstance(row.variant.target, BareMetal)
     ]
-    # The estimator tells the scatter of one row from that of all others.
+    # The estimator separates the scatter of one row from that of all others.
     return estimator.fit_sweep(
         clusters, bare_rows[0] if len(bare_rows) == 1 else None
     )

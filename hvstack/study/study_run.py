@@ -204,7 +204,7 @@ def _explain_missing(
     profile: HostProfile,
     options: ConfOptions,
 ) -> str:
-    """Return what a cloud does not have for a cluster; empty if nothing."""
+    """Return why a cloud cannot have a cluster; empty if it can."""
     conn, target = cloud.conn, spec.configuration
     reason = _explain_few_hosts(cloud, variant, spec, profile)
     if not reason and spec.vnic == MACVTAP:

@@ -804,11 +804,12 @@ class SeparateControllersTest(testtools.TestCase):
             ('separate', separate),
         ):
             setup = NodeSetup(controllers=controllers)
+            facts: dict[str, Any] = dict(setup.facts)
             run = factory.run(
                 *('i2', 0, 60),
                 hosts=hosts,
                 worker_hosts=worker_hosts,
-                **setup.facts,
+                **facts,
             )
             profiles = {role: {'name': role, 'digest': 'd'} for role in roles}
             run = factory.edit(run, 'seen/host_profile', profiles)
