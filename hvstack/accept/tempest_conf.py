@@ -223,16 +223,21 @@ def render_accounts(tenant: Connection, admin: Connection) -> str:
     """Return the content of Tempest's accounts.yaml with two existing users.
 
     :param tenant: connection of the user whose project has the stack.
-    :param admin: connection of the administrator.
+    :param admin: connection of the administrator, who may be the same user.
     :raises hvstack.errors.InputError: a user has no password.
     """
-    users = []
+    users: list[dict[str, str | list[str]]] = []
     for conn, extra in (
         # Tempest selects its primary user by this role.
         (tenant, {'roles': ['member']}),
         (admin, {'types': ['admin']}),
     ):
         users.append({**_read_user(conn), **extra})
+    if admin.current_user_id == tenant.current_user_id:
+        # Tempest identifies users by their names, projects and passwords, and
+        # gives no test of a member a user that is also an administrator's.
+        del users[1]['username']
+        users[1]['user_id'] = str(admin.current_user_id)
     return yaml.safe_dump(users)
 
 

@@ -3,6 +3,7 @@
 
 import configparser
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -50,6 +51,13 @@ from tests.unit.cloud import fake
 
 NEUTRON = 'http://neutron.test/v2.0'
 VOLUME = 'http://cinder.test/v3'
+
+
+def write_accounts(path: Path, conn: Any) -> None:
+    """Write Tempest's accounts.yaml, in which a user has two entries."""
+    (user, _) = yaml.safe_load(tempest_conf.render_accounts(conn, conn))
+    accounts = [user, {**user, 'types': ['admin']}]
+    path.write_text(json.dumps(accounts), encoding='utf-8')
 
 
 class WorkspaceTest(testtools.TestCase):
@@ -260,9 +268,26 @@ class CredentialsTest(testtools.TestCase):
         )
         self.assertEqual({'project_member'}, set(hashes['scoped_roles']))
 
+    def test_one_user_is_member_and_administrator(self) -> None:
+        """Tempest gave no test a member, whose user was an administrator."""
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        path = directory / 'accounts.yaml'
+        path.write_text(tempest_conf.render_accounts(self.conn, self.conn))
+        provider = preprov_creds.PreProvisionedCredentialProvider(
+            'v3', str(path), str(directory / 'lock'), admin_role='admin'
+        )
+        (member,) = provider._get_match_hash_list(['member'], 'project')
+        (admin,) = provider._get_match_hash_list(['admin'])
+        users = provider.hash_dict['creds']
+        self.assertIn('username', users[member])
+        self.assertEqual('u1', users[admin]['user_id'])
+        for user in users.values():
+            credentials = auth.KeystoneV3Credentials(**user)
+            self.assertTrue(credentials.is_valid(), user)
+
     def test_users_of_accounts(self) -> None:
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'a.yaml'
-        path.write_text(tempest_conf.render_accounts(self.conn, self.conn))
+        write_accounts(path, self.conn)
         connections = tempest_conf.connect_users(path, self.conn)
         self.assertEqual(
             ['p1', 'p1'], [x.current_project_id for x in connections]
@@ -331,7 +356,7 @@ class EndpointsTest(testtools.TestCase):
         home = self.useFixture(fixtures.TempDir()).path
         self.useFixture(fixtures.EnvironmentVariable('HOME', home))
         path = Path(home) / 'accounts.yaml'
-        path.write_text(tempest_conf.render_accounts(conn, conn))
+        write_accounts(path, conn)
         for fields, is_ignored, file in (
             ({'cacert': '~/ca.pem'}, False, f'{home}/ca.pem'),
             ({'cacert': 'ca.pem'}, False, str(Path.cwd() / 'ca.pem')),
