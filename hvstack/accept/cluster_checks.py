@@ -26,25 +26,18 @@ def check_placement(
     :param workers: Nova's ``hostId`` by worker.
     :param controllers: Nova's ``hostId`` by controller.
     :param per_host: maximum number of workers per host (I).
-    :param shared: whether hosts of workers may also run controllers.
+    :param shared: whether hosts of workers may also run controllers, and the
+        workers may leave slots of them free.
     """
-    counts = Counter(workers.values())
-    check_results = [
-        CheckResult(
-            f'workers on host {host[:12] or "(none)"}',
-            f'1 to {per_host}',
-            str(count),
-            bool(host) and count <= per_host,
-        )
-        for host, count in sorted(counts.items())
-    ]
-    needed = -(-len(workers) // per_host)
+    check_results = check_workers_per_host(workers, per_host)
+    hosts = set(workers.values())
     if not shared:
+        needed = -(-len(workers) // per_host)
         check_results.append(
-            check_equal('hosts with workers', needed, len(counts))
+            check_equal('hosts with workers', needed, len(hosts))
         )
         colocated = sorted(
-            name for name, host in controllers.items() if host in counts
+            name for name, host in controllers.items() if host in hosts
         )
         check_results.append(
             check_equal(
@@ -61,6 +54,26 @@ def check_placement(
         )
     )
     return check_results
+
+
+def check_workers_per_host(
+    workers: Mapping[str, str], per_host: int, role: str = 'workers'
+) -> list[CheckResult]:
+    """Check the number of workers on each host.
+
+    :param workers: Nova's ``hostId`` by worker.
+    :param per_host: maximum number of these workers per host.
+    :param role: description of the workers.
+    """
+    return [
+        CheckResult(
+            f'{role} on host {host[:12] or "(none)"}',
+            f'1 to {per_host}',
+            str(count),
+            bool(host) and count <= per_host,
+        )
+        for host, count in sorted(Counter(workers.values()).items())
+    ]
 
 
 def parse_print_topology(text: str) -> dict[str, str]:

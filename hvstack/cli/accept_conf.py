@@ -3,6 +3,7 @@
 
 import argparse
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from hvstack.cli.accept_options import (
 )
 from hvstack.cloud import keypairs, servers
 from hvstack.cluster import baseline_hosts, planner
-from hvstack.cluster.plan import ClusterSpec
+from hvstack.cluster.plan import ClusterPlan, ClusterSpec
 from hvstack.conf import CloudOptions
 from hvstack.lab.clouds_yaml import ADMIN_CLOUD
 from hvstack.lab.hosts.sizes import CATALOGUES
@@ -43,6 +44,11 @@ _LAB = {
     'power_off_command': f'{_HVSTACK} lab host off {{host}}',
     'power_on_command': f'{_HVSTACK} lab host on {{host}}',
 }
+
+#: HDFS property in the parameter ``hdfs_site`` of a request.
+_REPLICATION = re.compile(
+    r'<name>dfs\.replication</name>\s*<value>(\d+)</value>'
+)
 
 _HOST_OPTIONS = (*_LAB, 'libvirt_uri')
 
@@ -101,7 +107,9 @@ def prepare_workspace(
             raise errors.CloudError(
                 'The cloud has no Heat. Use a cloud that has Heat.'
             )
-        if placed:
+        if parsed_args.stack:
+            group |= _existing(conn, configuration, parsed_args, options)
+        elif placed:
             group |= _placed(
                 conn,
                 values,
@@ -215,10 +223,10 @@ def _cluster(
     :raises hvstack.errors.HVStackError: none can be made here.
     """
     if parsed_args.stack_request is not None:
-        tempest_conf.read_request(parsed_args.stack_request)
+        request = tempest_conf.read_request(parsed_args.stack_request)
         return {
             'stack_request': parsed_args.stack_request.resolve(),
-            'workers_per_host': configuration.instances,
+            **_read_numbers(request, parsed_args.stack_request),
             'controllers_beside_workers': True,
             # It was written by this command, which takes every slot.
             'full_cluster': True,
@@ -228,7 +236,49 @@ def _cluster(
         visibility.check_image(
             servers.image(conn, options.image), options.image
         )
-    cluster_plan = planner.plan_cluster(
+    cluster_plan = _plan(conn, configuration, options)
+    tempest_conf.write_request(
+        workspace,
+        tempest_conf.build_stack_request(cluster_plan, conn),
+    )
+    return {
+        'stack_request': workspace.stack_request,
+        'workers_per_host': configuration.instances,
+        'controllers_beside_workers': not has_separate_controller_hosts(
+            cluster_plan
+        ),
+        'replication': cluster_plan.nodes.replication,
+        'full_cluster': True,
+        **_list_backend_options(cluster_plan, parsed_args),
+    }
+
+
+def _existing(
+    conn: Connection,
+    configuration: Configuration,
+    parsed_args: argparse.Namespace,
+    options: CloudOptions,
+) -> dict[str, Any]:
+    """Return the options that describe the hosts of an existing cluster.
+
+    The tests read the numbers of its nodes from its stack.
+    """
+    try:
+        cluster_plan = _plan(conn, configuration, options)
+    except errors.HVStackError:
+        # The existing cluster may have another configuration or other hosts.
+        return {}
+    return _list_backend_options(cluster_plan, parsed_args)
+
+
+def _plan(
+    conn: Connection, configuration: Configuration, options: CloudOptions
+) -> ClusterPlan:
+    """Plan a cluster that uses every slot of the hosts.
+
+    :raises hvstack.errors.HVStackError: none can be made here.
+    """
+    return planner.plan_cluster(
         conn,
         ClusterSpec(
             configuration,
@@ -236,23 +286,41 @@ def _cluster(
         ),
         options,
     )
-    tempest_conf.write_request(
-        workspace,
-        tempest_conf.build_stack_request(cluster_plan, conn),
-    )
-    cluster_options = {
-        'stack_request': workspace.stack_request,
-        'workers_per_host': configuration.instances,
-        'controllers_beside_workers': not has_separate_controller_hosts(
-            cluster_plan
-        ),
-        'replication': cluster_plan.nodes.replication,
-        'shared_kernel': cluster_plan.hosts.shared_kernel,
-        'full_cluster': True,
+
+
+def _list_backend_options(
+    cluster_plan: ClusterPlan, parsed_args: argparse.Namespace
+) -> dict[str, Any]:
+    """Return the options that depend on the hypervisors of the workers."""
+    backend_options: dict[str, Any] = {
+        'shared_kernel': cluster_plan.hosts.shared_kernel
     }
     if cluster_plan.hosts.backend == 'lxc' and parsed_args.libvirt_uri is None:
-        cluster_options['libvirt_uri'] = 'lxc:///'
-    return cluster_options
+        backend_options['libvirt_uri'] = 'lxc:///'
+    return backend_options
+
+
+def _read_numbers(
+    request: tempest_conf.StackRequest, path: Path
+) -> dict[str, int]:
+    """Return workers per host and replicas of a cluster in a request.
+
+    :param path: file of the request, for the message.
+    :raises hvstack.errors.InputError: the request has other values.
+    """
+    parameters = request['parameters']
+    workers_per_host = str(parameters.get('workers_per_host', 1))
+    replication = _REPLICATION.search(str(parameters.get('hdfs_site')))
+    if replication is None or not workers_per_host.isdecimal():
+        raise errors.InputError(
+            f'Cannot use --stack-request {path}: its parameter hdfs_site has '
+            'no dfs.replication, or workers_per_host is not a number. Let '
+            "'hvstack accept --dry-run' write the file again."
+        )
+    return {
+        'workers_per_host': int(workers_per_host),
+        'replication': int(replication[1]),
+    }
 
 
 def _catalogues(cloud: str, parsed_args: argparse.Namespace) -> list[Path]:

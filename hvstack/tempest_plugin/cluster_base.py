@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Hadoop cluster of a test's own, as a Heat stack of a plain member."""
 
-import contextlib
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -9,9 +8,8 @@ from typing import Any
 from tempest import config
 from tempest.lib import exceptions
 
-from hvstack import errors, processutils, shell_scripts
+from hvstack import errors, processutils
 from hvstack.accept import (
-    check_result,
     cluster_checks,
     tempest_conf,
 )
@@ -20,26 +18,17 @@ from hvstack.cloud import host_keys, stack_times
 from hvstack.cluster.base import LOCAL_DROP_CACHES, ClusterFacts
 from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
-from hvstack.hadoop import daemon_http, daemons, fsck, webhdfs
+from hvstack.hadoop import daemon_http, daemons
 from hvstack.hadoop.site_files import CONF as HADOOP_CONF
 from hvstack.results.typed_json import Json, JsonObject
+from hvstack.tempest_plugin.hdfs_files import HDFSFiles
 from hvstack.tempest_plugin.member_base import MemberTest
 from hvstack.tempest_plugin.stacks_client import create_stacks_client
-from hvstack.tpcxhs import datacheck
 
 CONF = config.CONF
-_FILES = 10
-_DIRECTORY = '/hvaccept'
-#: Seconds until the NameNode orders a replica and knows that it exists, for
-#: three rounds: it looks for missing replicas every 3 s
-#: (dfs.namenode.redundancy.interval.seconds), and orders travel with
-#: heartbeats, every 3 s (dfs.heartbeat.interval).
-_REPLICATION_SECONDS = 3 * (3 + 3)
-#: Bytes per second at which even a single slow disk takes replicas.
-_REPLICATION_RATE = 1_000_000
 
 
-class ClusterTest(MemberTest):
+class ClusterTest(HDFSFiles, MemberTest):
     """A test with clients for a stack, and the rights to make one."""
 
     request: tempest_conf.StackRequest
@@ -48,7 +37,8 @@ class ClusterTest(MemberTest):
     def skip_checks(cls) -> None:
         """Say what is missing to make a stack."""
         super().skip_checks()
-        if not CONF.hvstack.stack_request:
+        options = CONF.hvstack
+        if options.no_cluster or not (options.stack_request or options.stack):
             reason = CONF.hvstack.no_cluster or (
                 'set [hvstack] stack_request to the file that '
                 "'hvstack accept' writes for a cluster"
@@ -65,6 +55,8 @@ class ClusterTest(MemberTest):
     def resource_setup(cls) -> None:
         """Read the request, and let the member use its flavors."""
         super().resource_setup()
+        if CONF.hvstack.stack:
+            return
         cls.request = tempest_conf.read_request(
             Path(CONF.hvstack.stack_request)
         )
@@ -308,72 +300,6 @@ class ClusterTest(MemberTest):
         }
 
     @staticmethod
-    def write_files(cluster: StackCluster) -> None:
-        """Write ten small files into HDFS."""
-        command = shell_scripts.render('write-files', _DIRECTORY)
-        cluster.gateway.run(command, timeout=300)
-
-    @staticmethod
-    def delete_files(cluster: StackCluster) -> None:
-        """Delete the ten files; missing ones are fine."""
-        webhdfs.delete_path(cluster.gateway, _DIRECTORY)
-
-    @staticmethod
-    def check_files(cluster: StackCluster) -> list[CheckResult]:
-        """Judge that the ten files can be read as they were written.
-
-        HDFS itself compares what it reads with checksums.
-        """
-        done = cluster.gateway.run(
-            f'for n in 0 1 2 3 4 5 6 7 8 9; do '
-            f'hdfs dfs -cat {_DIRECTORY}/part-m-0000$n | wc -c; done',
-            timeout=900,
-        )
-        sizes = [int(word) for word in done.stdout.split()]
-        return [
-            check_result.check_equal(
-                f'bytes of file {index} in HDFS', 1_000_000, size
-            )
-            for index, size in enumerate(sizes)
-        ] + [check_result.check_equal('files read', _FILES, len(sizes))]
-
-    @staticmethod
-    def check_replicas(cluster: StackCluster) -> list[CheckResult]:
-        """Judge on which hosts the blocks of the ten files are.
-
-        A client continues when a block has one replica
-        (dfs.namenode.replication.min), so that others may be missing right
-        after a file was written.
-        """
-        files = _list_files(cluster)
-        missing_bytes = fsck.compute_missing_bytes(
-            files, CONF.hvstack.replication
-        )
-        if missing_bytes:
-
-            def is_complete() -> bool:
-                files[:] = _list_files(cluster)
-                return not fsck.compute_missing_bytes(
-                    files, CONF.hvstack.replication
-                )
-
-            # The checks name the blocks that are still missing.
-            with contextlib.suppress(errors.DeadlineExceededError):
-                processutils.wait_for(
-                    is_complete,
-                    f'HDFS to replicate {missing_bytes} bytes',
-                    timeout=_REPLICATION_SECONDS
-                    + missing_bytes / _REPLICATION_RATE,
-                    interval=2,
-                )
-        return cluster_checks.check_replicas(
-            files,
-            {node.address: node.host for node in cluster.workers},
-            CONF.hvstack.replication,
-            _FILES,
-        )
-
-    @staticmethod
     def effective_properties(cluster: StackCluster) -> dict[str, str]:
         """Return the properties that the running NameNode has."""
         properties = daemon_http.get_json(
@@ -388,14 +314,17 @@ class ClusterTest(MemberTest):
         """Judge what HDFS knows of hosts, and its table, by Nova's hosts."""
         ids = self.host_ids()
         check_servers_exist([node.name for node in cluster.nodes], ids)
-        hosts = {node.address: ids[node.name] for node in cluster.workers}
-        names = {node.address: node.name for node in cluster.workers}
+        # HDFS knows no nodes without data.
+        workers = [node for node in cluster.workers if node.role != 'compute']
+        hosts = {node.address: ids[node.name] for node in workers}
+        names = {node.address: node.name for node in workers}
         printed = cluster.gateway.run('hdfs dfsadmin -printTopology')
         table = cluster.gateway.run(f'cat {HADOOP_CONF}/topology.table')
-        # The table has every node, by its address and by its name.
+        # The table has all other nodes, by their addresses and names.
         lines = {
             key: node.name
             for node in cluster.nodes
+            if node.role != 'compute'
             for key in (node.address, node.name)
         }
         return [
@@ -414,16 +343,35 @@ class ClusterTest(MemberTest):
         ]
 
     def check_placement(self, stack: dict[str, Any]) -> list[CheckResult]:
-        """Judge where Nova put the nodes."""
+        """Judge where Nova put the nodes.
+
+        The numbers of an existing cluster are those of its stack.
+        """
         ids = self.host_ids()
         workers, others = self.names(stack)
         check_servers_exist([*workers, *others], ids)
-        return cluster_checks.check_placement(
-            {name: ids[name] for name in workers},
-            {name: ids[name] for name in others},
-            per_host=CONF.hvstack.workers_per_host,
-            shared=CONF.hvstack.controllers_beside_workers,
-        )
+        compute = {
+            str(worker['name'])
+            for worker in self.outputs(stack).get('compute') or ()
+        }
+        parameters = stack['parameters']
+        existing = bool(CONF.hvstack.stack)
+        return [
+            *cluster_checks.check_placement(
+                {name: ids[name] for name in workers if name not in compute},
+                {name: ids[name] for name in others},
+                per_host=int(parameters['workers_per_host'])
+                if existing
+                else CONF.hvstack.workers_per_host,
+                # No other request says which hosts it has, nor fills them.
+                shared=existing or CONF.hvstack.controllers_beside_workers,
+            ),
+            *cluster_checks.check_workers_per_host(
+                {name: ids[name] for name in sorted(compute)},
+                int(parameters.get('compute_per_host', 1)),
+                'compute workers',
+            ),
+        ]
 
     @classmethod
     def names(cls, stack: dict[str, Any]) -> tuple[list[str], list[str]]:
@@ -456,14 +404,6 @@ def _compute_stack_seconds(parameters: Json) -> float:
 def _compute_heat_minutes(parameters: Json) -> int:
     """Return the minutes after which Heat itself ends a change of a stack."""
     return stack_times.compute_heat_minutes(_compute_stack_seconds(parameters))
-
-
-def _list_files(cluster: StackCluster) -> list[fsck.HDFSFile]:
-    """Return the files of a test with their blocks."""
-    done = cluster.gateway.run(
-        f'hdfs fsck {_DIRECTORY} -files -blocks -locations', timeout=300
-    )
-    return list(datacheck.select_data_files(fsck.parse(done.stdout)))
 
 
 def check_servers_exist(

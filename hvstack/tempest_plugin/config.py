@@ -66,7 +66,8 @@ OPTIONS = (
     cfg.IntOpt(
         'workers_per_host',
         default=1,
-        help='Number of instances (I): workers of this cluster on one host.',
+        help='Number of instances (I): workers of this cluster on one host. '
+        'An existing cluster has its own number.',
     ),
     cfg.BoolOpt(
         'controllers_beside_workers',
@@ -107,7 +108,8 @@ OPTIONS = (
         'replication',
         default=2,
         min=1,
-        help='Number of HDFS replicas of this cluster.',
+        help='Number of HDFS replicas of this cluster. An existing cluster '
+        'has its own number.',
     ),
     cfg.StrOpt(
         'benchmark_size',

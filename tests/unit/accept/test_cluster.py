@@ -83,6 +83,83 @@ class ReplicasTest(testtools.TestCase):
         self.assertEqual(40, next(clock))
 
 
+class PlacementTest(testtools.TestCase):
+    """The hosts of a cluster, new or existing."""
+
+    def check(
+        self,
+        hosts: dict[str, str],
+        options: dict[str, Any],
+        **parameters: str,
+    ) -> list[str]:
+        """Return the failed checks.
+
+        :param hosts: host by node: workers, compute workers, controllers.
+        """
+        configure(self, {'hvstack': options})
+        servers = [
+            {'name': name, 'hostId': host} for name, host in hosts.items()
+        ]
+
+        class Test(test_stack.StackTest):
+            servers_client = SimpleNamespace(
+                list_servers=lambda **_: {'servers': servers}
+            )
+
+        test = Test('test_nodes_per_host')
+        nodes = {
+            initial: [
+                {'name': name, 'server_id': name}
+                for name in hosts
+                if name.startswith(initial)
+            ]
+            for initial in ('w', 'p', 'c')
+        }
+        outputs = {'workers': nodes['w'], 'controller': nodes['c'][0]}
+        if nodes['p']:
+            outputs['compute'] = nodes['p']
+        stack = {
+            'parameters': parameters,
+            'outputs': [
+                {'output_key': name, 'output_value': value}
+                for name, value in outputs.items()
+            ],
+        }
+        return [
+            check.subject
+            for check in test.check_placement(stack)
+            if not check.good
+        ]
+
+    def test_existing_cluster(self) -> None:
+        """Its stack says how many workers a host has, no other plan."""
+        hosts = {'w0': 'h0', 'w1': 'h0', 'w2': 'h1', 'w3': 'h2', 'c': 'h2'}
+        existing = {'stack': 'mine'}
+        self.assertEqual([], self.check(hosts, existing, workers_per_host='2'))
+        self.assertEqual(
+            ['workers on host h0'],
+            self.check(hosts, existing, workers_per_host='1'),
+        )
+        self.assertEqual(
+            ['hosts with workers', 'controllers beside workers'],
+            self.check(hosts, {'workers_per_host': 2}),
+        )
+
+    def test_compute_workers(self) -> None:
+        hosts = {
+            **{'w0': 'h0', 'p0': 'h0', 'p1': 'h0', 'c': 'h2'},
+            **{'w1': 'h1', 'p2': 'h1'},
+        }
+        options = {'stack': 'mine'}
+        numbers = {'workers_per_host': '1', 'compute_per_host': '2'}
+        self.assertEqual([], self.check(hosts, options, **numbers))
+        numbers['compute_per_host'] = '1'
+        self.assertEqual(
+            ['compute workers on host h0'],
+            self.check(hosts, options, **numbers),
+        )
+
+
 class TimeoutsTest(testtools.TestCase):
     """Larger stacks and clusters have more time."""
 

@@ -168,18 +168,42 @@ class PluginTest(testtools.TestCase):
 
     def test_no_files_stay_on_an_existing_cluster(self) -> None:
         self.configure(**{**WHOLE, 'stack': 'mine'})
+        answers = {'curl': '{"boolean": true}', 'site_value': '3'}
         commands = self.use_cluster(
-            lambda command: (
-                '{"boolean": true}' if 'curl' in command else 'Status: HEALTHY'
+            lambda command: next(
+                (text for name, text in answers.items() if name in command),
+                'Status: HEALTHY',
             )
         )
         test = test_stack.StackTest('test_replicas')
         # fsck lists no file.
         self.assertRaises(AssertionError, test.test_replicas)
-        self.assertIn('hdfs dfs -put', commands[0])
+        self.assertIn('site_value hdfs-site.xml dfs.replication', commands[0])
+        self.assertIn('hdfs dfs -put', commands[1])
+        # The number of replicas is that of the cluster.
+        self.assertIn(
+            'blocks with less than 3 replicas',
+            [check.subject for check in test.check_results],
+        )
         test.doCleanups()
         self.assertIn('-X DELETE', commands[-1])
         self.assertIn('/webhdfs/v1/hvaccept?', commands[-1])
+
+    def test_existing_cluster_needs_no_request(self) -> None:
+        self.configure(**{**WHOLE, 'stack': 'mine', 'stack_request': None})
+        self.assertEqual('', self.skip_reason(test_stack.StackTest))
+        self.configure(**WHOLE, stack='mine', no_cluster='No Heat.')
+        self.assertIn('No Heat.', self.skip_reason(test_stack.StackTest))
+
+    def test_one_replica_of_an_existing_cluster(self) -> None:
+        self.configure(**{**WHOLE, 'stack': 'mine'})
+        commands = self.use_cluster(lambda _: '1')
+        skip = self.assertRaises(
+            unittest.SkipTest,
+            test_stack.StackTest('test_replicas').test_replicas,
+        )
+        self.assertIn('not checked: a block has one replica', str(skip))
+        self.assertEqual(1, len(commands))
 
     def test_cloud_without_cinder(self) -> None:
         self.configure(**WHOLE, cinder=False)

@@ -504,6 +504,15 @@ class ClusterTest(testtools.TestCase):
             'workers on host a', list_failures({'c1': 'c'}, per_host=1)
         )
 
+    def test_spread_with_free_slots(self) -> None:
+        """Nova may spread workers that do not use every slot."""
+        workers = {'w1': 'a', 'w2': 'b', 'w3': 'c'}
+        for shared, expected in ((True, []), (False, ['hosts with workers'])):
+            check_results = cluster_checks.check_placement(
+                workers, {'c1': 'd'}, per_host=2, shared=shared
+            )
+            self.assertEqual(expected, bad(check_results))
+
     def test_server_without_host(self) -> None:
         check_results = cluster_checks.check_placement(
             {'w1': ''}, {}, per_host=1, shared=True

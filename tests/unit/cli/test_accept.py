@@ -19,6 +19,7 @@ from hvstack.accept import power, runner
 from hvstack.accept.tempest_conf import Workspace
 from hvstack.cli import accept, accept_conf
 from hvstack.cli.app import main
+from hvstack.hadoop import site_files
 from hvstack.progress import Progress
 from tests.unit.cli.runner import run_command
 from tests.unit.cloud import fake
@@ -217,6 +218,43 @@ class AcceptTest(CloudTest):
                 options['no_cluster'],
             )
             self.assertNotIn('stack_request', options)
+
+    def test_existing_cluster(self) -> None:
+        """It needs no plan: its hosts may be others, or full."""
+        cloud = self.cloud()
+        cloud.http.get(f'{fake.NOVA}/os-services', status_code=403)
+        cloud.http.get(f'{fake.NOVA}/os-hypervisors/detail', status_code=403)
+        cloud.http.get(f'{fake.GLANCE}/images/hvstack-hadoop', status_code=404)
+        args = [
+            *('--catalogue', str(CATALOGUES / 'vsan.yaml')),
+            *('--image', 'provider'),
+        ]
+        self.assertIn('no_cluster', self.conf(cloud, *args))
+        options = self.conf(cloud, *args, '--stack', 'mine')
+        self.assertEqual('mine', options['stack'])
+        for name in ('no_cluster', 'stack_request', 'replication'):
+            self.assertNotIn(name, options)
+
+    def test_numbers_of_a_request(self) -> None:
+        cloud = self.cloud()
+        path = self.directory / 'stack.json'
+        args = [
+            *('--catalogue', str(CATALOGUES / 'vsan.yaml')),
+            *('--image', 'provider', '--stack-request', str(path)),
+        ]
+        for site, replication in (
+            (site_files.render_property('dfs.replication', '3'), '3'),
+            ('', None),
+        ):
+            parameters = {'workers_per_host': 4, 'hdfs_site': site}
+            request = {'template': {}, 'parameters': parameters}
+            path.write_text(json.dumps(request))
+            options = self.conf(cloud, *args)
+            self.assertEqual(replication, options.get('replication'))
+            if replication:
+                self.assertEqual('4', options['workers_per_host'])
+            else:
+                self.assertIn(str(path), options['no_cluster'])
 
     def test_network_of_a_project(self) -> None:
         """The projects that Tempest creates do not see it."""

@@ -8,6 +8,7 @@ from hvstack import errors
 from hvstack.accept import check_result, cluster_checks
 from hvstack.hadoop import daemons
 from hvstack.tempest_plugin.cluster_base import OwnClusterTest
+from hvstack.tempest_plugin.hdfs_files import get_replication
 from hvstack.tempest_plugin.volume_base import ClusterVolumesTest
 from hvstack.tpcxhs import run
 from hvstack.tpcxhs.workload import Workload, parse_size
@@ -127,11 +128,15 @@ class StackTest(ClusterVolumesTest):
     @decorators.idempotent_id('8293a4b5-c6d7-4e8f-b90a-1b2c3d4e5ffe')
     def test_replicas(self) -> None:
         """No two replicas of a block are on one host, over ten files."""
-        if CONF.hvstack.replication < 2:
+        if not CONF.hvstack.stack and CONF.hvstack.replication < 2:
             self.skip_unchecked(
                 'a block has one replica ([hvstack] replication)'
             )
         self.skip_if_unhealthy()
+        if get_replication(self.nodes) < 2:
+            self.skip_unchecked(
+                'a block has one replica (dfs.replication of the cluster)'
+            )
         self.addCleanup(self.delete_files, self.nodes)
         self.write_files(self.nodes)
         self.assert_results(self.check_replicas(self.nodes))
