@@ -24,6 +24,9 @@ from hvstack.model.catalogue import CatalogueEntry
 from hvstack.model.host import HostProfile
 from hvstack.tempest_plugin.base import CONF, BaseTest
 
+#: Hosts that take new servers. Nova gives the trait to all others.
+_ENABLED = '!COMPUTE_STATUS_DISABLED'
+
 
 class Providers:
     """Queries to Placement about hosts.
@@ -48,6 +51,15 @@ class Providers:
                 'usages'
             ]
         )
+
+
+def list_hypervisors(servers_client: Any) -> list[dict[str, Any]]:
+    """Return the hypervisors that Nova reports.
+
+    :param servers_client: client of an administrator.
+    """
+    _, text = servers_client.get('os-hypervisors/detail')
+    return list(json.loads(text)['hypervisors'])
 
 
 def volume_types_and_pools(
@@ -96,22 +108,35 @@ class OperatorTest(Providers, BaseTest):
         return {flavor['name']: flavor for flavor in flavors}
 
     def candidate_hosts(self, entry: CatalogueEntry) -> dict[str, str]:
-        """Return the hosts that can run a flavor, UUIDs by name.
+        """Return the hosts that can run a flavor, UUIDs by hypervisor name.
 
-        They have the required traits, CPUs of the right resource class, and
-        are large enough.
+        They are enabled and up, have the required traits, CPUs of the right
+        resource class, and are large enough.
         """
-        required = [
+        traits = [
             name.removeprefix('trait:')
             for name in self.placement_specs(entry)
             if name.startswith('trait:')
         ]
-        query = {'required': ','.join(required)} if required else {}
-        response = self.providers_client.list_resource_providers(**query)
+        try:
+            response = self.providers_client.list_resource_providers(
+                required=','.join([*traits, _ENABLED])
+            )
+        except exceptions.BadRequest:
+            if not traits:
+                raise
+            # A trait that no host has need not exist.
+            return {}
+        up = {
+            hypervisor['hypervisor_hostname']
+            for hypervisor in list_hypervisors(self.servers_client)
+            if hypervisor['state'] == 'up'
+        }
         return {
             provider['name']: provider['uuid']
             for provider in response['resource_providers']
             if provider['parent_provider_uuid'] is None
+            and provider['name'] in up
             and flavor_checks.can_hold(
                 self.inventories(provider['uuid']),
                 flavor_checks.required_resources(entry.flavor),
@@ -143,15 +168,30 @@ class OperatorTest(Providers, BaseTest):
             self.placement_client.list_allocations(server)['allocations']
         )
 
-    def empty_host(self, entry: CatalogueEntry) -> tuple[str, str]:
-        """Return the name and the UUID of a host without guests."""
+    def empty_host(
+        self, entry: CatalogueEntry, profile: HostProfile | None = None
+    ) -> tuple[str, str]:
+        """Return the name and the UUID of a host without guests.
+
+        :param entry: flavor that the host can run.
+        :param profile: host profile whose number of CPUs the host does not
+            exceed; None for a host of any size.
+        """
         for name, uuid in sorted(self.candidate_hosts(entry).items()):
+            if profile and self.count_cpus(uuid, entry) > profile.cpus:
+                continue
             if not any(self.usages(uuid).values()):
                 self.wait_until_empty(name)
                 return name, uuid
+        size = f' with at most {profile.cpus} CPUs' if profile else ''
         self.skip_unchecked(
-            f'no host of {entry.flavor.name} is empty, drain one'
+            f'no host of {entry.flavor.name}{size} is empty, drain one'
         )
+
+    def count_cpus(self, provider: str, entry: CatalogueEntry) -> int:
+        """Return the number of CPUs of a host for the policy of a flavor."""
+        inventories = self.inventories(provider)
+        return int(inventories[self.cpu_resource_class(entry)]['total'])
 
     def wait_until_empty(self, host: str) -> None:
         """Wait until a host reports that it has no guests.
@@ -161,10 +201,9 @@ class OperatorTest(Providers, BaseTest):
         """
 
         def empty() -> bool:
-            _, text = self.servers_client.get('os-hypervisors/detail')
             return not any(
                 hypervisor['vcpus_used']
-                for hypervisor in json.loads(text)['hypervisors']
+                for hypervisor in list_hypervisors(self.servers_client)
                 if hypervisor['hypervisor_hostname'] == host
             )
 
@@ -237,10 +276,15 @@ class OperatorTest(Providers, BaseTest):
             self.wait_until_empty(host)
 
     def fill_host(
-        self, entry: CatalogueEntry
+        self, entry: CatalogueEntry, profile: HostProfile | None = None
     ) -> tuple[str, str, list[dict[str, Any]]]:
-        """Fill an empty host; return its name and UUID, and the guests."""
-        host, uuid = self.empty_host(entry)
+        """Fill an empty host; return its name and UUID, and the guests.
+
+        :param entry: flavor of the guests.
+        :param profile: as for :meth:`empty_host`; the guests leave CPUs of a
+            larger host free.
+        """
+        host, uuid = self.empty_host(entry, profile)
         flavor = self.flavors().get(entry.flavor.name)
         if flavor is None:
             self.skip_unchecked(f'{entry.flavor.name} is not published')
@@ -293,14 +337,15 @@ class OperatorTest(Providers, BaseTest):
         """Create a server without a network; return it when it is built.
 
         :param flavor_id: ID of the flavor.
-        :param host: requested host, which the scheduler checks; None for any.
+        :param host: name of the requested hypervisor, which the scheduler
+            checks; None for any.
         """
         server = self.servers_client.create_server(
             name=self.random_name('server'),
             imageRef=self.image_id(),
             flavorRef=flavor_id,
             networks='none',
-            **({'host': host} if host else {}),
+            **({'hypervisor_hostname': host} if host else {}),
         )['server']
         self.addCleanup(self.delete_server, server['id'])
         return self.wait_for_server(server['id'])
@@ -399,8 +444,19 @@ class HostTest(OperatorTest):
     @classmethod
     def host_addresses(cls) -> dict[str, str]:
         """Return the addresses of the hosts that Nova reports, by name."""
-        _, text = cls.servers_client.get('os-hypervisors/detail')
-        return host_inspection.map_addresses(json.loads(text)['hypervisors'])
+        return host_inspection.map_addresses(
+            list_hypervisors(cls.servers_client)
+        )
+
+    def service_hosts(self) -> dict[str, str]:
+        """Return the names of the compute services by hypervisor name.
+
+        Servers have them as their hosts, and {host} in commands is one.
+        """
+        return {
+            hypervisor['hypervisor_hostname']: hypervisor['service']['host']
+            for hypervisor in list_hypervisors(self.servers_client)
+        }
 
     def setUp(self) -> None:
         """Skip the test if a host runs no command: it checks nothing."""

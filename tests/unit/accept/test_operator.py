@@ -3,6 +3,7 @@
 
 import json
 import unittest
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,9 +14,11 @@ import yaml
 from tempest.lib import exceptions
 
 from hvstack import errors, host_profiles
+from hvstack.accept.host_inspection import Access
 from hvstack.model import catalogue
 from hvstack.model.configuration import parse
 from hvstack.tempest_plugin import operator_base
+from hvstack.tempest_plugin.tests.host import test_hosts
 from hvstack.tempest_plugin.tests.operator import test_full_host, test_ratios
 from tests.unit.accept.tempestconf import configure
 
@@ -63,19 +66,44 @@ class OperatorTest(testtools.TestCase):
             },
             'MEMORY_MB': {**MEMORY, 'total': MEMORY['total'] * cpus // 40},
         }
-        test.check_results = []
-        test.providers_client = SimpleNamespace(
-            list_resource_providers=lambda **_: {
+        self.hypervisors = [
+            {
+                'hypervisor_hostname': 'h.example.org',
+                'service': {'host': 'h'},
+                'state': 'up',
+                'vcpus_used': 0,
+            }
+        ]
+        self.queries: list[dict[str, str]] = []
+
+        def list_providers(**query: str) -> dict[str, Any]:
+            self.queries.append(query)
+            return {
                 'resource_providers': [
-                    {'name': 'h', 'uuid': 'u', 'parent_provider_uuid': None}
+                    {
+                        'name': hypervisor['hypervisor_hostname'],
+                        'uuid': 'u',
+                        'parent_provider_uuid': None,
+                    }
+                    for hypervisor in self.hypervisors
                 ]
-            },
+            }
+
+        test.check_results = []
+        test.servers_client = SimpleNamespace(get=self.get)
+        test.providers_client = SimpleNamespace(
+            list_resource_providers=list_providers,
             list_resource_provider_inventories=lambda _: {
                 'inventories': inventories
             },
             list_resource_provider_usages=lambda _: {'usages': {'PCPU': 0}},
         )
         return test
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Return the answer of Nova to a request for its hypervisors."""
+        self.assertEqual('os-hypervisors/detail', path)
+        return 200, json.dumps({'hypervisors': self.hypervisors})
 
     def skip_reason(self, run: Any) -> str:
         """Return why a test was not checked."""
@@ -99,6 +127,61 @@ class OperatorTest(testtools.TestCase):
             self.assertNotIn(self.names[0], reason)
             self.assertTrue(test.check_results)
             self.assertEqual([], self.bad(test))
+
+    def test_hosts_that_take_servers(self) -> None:
+        test = test_full_host.FullHostTest('test_misfit')
+        self.ready(test, ('i4-dedicated',))
+        entry, _ = test.worker()
+        self.assertEqual({'h.example.org': 'u'}, test.candidate_hosts(entry))
+        self.assertIn(
+            '!COMPUTE_STATUS_DISABLED',
+            self.queries[-1]['required'].split(','),
+        )
+        self.hypervisors[0]['state'] = 'down'
+        self.assertEqual({}, test.candidate_hosts(entry))
+
+    def test_unknown_trait(self) -> None:
+        """Placement rejects a query with a trait that no host ever had."""
+        test = test_full_host.FullHostTest('test_misfit')
+        self.ready(test, ('i4-dedicated',))
+        entry, _ = test.worker()
+
+        def refuse(**_: str) -> None:
+            raise exceptions.BadRequest
+
+        test.providers_client.list_resource_providers = refuse
+        self.assertRaises(exceptions.BadRequest, test.candidate_hosts, entry)
+        specs = {'trait:CUSTOM_HVSTACK': 'required'}
+        flavor = replace(entry.flavor, extra_specs=specs)
+        entry = replace(entry, flavor=flavor)
+        self.assertEqual({}, test.candidate_hosts(entry))
+
+    def test_host_larger_than_its_profile(self) -> None:
+        """I workers leave CPUs free on it, so that one more is accepted."""
+        test = test_full_host.FullHostTest('test_worker_too_many')
+        self.ready(test, ('i4-dedicated',), cpus=80)
+        self.assertIn(
+            'with at most 40 CPUs is empty',
+            self.skip_reason(test.test_worker_too_many),
+        )
+        entry, _ = test.worker()
+        self.assertEqual(('h.example.org', 'u'), test.empty_host(entry))
+
+    def test_commands_on_hosts(self) -> None:
+        """Commands get the name of the compute service."""
+        test = test_hosts.ConfigurationTest(
+            'test_ratios_are_left_to_placement'
+        )
+        self.ready(test, ('i4-dedicated',))
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'hosts'
+        test.access = Access(
+            'command', f"sh -c 'echo $1 >>{path}; exit 1' x {{host}} --"
+        )
+        self.assertRaises(
+            errors.HostAccessError, test.test_ratios_are_left_to_placement
+        )
+        hosts = set(path.read_text(encoding='utf-8').splitlines())
+        self.assertEqual({'h'}, hosts)
 
     def test_each_placement_once(self) -> None:
         test = test_full_host.FullHostTest('test_misfit')
@@ -146,9 +229,13 @@ class OperatorTest(testtools.TestCase):
         servers: dict[str, dict[str, Any]] = {}
         shapes = dict(zip(self.names, (20, 10, 40), strict=True))
         refused = self.names[2]
+        requested_hosts: list[str | None] = []
 
         def create(**body: Any) -> dict[str, Any]:
             flavor = body['flavorRef']
+            # Nova's "host" is the name of a compute service.
+            self.assertNotIn('host', body)
+            requested_hosts.append(body.get('hypervisor_hostname'))
             key = f's{len(servers)}'
             servers[key] = {
                 'id': key,
@@ -161,7 +248,7 @@ class OperatorTest(testtools.TestCase):
 
         def get(path: str) -> tuple[int, str]:
             if path.startswith('os-hypervisors'):
-                return 200, '{"hypervisors": []}'
+                return self.get(path)
             key = path.split('/')[1]
             count = shapes[servers[key]['flavor']]
             first = int(key[1:]) * count
@@ -191,6 +278,7 @@ class OperatorTest(testtools.TestCase):
         reason = self.skip_reason(test.test_pins)
         self.assertIn(f'no host has room for a guest of: {refused}', reason)
         self.assertEqual(['s0', 's1', 's2'], deleted)
+        self.assertEqual(2 * ['h.example.org'] + 2 * [None], requested_hosts)
         self.assertEqual(4, len(servers))
         self.assertIn(
             's2: pinned vCPUs', [check.subject for check in test.check_results]

@@ -32,7 +32,8 @@ class ConfigurationTest(HostTest):
         if not hosts:
             self.skip_unchecked('no host takes any of the promised flavors')
         check_results = []
-        for host in sorted(hosts):
+        service_hosts = self.service_hosts()
+        for host in sorted(service_hosts[name] for name in hosts):
             check_results += flavor_checks.check_nova_conf_ratios(
                 host, host_inspection.read_nova_conf(self.access, host)
             )

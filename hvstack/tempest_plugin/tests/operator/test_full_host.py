@@ -37,8 +37,8 @@ class FullHostTest(OperatorTest):
     @decorators.idempotent_id('d8a1c3f4-7e21-4a8e-bb0f-0a4b8c6d5e43')
     def test_worker_too_many(self) -> None:
         """I workers fill a host within its capacity; one more is refused."""
-        entry, _ = self.worker()
-        host, uuid, guests = self.fill_host(entry)
+        entry, profile = self.worker()
+        host, uuid, guests = self.fill_host(entry, profile)
         self.assert_results(
             flavor_checks.check_capacity(
                 host, self.inventories(uuid), self.usages(uuid)
