@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Base classes of the acceptance tests: catalogues, servers and checks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -119,6 +119,14 @@ class BaseTest(test.BaseTestCase):
         """
         if names:
             self.skip_unchecked(f'{reason}: {", ".join(sorted(set(names)))}')
+
+    @staticmethod
+    def has_no_room(server: Mapping[str, Any]) -> bool:
+        """Return whether the scheduler rejected a server."""
+        fault = str((server.get('fault') or {}).get('message', ''))
+        return server['status'] == 'ERROR' and (
+            'no valid host' in fault.lower()
+        )
 
     @staticmethod
     def catalogues() -> list[tuple[Catalogue, HostProfile]]:

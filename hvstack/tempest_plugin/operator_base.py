@@ -256,8 +256,7 @@ class OperatorTest(Providers, BaseTest):
         if flavor is None:
             return []
         guest = self.boot(flavor['id'])
-        fault = (guest.get('fault') or {}).get('message', '')
-        if guest['status'] != 'ACTIVE' and 'no valid host' in fault.lower():
+        if self.has_no_room(guest):
             return []
         self.active(guest)
         return [guest]

@@ -88,6 +88,57 @@ class PowerCycleTest(testtools.TestCase):
         self.assertIn('boot after the power cycle', self.cycle('1', 7))
 
 
+class RoomTest(testtools.TestCase):
+    """A guest that no host has room for is not a bad disk."""
+
+    def start(self, message: str) -> None:
+        """Start a guest that Nova rejects.
+
+        :param message: fault of the server.
+        """
+        configure(self, {'hvstack': {'server_timeout': 0}})
+        test = test_disk.DiskTest('test_power_cycle')
+        test.check_results = []
+        test.create_key = lambda _: None
+        test.worker = lambda: 'hv-worker'
+        test.servers_client = SimpleNamespace(
+            create_server=lambda **_: {'server': {'id': 's'}},
+            show_server=lambda _: {
+                'server': {'status': 'ERROR', 'fault': {'message': message}}
+            },
+        )
+        test.os_primary = SimpleNamespace(
+            security_groups_client=SimpleNamespace(
+                create_security_group=lambda **_: {
+                    'security_group': {'id': 'g'}
+                },
+                delete_security_group=None,
+            ),
+            security_group_rules_client=SimpleNamespace(
+                create_security_group_rule=lambda **_: None
+            ),
+            ports_client=SimpleNamespace(
+                create_port=lambda **_: {'port': {'id': 'p'}},
+                delete_port=None,
+            ),
+            flavors_client=SimpleNamespace(
+                list_flavors=lambda: {
+                    'flavors': [{'id': 'f', 'name': 'hv-worker'}]
+                }
+            ),
+        )
+        test.guest()
+
+    def test_no_room(self) -> None:
+        skip = self.assertRaises(
+            self.skipException, self.start, 'No valid host was found. '
+        )
+        self.assertIn('no host has room for a guest of hv-worker', str(skip))
+
+    def test_another_fault(self) -> None:
+        self.assertRaises(AssertionError, self.start, 'Build aborted')
+
+
 class ReachTest(testtools.TestCase):
     def test_ssh_configuration(self) -> None:
         """A guest on a tenant network is behind a jump host."""

@@ -183,6 +183,17 @@ class OperatorTest(testtools.TestCase):
         hosts = set(path.read_text(encoding='utf-8').splitlines())
         self.assertEqual({'h'}, hosts)
 
+    def test_no_room_for_a_disk(self) -> None:
+        test = test_hosts.DisksTest('test_local_disk')
+        self.ready(test, ('i4-dedicated',))
+        test.running_guests = lambda _: []
+        test.create_small_flavor = lambda *_: 'f'
+        test.boot = lambda _: {'status': 'ERROR', 'fault': NO_HOST}
+        self.assertIn(
+            f'room for a small guest like those of {self.names[0]}',
+            self.skip_reason(test.test_local_disk),
+        )
+
     def test_each_placement_once(self) -> None:
         test = test_full_host.FullHostTest('test_misfit')
         # No host is as large as the first.

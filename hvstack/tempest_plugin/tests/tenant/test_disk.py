@@ -200,8 +200,13 @@ class DiskTest(MemberTest):
             ]
         )
 
-    def active(self, server: str) -> None:
-        """Wait until a server runs."""
+    def active(self, server: str, flavor_name: str = '') -> None:
+        """Wait until a server runs.
+
+        :param server: ID of the server.
+        :param flavor_name: flavor of a new server: if no host has room for it,
+            the test is skipped. Empty for a server that ran before.
+        """
         processutils.wait_for(
             lambda: (
                 self.servers_client.show_server(server)['server']['status']
@@ -211,6 +216,10 @@ class DiskTest(MemberTest):
             timeout=CONF.hvstack.server_timeout,
         )
         server_details = self.servers_client.show_server(server)['server']
+        if flavor_name and self.has_no_room(server_details):
+            self.skip_unchecked(
+                f'no host has room for a guest of {flavor_name}'
+            )
         self.assert_results(
             [
                 check_result.check_equal(
@@ -258,7 +267,7 @@ class DiskTest(MemberTest):
             user_data=base64.b64encode(_SEND_HOST_KEY.encode()).decode(),
         )['server']
         self.addCleanup(self.delete_server, new_server['id'])
-        self.active(new_server['id'])
+        self.active(new_server['id'], flavor_name)
         node = self.reach(
             name,
             port['fixed_ips'][0]['ip_address'],
