@@ -94,11 +94,21 @@ def check_volume_backend(
     :param host: host of the volume in Cinder: ``host@backend#pool``.
     :param pools: pools of Cinder with their capabilities.
     """
-    backend_names = [
-        str(pool['capabilities'].get('volume_backend_name'))
+    names_by_pool = {
+        pool['name']: str(pool['capabilities'].get('volume_backend_name'))
         for pool in pools
-        if pool['name'] == host
-    ]
+    }
+    backend_names = {
+        name
+        for pool_name, name in names_by_pool.items()
+        if pool_name == host
+        # A cluster of volume services has its own name before "@".
+        or (
+            host not in names_by_pool
+            and '@' in host
+            and pool_name.partition('@')[2] == host.partition('@')[2]
+        )
+    }
     return [
         check_equal(
             f'{volume_type}: its backend',
@@ -108,7 +118,7 @@ def check_volume_backend(
         check_equal(
             f'{volume_type}: backend of a volume',
             expected,
-            ', '.join(backend_names) or NONE,
+            ', '.join(sorted(backend_names)) or NONE,
             host,
         ),
     ]

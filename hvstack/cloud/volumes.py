@@ -171,9 +171,18 @@ def backends(
             if {each['server_id'] for each in volume.attachments or ()}
             & set(server_ids)
         )
+    protocols_by_backend = {
+        name.partition('@')[2]: protocol
+        for name, protocol in protocols.items()
+        if protocol
+    }
     counts = Counter[tuple[str, str, str]]()
     for (volume_type, host), count in volume_counts.items():
-        protocol = protocols.get(host) or 'unknown'
+        # Of a cluster of volume services, the pool has the name of the
+        # cluster before "@", and the volume that of a host.
+        protocol = protocols.get(host) or protocols_by_backend.get(
+            host.partition('@')[2], 'unknown'
+        )
         if isinstance(protocol, list):
             # A driver may name it in several ways, the usual one first.
             protocol = protocol[0]

@@ -640,6 +640,11 @@ class ClusterTest(testtools.TestCase):
         self.assertEqual(
             ['t: backend of a volume'], list_failures('slot1', 'nowhere')
         )
+        # Of a cluster of volume services, with its name in those of pools.
+        self.assertEqual([], list_failures('slot1', 'h2@slot1#p'))
+        self.assertEqual(
+            ['t: backend of a volume'], list_failures('slot1', 'h2@slot2#p')
+        )
 
     def test_disk_of_two(self) -> None:
         locations = [

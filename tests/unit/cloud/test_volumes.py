@@ -101,18 +101,23 @@ class VolumesTest(testtools.TestCase):
         message = self.refused(osd_groups=2)
         self.assertIn('hvstack:osd_groups is not set', message)
 
-    def backends(self, protocol: Any) -> list[dict[str, Any]]:
-        """Return the facts that Cinder has of the volumes of two servers."""
+    def backends(
+        self, protocol: Any, pool_hosts: tuple[str, ...] = ('h1', 'h2')
+    ) -> list[dict[str, Any]]:
+        """Return the facts that Cinder has of the volumes of two servers.
+
+        :param pool_hosts: hosts or clusters in the names of its pools.
+        """
         http = self.cloud.http
         http.get(
             f'{fake.CINDER}/scheduler-stats/get_pools?detail=True',
             json={
                 'pools': [
                     {
-                        'name': f'h{host}@disk1#p',
+                        'name': f'{host}@disk1#p',
                         'capabilities': {'storage_protocol': protocol},
                     }
-                    for host in (1, 2)
+                    for host in pool_hosts
                 ]
             },
         )
@@ -143,6 +148,13 @@ class VolumesTest(testtools.TestCase):
                 self.backends(protocol),
             )
         self.assertIn('all_tenants=True', self.cloud.http.last_request.url)
+
+    def test_cluster_of_volume_services(self) -> None:
+        """Its pool has its name, and volumes have names of hosts."""
+        self.assertEqual(
+            [volumes.VolumeBackend('disk-slot-1', 'disk1', 'iSCSI', 2)],
+            self.backends('iSCSI', ('cluster',)),
+        )
 
     def test_a_cloud_without_cinder(self) -> None:
         cloud = self.useFixture(fake.FakeCloud(('block-storage',)))
