@@ -347,16 +347,22 @@ def _versioned_url(url: str) -> str:
 
 
 def service_sections(
-    conn: Connection, *, image: str, network: str, new_projects: bool = False
+    conn: Connection,
+    *,
+    image: str,
+    network: str,
+    volume_types: Sequence[str] = (),
+    new_projects: bool = False,
 ) -> Sections:
     """Return the sections about the services of the cloud.
 
     :param conn: connection to the cloud.
     :param image: name or ID of an image that boots with every flavor.
     :param network: name or ID of the network.
-    :param new_projects: whether projects that tests create use both.
+    :param volume_types: names of the volume types.
+    :param new_projects: whether projects that tests create use all of them.
     :raises hvstack.errors.InputError: the image or the network does not exist,
-        or new projects do not see it.
+        or new projects do not see it or a volume type.
     """
     glance_image = servers.image(conn, image)
     with refused('Cannot list the networks'):
@@ -373,6 +379,8 @@ def service_sections(
     catalog = connection.access(conn).service_catalog.catalog
     kinds = {item['type'] for item in catalog}
     volumes = [name for name in _VOLUME_TYPES if name in kinds]
+    if new_projects and volumes and volume_types:
+        visibility.check_volume_types(conn, volume_types)
     endpoints: dict[str, Option] = {'endpoint_type': _get_endpoint_type(conn)}
     return {
         'DEFAULT': {

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the projects that tests create see of the cloud."""
 
+from collections.abc import Collection
+
+from openstack.connection import Connection
 from openstack.network.v2.network import Network
 from openstack.resource import Resource
 
 from hvstack import errors
+from hvstack.cloud import volumes
 
 #: Visibilities of images that a new project does not see.
 _HIDDEN = ('private', 'shared')
@@ -53,3 +57,22 @@ def check_image(image: Resource, name: str) -> None:
             'create do not find a community image by its name. Set '
             f"'image' in hvstack.conf to {image.id}."
         )
+
+
+def check_volume_types(conn: Connection, names: Collection[str]) -> None:
+    """Check that new projects see volume types.
+
+    :param conn: connection of an administrator.
+    :param names: names of the volume types of the tests.
+    :raises hvstack.errors.InputError: new projects do not see a type.
+    :raises hvstack.errors.CloudError: Cinder refused.
+    """
+    for volume_type in volumes.list_types(conn):
+        name = volume_type['name']
+        if name in names and volume_type.get('is_public') is False:
+            raise errors.InputError(
+                f"Cannot use the volume type '{name}': {_REASON}, because it "
+                'is private. Use --accounts FILE with users who see it, omit '
+                "its --volume-backend, or run 'openstack volume type set "
+                f"--public {name}'."
+            )

@@ -77,6 +77,10 @@ def prepare_workspace(
         conn,
         image=parsed_args.image or options.image,
         network=options.network,
+        volume_types=[
+            assignment.partition(':')[0]
+            for assignment in parsed_args.volume_backend
+        ],
         new_projects=_uses_new_projects(parsed_args),
     )
     group = values['hvstack']

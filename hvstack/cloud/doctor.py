@@ -25,6 +25,7 @@ from hvstack.cloud import (
     servers,
     unified_limits,
     volume_locality,
+    volumes,
     zones,
 )
 from hvstack.cloud.connection import (
@@ -255,14 +256,22 @@ def _volumes(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
             "name the types of the workers' volumes with --volume-type",
         )
         return
-    with refused('Cannot list the volume types'):
-        types_by_name = {
-            volume_type.name: volume_type
-            for volume_type in conn.block_storage.types()
-        }
+    types_by_name = {
+        volume_type['name']: volume_type
+        for volume_type in volumes.list_types(conn)
+    }
+    is_administrator = connection.is_administrator(conn)
     for name in request.volume_types:
-        specs = getattr(types_by_name.get(name), 'extra_specs', None) or {}
-        backend = specs.get('volume_backend_name')
+        specs = types_by_name.get(name, {}).get('extra_specs')
+        backend = isinstance(specs, dict) and specs.get('volume_backend_name')
+        if not backend and name in types_by_name and not is_administrator:
+            yield Diagnosis(
+                f'volume type {name}',
+                UNCHECKED,
+                'exists; only an administrator sees its backend',
+                "give an administrator's entry of clouds.yaml: --os-cloud",
+            )
+            continue
         yield build_finding(
             f'volume type {name}',
             bool(backend),

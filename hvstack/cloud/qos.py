@@ -14,6 +14,7 @@ from typing import TypedDict
 from openstack.connection import Connection
 
 from hvstack import errors
+from hvstack.cloud import volumes
 from hvstack.cloud.connection import get_status, refused
 from hvstack.results.typed_json import JsonObject
 
@@ -87,13 +88,9 @@ def list_volume_limits(conn: Connection, names: Collection[str]) -> list[str]:
     """
     if not names:
         return []
-    with refused('Cannot list the volume types of Cinder'):
-        content = conn.block_storage.get(
-            '/types', params={'is_public': 'None'}, raise_exc=True
-        ).json()
     types_by_name: dict[str, JsonObject] = {
-        item['name']: item
-        for item in content['volume_types']
+        str(item['name']): item
+        for item in volumes.list_types(conn)
         if item['name'] in names
     }
     return [

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hvstack import errors
+from hvstack.model.plain_data import JsonObject
 
 if TYPE_CHECKING:
     from openstack.block_storage.v2.type import Type as TypeV2
@@ -118,6 +119,25 @@ def refuse_unknown(conn: 'Connection', names: Iterable[str]) -> None:
     requested_names = list(dict.fromkeys(names))
     if requested_names and conn.has_service('block-storage'):
         _types(conn, requested_names)
+
+
+def list_types(conn: 'Connection') -> list[JsonObject]:
+    """Return all volume types of Cinder that a user may see.
+
+    By default, Cinder lists no private types of other projects to an
+    administrator.
+
+    :param conn: connection of an administrator; another user gets the types
+        of the project, which may be without extra specs.
+    :raises hvstack.errors.CloudError: Cinder refused.
+    """
+    from hvstack.cloud.connection import refused
+
+    with refused('Cannot list the volume types of Cinder'):
+        content = conn.block_storage.get(
+            '/types', params={'is_public': 'None'}, raise_exc=True
+        ).json()
+    return list(content['volume_types'])
 
 
 def _types(

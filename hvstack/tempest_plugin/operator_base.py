@@ -72,7 +72,10 @@ def volume_types_and_pools(
 
     :param manager: clients of an administrator.
     """
-    types = manager.volume_types_client_latest.list_volume_types()
+    # Private types, too.
+    types = manager.volume_types_client_latest.list_volume_types(
+        is_public='None'
+    )
     pools = manager.volume_scheduler_stats_client_latest.list_pools(
         detail=True
     )

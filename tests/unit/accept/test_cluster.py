@@ -293,7 +293,7 @@ class VolumesTest(testtools.TestCase):
                 show_volume=lambda key: {'volume': volumes[key]}
             )
             manager.volume_types_client_latest = SimpleNamespace(
-                list_volume_types=lambda: {
+                list_volume_types=lambda is_public: {
                     'volume_types': [
                         {
                             'name': name,
@@ -303,6 +303,8 @@ class VolumesTest(testtools.TestCase):
                             ('slot-1', 'one'),
                             ('slot-2', 'two'),
                         )
+                        # Cinder omits private types otherwise.
+                        if is_public == 'None'
                     ]
                 }
             )

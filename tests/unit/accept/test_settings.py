@@ -457,6 +457,42 @@ class ServicesTest(testtools.TestCase):
             self.assertEqual(bool(expected), bool(message))
             self.assertIn(expected, message)
 
+    def test_private_volume_types(self) -> None:
+        """New projects do not see them, and Heat and the tests fail."""
+        services = {'image': fake.GLANCE, 'network': NEUTRON}
+        cloud = self.useFixture(fake.FakeCloud(services=services))
+        cloud.http.get(
+            f'{fake.GLANCE}/images/i',
+            json={'id': 'i', 'visibility': 'public'},
+        )
+        network = {'id': 'n', 'name': 'n', 'shared': True}
+        cloud.http.get(f'{NEUTRON}/networks/n', json={'network': network})
+        cloud.http.get(
+            f'{fake.CINDER}/types?is_public=None',
+            json={
+                'volume_types': [
+                    {'name': 'slot-1', 'is_public': True},
+                    {'name': 'slot-2', 'is_public': False},
+                ]
+            },
+        )
+
+        def render(*volume_types: str, new_projects: bool = True) -> None:
+            tempest_conf.service_sections(
+                cloud.connect(),
+                image='i',
+                network='n',
+                volume_types=volume_types,
+                new_projects=new_projects,
+            )
+
+        render('slot-1')
+        render('slot-1', 'slot-2', new_projects=False)
+        error = self.assertRaises(
+            errors.InputError, render, 'slot-1', 'slot-2'
+        )
+        self.assertIn("volume type 'slot-2': the projects", str(error))
+
     def test_community_image_by_name(self) -> None:
         """Heat does not find the name of another project's image."""
         image = Image.new(id='i', name='hadoop', visibility='community')

@@ -25,6 +25,7 @@ from hvstack.cloud.diagnosis import (
 from hvstack.model import host_files
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive_flavor
+from hvstack.model.host import HostProfile
 from hvstack.model.host_settings import compute_host_settings
 from tests.unit.cloud import fake
 from tests.unit.lab.written import LabProfiles
@@ -124,6 +125,29 @@ class DoctorTest(testtools.TestCase):
             json=lambda *_: {'quota_set': self.nova},
         )
 
+    def request(
+        self,
+        profile: HostProfile,
+        label: str,
+        controllers: int = 1,
+        workers: int = 31,
+    ) -> CloudNeeds:
+        """Return the request for a cluster."""
+        configuration = parse(label)
+        return CloudNeeds(
+            profile=profile,
+            configuration=configuration,
+            nodes=(
+                (derive_flavor(profile, configuration), workers),
+                (
+                    derive_flavor(profile, configuration, 'controller'),
+                    controllers,
+                ),
+            ),
+            image='hvstack-hadoop',
+            network='provider',
+        )
+
     def examine(
         self,
         label: str = 'i1',
@@ -137,21 +161,8 @@ class DoctorTest(testtools.TestCase):
         :param fields: fields of the host profile.
         """
         profile = replace(host_profiles.load('vsphere6'), **fields)
-        configuration = parse(label)
-        request = CloudNeeds(
-            profile=profile,
-            configuration=configuration,
-            nodes=(
-                (derive_flavor(profile, configuration), workers),
-                (
-                    derive_flavor(profile, configuration, 'controller'),
-                    controllers,
-                ),
-            ),
-            image='hvstack-hadoop',
-            network='provider',
-            zone=zone,
-        )
+        request = self.request(profile, label, controllers, workers)
+        request = replace(request, zone=zone)
         findings = doctor.examine(self.cloud.connect(), request)
         for finding in findings:
             self.assertNotIn('\n', finding.detail + finding.remedy)
@@ -668,6 +679,37 @@ class DoctorTest(testtools.TestCase):
         findings = self.examine('i2-ceph')
         self.assertEqual(UNCHECKED, findings['volume types'].state)
         self.assertIn('service cinder', findings)
+
+    def test_volume_types(self) -> None:
+        """Private types exist, and a member sees the backend of none."""
+        specs = {'volume_backend_name': 'ceph1'}
+        request = replace(
+            self.request(host_profiles.load('vsphere6'), 'i2-ceph'),
+            volume_types=('ceph',),
+        )
+        for role, fields, state in (
+            ('admin', {'name': 'ceph', 'extra_specs': specs}, OK),
+            ('admin', {'name': 'ceph', 'extra_specs': {}}, FAULT),
+            ('member', {'name': 'ceph'}, UNCHECKED),
+            ('member', {'name': 'other'}, FAULT),
+        ):
+            with fake.FakeCloud(roles=(role,)) as cloud:
+                urls = '|'.join(
+                    (fake.NOVA, fake.PLACEMENT, fake.HEAT, fake.CINDER)
+                )
+                cloud.http.get(re.compile(f'({urls})/.'), status_code=404)
+                cloud.http.get(
+                    f'{fake.CINDER}/types?is_public=None',
+                    json={'volume_types': [{'id': 't1', **fields}]},
+                )
+                cloud.http.get(
+                    f'{fake.CINDER}/types/t1/encryption', status_code=403
+                )
+                findings = doctor.examine(cloud.connect(), request)
+            (finding,) = (
+                item for item in findings if item.check == 'volume type ceph'
+            )
+            self.assertEqual(state, finding.state)
 
     def test_disks_that_are_passed_through(self) -> None:
         """They need no volumes, and are not the disks of Nova."""
