@@ -262,7 +262,7 @@ def _existing(
     configuration: Configuration,
     parsed_args: argparse.Namespace,
     options: CloudOptions,
-) -> dict[str, Any]:
+) -> dict[str, tempest_conf.Option]:
     """Return the options that describe the hosts of an existing cluster.
 
     The tests read the numbers of its nodes from its stack.
@@ -294,9 +294,9 @@ def _plan(
 
 def _list_backend_options(
     cluster_plan: ClusterPlan, parsed_args: argparse.Namespace
-) -> dict[str, Any]:
+) -> dict[str, tempest_conf.Option]:
     """Return the options that depend on the hypervisors of the workers."""
-    backend_options: dict[str, Any] = {
+    backend_options: dict[str, tempest_conf.Option] = {
         'shared_kernel': cluster_plan.hosts.shared_kernel
     }
     if cluster_plan.hosts.backend == 'lxc' and parsed_args.libvirt_uri is None:

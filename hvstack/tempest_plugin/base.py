@@ -18,6 +18,7 @@ from hvstack.accept.check_result import CheckResult
 from hvstack.accept.test_results import DETAIL
 from hvstack.model.catalogue import Catalogue, CatalogueEntry
 from hvstack.model.host import HostProfile
+from hvstack.model.plain_data import Json
 from hvstack.tempest_plugin import project_quotas
 
 CONF = config.CONF
@@ -121,12 +122,10 @@ class BaseTest(test.BaseTestCase):
             self.skip_unchecked(f'{reason}: {", ".join(sorted(set(names)))}')
 
     @staticmethod
-    def has_no_room(server: Mapping[str, Any]) -> bool:
+    def has_no_room(server: Mapping[str, Json]) -> bool:
         """Return whether the scheduler rejected a server."""
-        fault = str((server.get('fault') or {}).get('message', ''))
-        return server['status'] == 'ERROR' and (
-            'no valid host' in fault.lower()
-        )
+        fault = str(server.get('fault') or '').lower()
+        return server['status'] == 'ERROR' and 'no valid host' in fault
 
     @staticmethod
     def catalogues() -> list[tuple[Catalogue, HostProfile]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tempest.lib import exceptions
+from tempest.lib.common.rest_client import RestClient
 from testtools import TestCase
 from testtools.content import text_content
 
@@ -22,6 +23,7 @@ from hvstack.accept.host_inspection import Access
 from hvstack.cloud.placement import HostInventories
 from hvstack.model.catalogue import CatalogueEntry
 from hvstack.model.host import HostProfile
+from hvstack.model.plain_data import Json, JsonObject
 from hvstack.tempest_plugin.base import CONF, BaseTest
 
 #: Hosts that take new servers. Nova gives the trait to all others.
@@ -53,7 +55,7 @@ class Providers:
         )
 
 
-def list_hypervisors(servers_client: Any) -> list[dict[str, Any]]:
+def list_hypervisors(servers_client: RestClient) -> list[JsonObject]:
     """Return the hypervisors that Nova reports.
 
     :param servers_client: client of an administrator.
@@ -131,7 +133,7 @@ class OperatorTest(Providers, BaseTest):
             # A trait that no host has need not exist.
             return {}
         up = {
-            hypervisor['hypervisor_hostname']
+            str(hypervisor['hypervisor_hostname'])
             for hypervisor in list_hypervisors(self.servers_client)
             if hypervisor['state'] == 'up'
         }
@@ -394,15 +396,16 @@ class OperatorTest(Providers, BaseTest):
         _, text = self.servers_client.get(f'servers/{server}/topology')
         return list(json.loads(text)['nodes'])
 
-    def active(self, server: Mapping[str, Any]) -> None:
+    def active(self, server: Mapping[str, Json]) -> None:
         """Check that a server runs."""
-        fault = (server.get('fault') or {}).get('message', '')
+        fault = server.get('fault')
+        message = fault.get('message') if isinstance(fault, dict) else ''
         self.assert_results(
             [
                 check_result.check_equal(
                     f'server on {server.get("OS-EXT-SRV-ATTR:host")}',
                     'ACTIVE',
-                    f'{server["status"]} {fault}'.strip(),
+                    f'{server["status"]} {message}'.strip(),
                 )
             ]
         )
@@ -456,8 +459,9 @@ class HostTest(OperatorTest):
         Servers have them as their hosts, and {host} in commands is one.
         """
         return {
-            hypervisor['hypervisor_hostname']: hypervisor['service']['host']
+            str(hypervisor['hypervisor_hostname']): str(service['host'])
             for hypervisor in list_hypervisors(self.servers_client)
+            if isinstance(service := hypervisor['service'], dict)
         }
 
     def setUp(self) -> None:
