@@ -10,21 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from tempest.lib import exceptions
-from tempest.lib.common.rest_client import RestClient
 from testtools import TestCase
 from testtools.content import text_content
 
 from hvstack import errors, processutils
 from hvstack.accept import check_result, flavor_checks, host_inspection
-from hvstack.accept.disk_checks import StoragePool
 from hvstack.accept.flavor_checks import NovaFlavor
 from hvstack.accept.guest_checks import GuestCell
 from hvstack.accept.host_inspection import Access
 from hvstack.cloud.placement import HostInventories
 from hvstack.model.catalogue import CatalogueEntry
 from hvstack.model.host import HostProfile
-from hvstack.model.plain_data import Json, JsonObject
+from hvstack.model.plain_data import Json
 from hvstack.tempest_plugin.base import CONF, BaseTest
+from hvstack.tempest_plugin.listing import list_hypervisors, list_items
 
 #: Hosts that take new servers. Nova gives the trait to all others.
 _ENABLED = '!COMPUTE_STATUS_DISABLED'
@@ -55,41 +54,6 @@ class Providers:
         )
 
 
-def list_hypervisors(servers_client: RestClient) -> list[JsonObject]:
-    """Return the hypervisors that Nova reports.
-
-    :param servers_client: client of an administrator.
-    """
-    _, text = servers_client.get('os-hypervisors/detail')
-    return list(json.loads(text)['hypervisors'])
-
-
-def volume_types_and_pools(
-    manager: Any,
-) -> tuple[dict[str, dict[str, str]], list[StoragePool]]:
-    """Return Cinder's extra specs by volume type, and its backends' pools.
-
-    Block Storage API v3, "List all volume types" and "List all back-end
-    storage pools".
-
-    :param manager: clients of an administrator.
-    """
-    # Private types, too.
-    types = manager.volume_types_client_latest.list_volume_types(
-        is_public='None'
-    )
-    pools = manager.volume_scheduler_stats_client_latest.list_pools(
-        detail=True
-    )
-    return (
-        {
-            volume_type['name']: volume_type.get('extra_specs', {})
-            for volume_type in types['volume_types']
-        },
-        pools['pools'],
-    )
-
-
 class OperatorTest(Providers, BaseTest):
     """A test that uses the API of an administrator."""
 
@@ -115,8 +79,22 @@ class OperatorTest(Providers, BaseTest):
     def candidate_hosts(self, entry: CatalogueEntry) -> dict[str, str]:
         """Return the hosts that can run a flavor, UUIDs by hypervisor name.
 
-        They are enabled and up, have the required traits, CPUs of the right
-        resource class, and are large enough.
+        They have its traits, CPUs of the right resource class, and are large
+        enough.
+        """
+        return {
+            name: uuid
+            for name, uuid in self.hosts_with_traits(entry).items()
+            if flavor_checks.can_hold(
+                self.inventories(uuid),
+                flavor_checks.required_resources(entry.flavor),
+            )
+        }
+
+    def hosts_with_traits(self, entry: CatalogueEntry) -> dict[str, str]:
+        """Return the hosts with the traits of a flavor, UUIDs by name.
+
+        They are enabled and up, and of any size.
         """
         traits = [
             name.removeprefix('trait:')
@@ -142,10 +120,6 @@ class OperatorTest(Providers, BaseTest):
             for provider in response['resource_providers']
             if provider['parent_provider_uuid'] is None
             and provider['name'] in up
-            and flavor_checks.can_hold(
-                self.inventories(provider['uuid']),
-                flavor_checks.required_resources(entry.flavor),
-            )
         }
 
     def hosts_of_flavors(self) -> tuple[dict[str, str], list[str]]:
@@ -267,7 +241,7 @@ class OperatorTest(Providers, BaseTest):
         return [guest]
 
     def delete_guests(
-        self, guests: Sequence[Mapping[str, Any]], host: str
+        self, guests: Sequence[Mapping[str, Json]], host: str
     ) -> None:
         """Delete guests, whose resources the next guests may need.
 
@@ -275,7 +249,7 @@ class OperatorTest(Providers, BaseTest):
         :param host: host to wait for until it is empty; empty for none.
         """
         for guest in guests:
-            self.delete_server(guest['id'])
+            self.delete_server(str(guest['id']))
         if host:
             self.wait_until_empty(host)
 
@@ -473,9 +447,12 @@ class HostTest(OperatorTest):
 
     def running_guests(self, entry: CatalogueEntry) -> list[dict[str, Any]]:
         """Return the running guests of a flavor in all projects."""
-        servers = self.servers_client.list_servers(
-            detail=True, all_tenants=True, status='ACTIVE'
-        )['servers']
+        servers = list_items(
+            lambda marker: self.servers_client.list_servers(
+                detail=True, all_tenants=True, status='ACTIVE', **marker
+            ),
+            'servers',
+        )
         return [
             server
             for server in servers

@@ -15,7 +15,7 @@ from hvstack.tempest_plugin.cluster_base import (
     ClusterTest,
     check_servers_exist,
 )
-from hvstack.tempest_plugin.operator_base import volume_types_and_pools
+from hvstack.tempest_plugin.listing import volume_types_and_pools
 
 CONF = config.CONF
 _VOLUMES = 'os-extended-volumes:volumes_attached'

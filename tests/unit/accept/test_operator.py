@@ -19,7 +19,11 @@ from hvstack.model import catalogue
 from hvstack.model.configuration import parse
 from hvstack.tempest_plugin import operator_base
 from hvstack.tempest_plugin.tests.host import test_hosts
-from hvstack.tempest_plugin.tests.operator import test_full_host, test_ratios
+from hvstack.tempest_plugin.tests.operator import (
+    test_full_host,
+    test_ratios,
+    test_volumes,
+)
 from tests.unit.accept.tempestconf import configure
 
 MEMORY = {'total': 262144, 'reserved': 15360, 'allocation_ratio': 1.0}
@@ -74,6 +78,7 @@ class OperatorTest(testtools.TestCase):
                 'vcpus_used': 0,
             }
         ]
+        self.inventories_of_others: dict[str, dict[str, Any]] = {}
         self.queries: list[dict[str, str]] = []
 
         def list_providers(**query: str) -> dict[str, Any]:
@@ -82,7 +87,9 @@ class OperatorTest(testtools.TestCase):
                 'resource_providers': [
                     {
                         'name': hypervisor['hypervisor_hostname'],
-                        'uuid': 'u',
+                        'uuid': 'u'
+                        if hypervisor is self.hypervisors[0]
+                        else hypervisor['hypervisor_hostname'],
                         'parent_provider_uuid': None,
                     }
                     for hypervisor in self.hypervisors
@@ -93,8 +100,10 @@ class OperatorTest(testtools.TestCase):
         test.servers_client = SimpleNamespace(get=self.get)
         test.providers_client = SimpleNamespace(
             list_resource_providers=list_providers,
-            list_resource_provider_inventories=lambda _: {
-                'inventories': inventories
+            list_resource_provider_inventories=lambda uuid: {
+                'inventories': self.inventories_of_others.get(
+                    uuid, inventories
+                )
             },
             list_resource_provider_usages=lambda _: {'usages': {'PCPU': 0}},
         )
@@ -294,6 +303,55 @@ class OperatorTest(testtools.TestCase):
         self.assertIn(
             's2: pinned vCPUs', [check.subject for check in test.check_results]
         )
+
+
+class ListingTest(testtools.TestCase):
+    """Nova and Cinder return pages."""
+
+    @staticmethod
+    def get_page(
+        items: list[dict[str, Any]], name: str, marker: str = ''
+    ) -> dict[str, Any]:
+        """Return two items after a marker, and the link to the next ones."""
+        ids = [item['id'] for item in items]
+        first = ids.index(marker) + 1 if marker else 0
+        page = {name: items[first : first + 2]}
+        if first + 2 < len(items):
+            page[f'{name}_links'] = [{'rel': 'next', 'href': 'http://x'}]
+        return page
+
+    def test_running_guests(self) -> None:
+        servers = [
+            {'id': f's{index}', 'flavor': {'original_name': name}}
+            for index, name in enumerate(('a', 'b', 'a', 'b', 'a'))
+        ]
+        test: Any = test_hosts.PinsTest('test_pins')
+        test.servers_client = SimpleNamespace(
+            list_servers=lambda marker='', **_: self.get_page(
+                servers, 'servers', marker
+            )
+        )
+        entry: Any = SimpleNamespace(flavor=SimpleNamespace(name='a'))
+        self.assertEqual(
+            ['s0', 's2', 's4'],
+            [server['id'] for server in test.running_guests(entry)],
+        )
+
+    def test_attached_volumes(self) -> None:
+        configure(self, {'hvstack': {'volume_backends': 'slot-1:one'}})
+        volumes = [
+            {'id': f'v{index}', 'volume_type': 'slot-1', 'attachments': [1]}
+            for index in range(4)
+        ]
+        test: Any = test_volumes.VolumesTest('test_backends')
+        test.os_admin = SimpleNamespace(
+            volumes_client_latest=SimpleNamespace(
+                list_volumes=lambda detail, params: self.get_page(
+                    volumes, 'volumes', params.get('marker', '')
+                )
+            )
+        )
+        self.assertEqual({'slot-1': volumes}, test.attached_volumes())
 
 
 class SmallFlavorTest(testtools.TestCase):

@@ -8,10 +8,8 @@ from tempest.lib import decorators
 
 from hvstack import processutils
 from hvstack.accept import check_result, disk_checks
-from hvstack.tempest_plugin.operator_base import (
-    OperatorTest,
-    volume_types_and_pools,
-)
+from hvstack.tempest_plugin.listing import list_items, volume_types_and_pools
+from hvstack.tempest_plugin.operator_base import OperatorTest
 
 CONF = config.CONF
 
@@ -54,9 +52,13 @@ class VolumesTest(OperatorTest):
 
     def attached_volumes(self) -> dict[str, list[dict[str, Any]]]:
         """Return the volumes that servers have, by promised type."""
-        volumes = self.os_admin.volumes_client_latest.list_volumes(
-            detail=True, params={'all_tenants': 1}
-        )['volumes']
+        client = self.os_admin.volumes_client_latest
+        volumes = list_items(
+            lambda marker: client.list_volumes(
+                detail=True, params={'all_tenants': 1, **marker}
+            ),
+            'volumes',
+        )
         return {
             name: [
                 volume
