@@ -149,6 +149,23 @@ class OperatorTest(testtools.TestCase):
         self.hypervisors[0]['state'] = 'down'
         self.assertEqual({}, test.candidate_hosts(entry))
 
+    def test_misfit_on_mixed_hosts(self) -> None:
+        """A host with more CPUs has too little memory for the worker."""
+        test = test_full_host.FullHostTest('test_misfit')
+        self.ready(test, ('i1-dedicated',))
+        self.hypervisors.append(
+            {**self.hypervisors[0], 'hypervisor_hostname': 'h2'}
+        )
+        self.inventories_of_others['h2'] = {
+            'PCPU': {**self.inventories['PCPU'], 'total': 64},
+            'MEMORY_MB': {**MEMORY, 'total': 16384},
+        }
+        refused: list[int] = []
+        test.create_small_flavor = lambda vcpus, _: refused.append(vcpus)
+        test.check_refused = lambda *_: None
+        test.test_misfit()
+        self.assertEqual([65], refused)
+
     def test_unknown_trait(self) -> None:
         """Placement rejects a query with a trait that no host ever had."""
         test = test_full_host.FullHostTest('test_misfit')
