@@ -166,6 +166,23 @@ class OperatorTest(testtools.TestCase):
         test.test_misfit()
         self.assertEqual([65], refused)
 
+    def test_pins_of_running_guests(self) -> None:
+        """They are inspected if no host is empty for the first flavor."""
+        test = test_hosts.PinsTest('test_pins')
+        self.ready(test, ('i4-dedicated', 'i2-dedicated'))
+        test.providers_client.list_resource_provider_usages = lambda _: {
+            'usages': {'PCPU': 20}
+        }
+        test.boot_sample = None
+        guests = {self.names[0]: [], self.names[1]: [{'id': 's1'}]}
+        test.running_guests = lambda entry: guests[entry.flavor.name]
+        inspected: list[str] = []
+        test.check_pins = lambda entry, _: inspected.append(entry.flavor.name)
+        reason = self.skip_reason(test.test_pins)
+        self.assertEqual([self.names[1]], inspected)
+        self.assertIn(f'nor has room, of: {self.names[0]}', reason)
+        self.assertNotIn(self.names[1], reason)
+
     def test_unknown_trait(self) -> None:
         """Placement rejects a query with a trait that no host ever had."""
         test = test_full_host.FullHostTest('test_misfit')

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What compute hosts really do: nova.conf, libvirt's XML, /proc."""
 
+import contextlib
+import unittest
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -53,17 +55,22 @@ class PinsTest(HostTest):
         one flavor fills a host, each other flavor gets one guest.
         """
         first, _ = self.worker('dedicated')
-        unseen = []
-        for entry, _ in self.worker_flavors('dedicated'):
-            guests = self.running_guests(entry)
+        workers = [
+            (entry, self.running_guests(entry))
+            for entry, _ in self.worker_flavors('dedicated')
+        ]
+        for entry, guests in workers:
             if guests:
                 self.check_pins(entry, guests)
-                continue
-            host = ''
-            if entry.flavor.name == first.flavor.name:
-                host, _, guests = self.fill_host(entry)
-            else:
-                guests = self.boot_sample(entry)
+        unseen = []
+        # These need an empty host, which guests that run do not.
+        for entry in [entry for entry, guests in workers if not guests]:
+            host, guests = '', []
+            with contextlib.suppress(unittest.SkipTest):
+                if entry.flavor.name == first.flavor.name:
+                    host, _, guests = self.fill_host(entry)
+                else:
+                    guests = self.boot_sample(entry)
             if not guests:
                 unseen.append(entry.flavor.name)
                 continue
