@@ -139,6 +139,23 @@ class RoomTest(testtools.TestCase):
         self.assertRaises(AssertionError, self.start, 'Build aborted')
 
 
+class VolumeTest(testtools.TestCase):
+    def test_no_free_disk(self) -> None:
+        """A cluster that uses the disks is not a failure of the disks."""
+        configure(self, {'hvstack': {'server_timeout': 0}})
+        test = test_disk.DiskTest('test_volumes_after_power_cycle')
+        test.os_primary = SimpleNamespace(
+            volumes_client_latest=SimpleNamespace(
+                create_volume=lambda **_: {'volume': {'id': 'v'}},
+                show_volume=lambda _: {'volume': {'status': 'error'}},
+                delete_volume=None,
+                wait_for_resource_deletion=None,
+            )
+        )
+        skip = self.assertRaises(self.skipException, test.volume, 'slot-1')
+        self.assertIn('no disk of slot-1 is free', str(skip))
+
+
 class ReachTest(testtools.TestCase):
     def test_ssh_configuration(self) -> None:
         """A guest on a tenant network is behind a jump host."""

@@ -388,6 +388,108 @@ class ListingTest(testtools.TestCase):
         self.assertEqual({'slot-1': volumes}, test.attached_volumes())
 
 
+class VolumesTest(testtools.TestCase):
+    """A cluster uses the disks of the first type, and one of the second."""
+
+    def run_test(
+        self, name: str, pools: tuple[str, ...], used: bool
+    ) -> tuple[Any, str]:
+        """Run a test while Cinder has no room for a volume of ``slot-1``.
+
+        :param name: name of the test.
+        :param pools: names of the backends that Cinder has.
+        :param used: whether servers have volumes of ``slot-1``.
+        :returns: the test, and why it was skipped or failed.
+        """
+        configure(
+            self,
+            {
+                'hvstack': {
+                    'volume_backends': 'slot-1:one,slot-2:two',
+                    'disk_pinning': True,
+                }
+            },
+        )
+        types = {'slot-1': 'one', 'slot-2': 'two'}
+        volumes = {
+            'slot-1': {'id': 'slot-1', 'status': 'error'},
+            'slot-2': {
+                'id': 'slot-2',
+                'status': 'available',
+                'os-vol-host-attr:host': 'h1@two#two',
+            },
+        }
+        attached = {
+            'id': 'v',
+            'volume_type': 'slot-1',
+            'os-vol-host-attr:host': 'h1@one#one',
+            'attachments': [{'server_id': 's'}],
+        }
+        test: Any = test_volumes.VolumesTest(name)
+        test.check_results = []
+        test.os_admin = SimpleNamespace(
+            volumes_client_latest=SimpleNamespace(
+                list_volumes=lambda **_: {
+                    'volumes': [attached] if used else []
+                },
+                create_volume=lambda volume_type, **_: {
+                    'volume': {'id': volume_type}
+                },
+                show_volume=lambda key: {'volume': volumes[key]},
+                delete_volume=None,
+                wait_for_resource_deletion=None,
+            ),
+            volume_types_client_latest=SimpleNamespace(
+                list_volume_types=lambda **_: {
+                    'volume_types': [
+                        {
+                            'name': volume_type,
+                            'extra_specs': {'volume_backend_name': backend},
+                        }
+                        for volume_type, backend in types.items()
+                    ]
+                }
+            ),
+            volume_scheduler_stats_client_latest=SimpleNamespace(
+                list_pools=lambda **_: {
+                    'pools': [
+                        {
+                            'name': f'h1@{pool}#{pool}',
+                            'capabilities': {'volume_backend_name': pool},
+                        }
+                        for pool in pools
+                    ]
+                }
+            ),
+        )
+        reason = ''
+        try:
+            getattr(test, name)()
+        except (AssertionError, unittest.SkipTest) as exc:
+            reason = str(exc)
+        return test, reason
+
+    def test_disks_in_use(self) -> None:
+        for name in ('test_backends', 'test_disks_of_one_node'):
+            test, reason = self.run_test(name, ('one', 'two'), used=True)
+            self.assertEqual('', reason)
+            self.assertEqual(
+                2,
+                sum(
+                    'backend of a volume' in check.subject
+                    or check.subject.startswith('volume types on')
+                    for check in test.check_results
+                ),
+            )
+            test, reason = self.run_test(name, ('one', 'two'), used=False)
+            self.assertEqual('not checked: no disk is free of: slot-1', reason)
+            self.assertNotEqual([], test.check_results)
+
+    def test_no_such_backend(self) -> None:
+        _, reason = self.run_test('test_backends', ('two',), used=False)
+        self.assertIn('slot-1: backend of a volume', reason)
+
+
 class SmallFlavorTest(testtools.TestCase):
     def test_image(self) -> None:
         """The flavor has room for the image, in each NUMA cell."""

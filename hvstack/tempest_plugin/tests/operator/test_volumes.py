@@ -38,17 +38,27 @@ class VolumesTest(OperatorTest):
         types, pools = volume_types_and_pools(self.os_admin)
         check_results = []
         used = self.attached_volumes()
+        full_types = []
         for name, backend in sorted(CONF.hvstack.volume_backends.items()):
-            new = self.volume_host(name) if name in types else ''
             hosts = {volume['os-vol-host-attr:host'] for volume in used[name]}
+            new = self.volume_host(name) if name in types else ''
+            exists = any(
+                pool['capabilities'].get('volume_backend_name') == backend
+                for pool in pools
+            )
+            if new is not None or not exists:
+                hosts.add(new or '')
+            elif not hosts:
+                full_types.append(name)
             check_results += [
                 check
-                for host in (new, *sorted(hosts - {new}))
+                for host in sorted(hosts)
                 for check in disk_checks.check_volume_backend(
                     name, backend, types.get(name, {}), host, pools
                 )
             ]
         self.assert_results(check_results)
+        self.skip_if_unchecked('no disk is free of', full_types)
 
     def attached_volumes(self) -> dict[str, list[dict[str, Any]]]:
         """Return the volumes that servers have, by promised type."""
@@ -78,19 +88,29 @@ class VolumesTest(OperatorTest):
             self.skip_unchecked(
                 'disks are not pinned ([hvstack] disk_pinning)'
             )
+        used = self.attached_volumes()
         disk_users = [
             (
                 str(volume['os-vol-host-attr:host'] or ''),
                 str(attachment['server_id']),
             )
-            for volumes in self.attached_volumes().values()
+            for volumes in used.values()
             for volume in volumes
             for attachment in volume['attachments']
         ]
-        types = [
-            (self.volume_host(name), name)
-            for name in sorted(CONF.hvstack.volume_backends)
-        ]
+        types = []
+        full_types = []
+        for name in sorted(CONF.hvstack.volume_backends):
+            host = self.volume_host(name)
+            # The disks of a full type are those of its volumes.
+            hosts = (
+                {str(volume['os-vol-host-attr:host']) for volume in used[name]}
+                if host is None
+                else {host}
+            )
+            types += [(host, name) for host in sorted(hosts)]
+            if not hosts:
+                full_types.append(name)
         servers = {server for _, server in disk_users}
         self.assert_results(
             [
@@ -104,9 +124,14 @@ class VolumesTest(OperatorTest):
                 *disk_checks.check_own_disks(types, 'volume types'),
             ]
         )
+        self.skip_if_unchecked('no disk is free of', full_types)
 
-    def volume_host(self, volume_type: str) -> str:
-        """Make a volume of a type and return where it is."""
+    def volume_host(self, volume_type: str) -> str | None:
+        """Make a volume of a type and return where it is.
+
+        :returns: None if Cinder found no place for it, for example because a
+            cluster uses all disks of the type.
+        """
         client = self.os_admin.volumes_client_latest
         new_volume = client.create_volume(
             name=self.random_name('volume'), size=1, volume_type=volume_type
@@ -124,4 +149,5 @@ class VolumesTest(OperatorTest):
             f'a volume of {volume_type}',
             timeout=CONF.hvstack.server_timeout,
         )
-        return str(volume.get('os-vol-host-attr:host') or '')
+        host = str(volume.get('os-vol-host-attr:host') or '')
+        return None if volume['status'] == 'error' and not host else host
