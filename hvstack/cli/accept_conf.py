@@ -24,7 +24,7 @@ from hvstack.cli.accept_options import (
     DEFAULT_CONFIGURATION,
     POWER_COMMANDS,
 )
-from hvstack.cloud import keypairs, servers
+from hvstack.cloud import keypairs, servers, zones
 from hvstack.cluster import baseline_hosts, planner
 from hvstack.cluster.plan import ClusterPlan, ClusterSpec
 from hvstack.conf import CloudOptions
@@ -101,6 +101,7 @@ def prepare_workspace(
         'stack_timeout': options.stack_timeout,
         'ready_timeout': options.ready_timeout,
     }
+    group |= _list_zone_options(conn, options.availability_zone)
     group |= list_host_options(cloud, parsed_args)
     if not parsed_args.destructive:
         # 'tempest run' takes whatever tempest.conf allows.
@@ -146,6 +147,22 @@ def _uses_new_projects(parsed_args: argparse.Namespace) -> bool:
         or parsed_args.dry_run
         or 'tenant' not in (parsed_args.scope or ('tenant',))
     )
+
+
+def _list_zone_options(
+    conn: Connection, zone: str | None
+) -> dict[str, tempest_conf.Option]:
+    """Return the options of the availability zones of servers and volumes.
+
+    :param zone: name of the zone; None or empty for any.
+    :raises hvstack.errors.CloudError: Cinder refused.
+    """
+    if not zone:
+        return {}
+    return {
+        'availability_zone': zone,
+        'volume_zone': zone if zones.has_volumes(conn, zone) else None,
+    }
 
 
 def list_host_options(

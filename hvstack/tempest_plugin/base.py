@@ -128,6 +128,16 @@ class BaseTest(test.BaseTestCase):
         return server['status'] == 'ERROR' and 'no valid host' in fault
 
     @staticmethod
+    def zone_fields(option: str = 'availability_zone') -> dict[str, str]:
+        """Return the availability zone of a new server or volume.
+
+        :param option: option with the zone; that of volumes is
+            ``volume_zone``.
+        """
+        zone = getattr(CONF.hvstack, option)
+        return {'availability_zone': zone} if zone else {}
+
+    @staticmethod
     def catalogues() -> list[tuple[Catalogue, HostProfile]]:
         """Return the configured catalogues, each with its host profile."""
         return [

@@ -29,6 +29,16 @@ OPTIONS = (
         '(default: [compute] image_ref).',
     ),
     cfg.StrOpt('network', help='ID of the network for volumes and stacks.'),
+    cfg.StrOpt(
+        'availability_zone',
+        help='Availability zone of Nova for all servers. By default, they '
+        'are in any zone.',
+    ),
+    cfg.StrOpt(
+        'volume_zone',
+        help='Availability zone of Cinder for all volumes. By default, they '
+        'are in any zone.',
+    ),
     cfg.DictOpt(
         'volume_backends',
         default={},

@@ -42,6 +42,35 @@ def list_hypervisors(servers_client: RestClient) -> list[JsonObject]:
     return list(json.loads(text)['hypervisors'])
 
 
+def list_up_hypervisors(
+    servers_client: RestClient, zone: str | None
+) -> set[str]:
+    """Return the names of the hypervisors that are up.
+
+    :param servers_client: client of an administrator.
+    :param zone: availability zone of the hypervisors; None or empty for any.
+    """
+    hypervisors = [
+        hypervisor
+        for hypervisor in list_hypervisors(servers_client)
+        if hypervisor['state'] == 'up'
+    ]
+    if zone:
+        _, text = servers_client.get('os-services?binary=nova-compute')
+        hosts = {
+            service['host']
+            for service in json.loads(text)['services']
+            if service['zone'] == zone
+        }
+        hypervisors = [
+            hypervisor
+            for hypervisor in hypervisors
+            if isinstance(service := hypervisor['service'], dict)
+            and service['host'] in hosts
+        ]
+    return {str(item['hypervisor_hostname']) for item in hypervisors}
+
+
 def volume_types_and_pools(
     manager: 'Manager',
 ) -> tuple[dict[str, dict[str, str]], list[StoragePool]]:

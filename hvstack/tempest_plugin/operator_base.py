@@ -23,7 +23,11 @@ from hvstack.model.catalogue import CatalogueEntry
 from hvstack.model.host import HostProfile
 from hvstack.model.plain_data import Json
 from hvstack.tempest_plugin.base import CONF, BaseTest
-from hvstack.tempest_plugin.listing import list_hypervisors, list_items
+from hvstack.tempest_plugin.listing import (
+    list_hypervisors,
+    list_items,
+    list_up_hypervisors,
+)
 
 #: Hosts that take new servers. Nova gives the trait to all others.
 _ENABLED = '!COMPUTE_STATUS_DISABLED'
@@ -94,7 +98,8 @@ class OperatorTest(Providers, BaseTest):
     def hosts_with_traits(self, entry: CatalogueEntry) -> dict[str, str]:
         """Return the hosts with the traits of a flavor, UUIDs by name.
 
-        They are enabled and up, and of any size.
+        They are enabled and up, in the availability zone of the tests, and of
+        any size.
         """
         traits = [
             name.removeprefix('trait:')
@@ -110,11 +115,9 @@ class OperatorTest(Providers, BaseTest):
                 raise
             # A trait that no host has need not exist.
             return {}
-        up = {
-            str(hypervisor['hypervisor_hostname'])
-            for hypervisor in list_hypervisors(self.servers_client)
-            if hypervisor['state'] == 'up'
-        }
+        up = list_up_hypervisors(
+            self.servers_client, CONF.hvstack.availability_zone
+        )
         return {
             provider['name']: provider['uuid']
             for provider in response['resource_providers']
@@ -323,6 +326,7 @@ class OperatorTest(Providers, BaseTest):
             imageRef=self.image_id(),
             flavorRef=flavor_id,
             networks='none',
+            **self.zone_fields(),
             **({'hypervisor_hostname': host} if host else {}),
         )['server']
         self.addCleanup(self.delete_server, server['id'])

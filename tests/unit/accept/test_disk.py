@@ -96,13 +96,16 @@ class RoomTest(testtools.TestCase):
 
         :param message: fault of the server.
         """
-        configure(self, {'hvstack': {'server_timeout': 0}})
+        zone = {'availability_zone': 'az1'}
+        configure(self, {'hvstack': {'server_timeout': 0, **zone}})
         test = test_disk.DiskTest('test_power_cycle')
         test.check_results = []
         test.create_key = lambda _: None
         test.worker = lambda: 'hv-worker'
         test.servers_client = SimpleNamespace(
-            create_server=lambda **_: {'server': {'id': 's'}},
+            create_server=lambda availability_zone, **_: {
+                'server': {'id': f's-{availability_zone}'}
+            },
             show_server=lambda _: {
                 'server': {'status': 'ERROR', 'fault': {'message': message}}
             },

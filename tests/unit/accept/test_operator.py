@@ -24,6 +24,7 @@ from hvstack.tempest_plugin.tests.operator import (
     test_ratios,
     test_volumes,
 )
+from hvstack.tempest_plugin.tests.tenant import test_disk
 from tests.unit.accept.tempestconf import configure
 
 MEMORY = {'total': 262144, 'reserved': 15360, 'allocation_ratio': 1.0}
@@ -110,7 +111,9 @@ class OperatorTest(testtools.TestCase):
         return test
 
     def get(self, path: str) -> tuple[int, str]:
-        """Return the answer of Nova to a request for its hypervisors."""
+        """Return the hypervisors or the services of Nova."""
+        if path == 'os-services?binary=nova-compute':
+            return 200, json.dumps({'services': self.services})
         self.assertEqual('os-hypervisors/detail', path)
         return 200, json.dumps({'hypervisors': self.hypervisors})
 
@@ -148,6 +151,45 @@ class OperatorTest(testtools.TestCase):
         )
         self.hypervisors[0]['state'] = 'down'
         self.assertEqual({}, test.candidate_hosts(entry))
+
+    def test_availability_zone(self) -> None:
+        test = test_full_host.FullHostTest('test_misfit')
+        self.ready(test, ('i4-dedicated',))
+        entry, _ = test.worker()
+        for zone, expected in (('az1', {'h.example.org': 'u'}), ('az2', {})):
+            self.services = [{'host': 'h', 'zone': zone}]
+            configure(self, {'hvstack': {'availability_zone': 'az1'}})
+            self.assertEqual(expected, test.candidate_hosts(entry))
+        bodies: list[dict[str, Any]] = []
+        test.delete_server = None
+        test.wait_for_server = lambda _: {}
+        test.servers_client.create_server = lambda **body: (
+            bodies.append(body) or {'server': {'id': 's'}}
+        )
+        test.boot('f')
+        self.assertEqual('az1', bodies[0]['availability_zone'])
+
+    def test_zone_of_volumes(self) -> None:
+        configure(self, {'hvstack': {'volume_zone': 'az1'}})
+        bodies: list[dict[str, Any]] = []
+        client = SimpleNamespace(
+            create_volume=lambda **body: (
+                bodies.append(body) or {'volume': {'id': 'v'}}
+            ),
+            show_volume=lambda _: {'volume': {'status': 'available'}},
+            delete_volume=None,
+            wait_for_resource_deletion=None,
+        )
+        clients = SimpleNamespace(volumes_client_latest=client)
+        test = test_volumes.VolumesTest('test_backends')
+        test.os_admin = clients
+        test.volume_host('slot-1')
+        member_test = test_disk.DiskTest('test_volumes_after_power_cycle')
+        member_test.os_primary = clients
+        member_test.volume('slot-1')
+        self.assertEqual(
+            2 * ['az1'], [body['availability_zone'] for body in bodies]
+        )
 
     def test_misfit_on_mixed_hosts(self) -> None:
         """A host with more CPUs has too little memory for the worker."""

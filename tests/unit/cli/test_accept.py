@@ -256,6 +256,25 @@ class AcceptTest(CloudTest):
             else:
                 self.assertIn(str(path), options['no_cluster'])
 
+    def test_availability_zone(self) -> None:
+        cloud = self.cloud(without=('orchestration',))
+        args = [
+            *('--catalogue', str(CATALOGUES / 'vsan.yaml')),
+            *('--image', 'provider'),
+        ]
+        self.assertNotIn('availability_zone', self.conf(cloud, *args))
+        self.useFixture(
+            fixtures.EnvironmentVariable('OS_CLOUD__AVAILABILITY_ZONE', 'az1')
+        )
+        for name in ('az1', 'nova'):
+            cloud.http.get(
+                f'{fake.CINDER}/os-availability-zone',
+                json={'availabilityZoneInfo': [{'zoneName': name}]},
+            )
+            options = self.conf(cloud, *args)
+            self.assertEqual('az1', options['availability_zone'])
+            self.assertEqual(name == 'az1', 'volume_zone' in options)
+
     def test_network_of_a_project(self) -> None:
         """The projects that Tempest creates do not see it."""
         self.network = {'shared': False}

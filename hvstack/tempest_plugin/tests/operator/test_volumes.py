@@ -134,7 +134,10 @@ class VolumesTest(OperatorTest):
         """
         client = self.os_admin.volumes_client_latest
         new_volume = client.create_volume(
-            name=self.random_name('volume'), size=1, volume_type=volume_type
+            name=self.random_name('volume'),
+            size=1,
+            volume_type=volume_type,
+            **self.zone_fields('volume_zone'),
         )['volume']
         self.addCleanup(client.wait_for_resource_deletion, new_volume['id'])
         self.addCleanup(client.delete_volume, new_volume['id'])

@@ -117,7 +117,10 @@ class DiskTest(MemberTest):
         """
         client = self.os_primary.volumes_client_latest
         new_volume = client.create_volume(
-            name=self.random_name('volume'), size=1, volume_type=volume_type
+            name=self.random_name('volume'),
+            size=1,
+            volume_type=volume_type,
+            **self.zone_fields('volume_zone'),
         )['volume']
         self.addCleanup(client.wait_for_resource_deletion, new_volume['id'])
         self.addCleanup(client.delete_volume, new_volume['id'])
@@ -272,6 +275,7 @@ class DiskTest(MemberTest):
                 if flavor['name'] == flavor_name
             ),
             networks=[{'port': port['id']}],
+            **self.zone_fields(),
             key_name=name,
             user_data=base64.b64encode(_SEND_HOST_KEY.encode()).decode(),
         )['server']
