@@ -257,7 +257,7 @@ def _volumes(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
         )
         return
     types_by_name = {
-        volume_type['name']: volume_type
+        str(volume_type['name']): volume_type
         for volume_type in volumes.list_types(conn)
     }
     is_administrator = connection.is_administrator(conn)
