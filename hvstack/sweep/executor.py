@@ -19,25 +19,20 @@ from hvstack.sweep import (
     kept_records,
     rallytask,
     schedule,
+    search_settings,
     search_space,
     strategies,
     sweep_store,
 )
 from hvstack.sweep.budget import parse_budget
-from hvstack.sweep.rate_search import (
-    MAX_RUNS,
-    SearchSettings,
-    SearchStatus,
-)
+from hvstack.sweep.rate_search import SearchSettings, SearchStatus
 from hvstack.sweep.run_order import Step
-from hvstack.sweep.run_times import compute_median_times
 from hvstack.sweep.search_space import Space
 from hvstack.sweep.strategies import (
     MeasuredRates,
     ModelBased,
     Strategy,
     count_affordable_passes,
-    count_confirmation_runs,
 )
 from hvstack.sweep.sweep_store import Sweep, SweepSpec
 from hvstack.tpcxhs import kit
@@ -201,7 +196,8 @@ def _create_strategy(
     :param measured: runs so far.
     :param corrected_rates: rates of these runs, as the report has them.
     :param settings: settings of a search.
-    :param run_seconds: as in :func:`_compute_run_seconds`.
+    :param run_seconds: as in
+        :func:`hvstack.sweep.search_settings.compute_run_seconds`.
     """
     spec = sweep.spec
     assert spec is not None
@@ -227,79 +223,16 @@ def _create_strategy(
     )
 
 
-def _compute_run_seconds(
-    sweep: Sweep,
-    stored_records: Iterable[Sequence[RunRecord]],
-    search_records: Sequence[RunRecord],
-) -> float | None:
-    """Return the median seconds of a run of a search with its new cluster.
-
-    They must not change when the search is finished, so only the search and
-    sweeps that were measured before it count.
-
-    :param sweep: sweep with a strategy.
-    :param stored_records: records of all sweeps by sweep.
-    :param search_records: records of the search.
-    :returns: None if no run is known.
-    """
-    run, setup = compute_median_times(search_records, sweep.size_bytes)
-    if run is None or setup is None:
-        earlier_run, earlier_setup = compute_median_times(
-            (
-                run_record
-                for records in stored_records
-                for run_record in records
-                if run_record.ended <= sweep.started
-                and run_id.parse_sweep_id(run_record.sweep) != sweep.id
-            ),
-            sweep.size_bytes,
-        )
-        run = earlier_run if run is None else run
-        setup = earlier_setup if setup is None else setup
-    return None if run is None else run + (setup or 0.0)
-
-
-def _build_settings(
-    sweep: Sweep,
-    area: Space,
-    stored_records: Iterable[Sequence[RunRecord]],
-    search_records: Sequence[RunRecord],
-    run_seconds: float | None,
-) -> SearchSettings:
-    """Return the settings of the search of a sweep.
-
-    They must not change when the search is finished, so only sweeps that were
-    measured before it count for the scatter.
-
-    :param sweep: sweep with a strategy.
-    :param area: search space with its possible configurations.
-    :param stored_records: records of all sweeps by sweep.
-    :param search_records: records of the search.
-    :param run_seconds: as in :func:`_compute_run_seconds`.
-    """
-    spec = sweep.spec
-    assert spec is not None
-    max_runs = parse_budget(spec.budget).count_clusters(
-        count_confirmation_runs(
-            len(area.possible),
-            sweep.runs,
-            measure_baseline=spec.measure_baseline,
-        ),
-        spec.runs_per_cluster,
-        run_seconds,
-    )
-    return SearchSettings(
-        sweep.id,
-        collect_history(stored_records, search_records, sweep.started).guests,
-        MAX_RUNS if max_runs is None else min(MAX_RUNS, max_runs),
-    )
-
-
-def build_space(spec: SweepSpec, tuning: str) -> Space:
+def build_space(
+    spec: SweepSpec,
+    tuning: str,
+    stored: Sequence[Configuration] | None = None,
+) -> Space:
     """Return the search space of a sweep with its possible configurations.
 
     :param spec: specification of the sweep.
     :param tuning: tuning profile of the sweep.
+    :param stored: as in :func:`hvstack.sweep.search_space.explore_space`.
     :raises hvstack.errors.InputError: the start configuration is no longer
         possible on the hosts.
     """
@@ -311,6 +244,7 @@ def build_space(spec: SweepSpec, tuning: str) -> Space:
         spec.backend,
         spec.missing_capabilities,
         tuning,
+        stored,
     )
 
 
@@ -330,7 +264,9 @@ def load_status(
             "'hvstack demo', which continues it."
         )
     try:
-        area = build_space(sweep.spec, sweep.tuning)
+        # The runs so far belong to these configurations, also if the host
+        # profile was edited or written again since.
+        area = build_space(sweep.spec, sweep.tuning, sweep.configurations)
     except errors.InputError as exc:
         raise errors.InputError(
             f"Cannot read the search space of sweep '{sweep.id}' (host "
@@ -357,12 +293,12 @@ def load_status(
     run_seconds = None
     if parse_budget(sweep.spec.budget).hours is not None:
         # This reads the records of all sweeps.
-        run_seconds = _compute_run_seconds(
+        run_seconds = search_settings.compute_run_seconds(
             sweep, stored_records, search_records
         )
     strategy = _create_strategy(
         *(sweep, area, measured, corrected_rates),
-        _build_settings(
+        search_settings.build_settings(
             sweep, area, stored_records, search_records, run_seconds
         ),
         run_seconds,

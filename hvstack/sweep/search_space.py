@@ -343,6 +343,7 @@ def explore_space(
     backend: str,
     missing_capabilities: Collection[str] = (),
     tuning: str = sizing.DEFAULT,
+    stored: Sequence[Configuration] | None = None,
 ) -> Space:
     """Return a search space with its possible and skipped configurations.
 
@@ -350,11 +351,14 @@ def explore_space(
     :param backend: their compute backend.
     :param missing_capabilities: of :data:`CAPABILITIES`.
     :param tuning: profile of Hadoop's settings, which has a smallest worker.
+    :param stored: possible configurations of a sweep that was begun, which
+        stay the possible ones; None decides by the other parameters.
     :raises hvstack.errors.InputError: nothing of it can exist, or not the
         start.
     """
     possible: list[Configuration] = []
     skipped: list[Skipped] = []
+    stored_set = frozenset(stored or ())
     fixed = {
         name: getattr(space.start, name)
         for name in PARAMETERS
@@ -368,6 +372,8 @@ def explore_space(
         try:
             configuration = _configure({**fixed, **point})
             name = configuration.label
+            if configuration in stored_set:
+                continue
             check_possible(
                 configuration, profile, backend, missing_capabilities, tuning
             )
@@ -375,7 +381,14 @@ def explore_space(
             reason = str(exc).removeprefix(f'{name}: ')
             skipped.append(Skipped(name, reason))
         else:
-            possible.append(configuration)
+            if stored is None:
+                possible.append(configuration)
+            else:
+                skipped.append(
+                    Skipped(name, 'it could not exist when the sweep began')
+                )
+    if stored is not None:
+        possible = list(stored)
     if space.start not in possible:
         reasons = {
             combination.name: combination.reason for combination in skipped

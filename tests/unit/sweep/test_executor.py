@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sweep is begun, inspected and resumed from marker and records alone."""
 
+import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -279,6 +280,46 @@ class CourseTest(testtools.TestCase):
         self.assertEqual([], self.tasks)
         path.write_text(text)
         executor.run_sweep(sweep, Progress())
+
+    def test_answer_with_an_edited_host_profile(self) -> None:
+        """The marker decides which configurations a sweep has."""
+        text = (share.HOST_PROFILES / 'vsphere6.yaml').read_text()
+        path = Path(self.useFixture(fixtures.TempDir()).path) / 'own.yaml'
+        self.host = str(path)
+        for before, after, labels in (
+            # Not even the start, i1, fits.
+            (262144, 1200, []),
+            (262144, 4096, ['i1', 'i2']),
+            (4096, 262144, ['i1', 'i2', 'i4']),
+        ):
+            path.write_text(text.replace('262144', str(before)))
+            spec = replace(self.sweep.spec, host=self.host)
+            area = executor.build_space(spec, 'hvstack')
+            spec = replace(spec, strategy='model-based')
+            sweep = begin_and_save(area, spec, 3, SIZE)
+            status = executor.run_sweep(sweep, Progress())
+            path.write_text(text.replace('262144', str(after)))
+            profile = host_profiles.load(self.host)
+            possible = []
+            for item in (parse('i1'), parse('i2'), parse('i4')):
+                with contextlib.suppress(errors.InputError):
+                    search_space.check_possible(
+                        item, profile, 'kvm', (), 'hvstack'
+                    )
+                    possible.append(item.label)
+            self.assertEqual(labels, possible)
+            again = executor.load_status(sweep)
+            self.assertEqual(
+                (status.decision, status.choice, []),
+                (again.decision, again.choice, again.workloads),
+            )
+            space = again.strategy.space
+            self.assertEqual(area.possible, space.possible)
+            self.assertEqual(
+                {item.name: 'it could not exist when the sweep began'
+                 for item in area.skipped},
+                {item.name: item.reason for item in space.skipped},
+            )  # fmt: skip
 
     def test_search_is_confirmed(self) -> None:
         """The runs of the search and of the confirmation stay apart."""
