@@ -30,6 +30,7 @@ from hvstack.report.sweep_rows import (
     Row,
     build_bare_metal_row,
     build_rows,
+    explain_unselected,
 )
 from hvstack.results import comparability, percentages, stats
 from hvstack.results.decision import SearchDecision
@@ -103,8 +104,13 @@ class SweepReport:
     @property
     def headline(self) -> str:
         """Summary of the report in one or two sentences."""
-        answer = f' {self.decision.format_answer()}' if self.decision else ''
-        return f'{self._describe_best()}{answer}'
+        if self.decision is None:
+            return self._describe_best()
+        answer = f'{self._describe_best()} {self.decision.format_answer()}'
+        if self.choice is None and self.ranked:
+            reason = explain_unselected(self.rows, self.decision.winner)
+            answer += f' The confirmation does not select it: {reason}.'
+        return answer
 
     def _describe_best(self) -> str:
         if not self.ranked:
@@ -137,7 +143,8 @@ class SweepReport:
         assert best
         percent = best.percent
         assert percent
-        verb = 'is selected' if self.decision else 'is best'
+        is_answer = self.decision and self.choice
+        verb = 'is selected' if is_answer else 'is best'
         text = f'{best.title} {verb}: {percent.percent:.1f} % of bare metal'
         if percent.low is None or percent.high is None:
             return (
@@ -154,7 +161,7 @@ class SweepReport:
             alike.insert(0, 'bare metal')
         if alike:
             text += f'. It cannot be told apart from {", ".join(alike)}'
-        elif len(self.ranked) > 1 and not self.faster_labels:
+        elif self.choice and self.ranked[1:] and not self.faster_labels:
             text += '. Every other one that can be compared is slower'
         if self.faster_labels:
             text += f'. {", ".join(self.faster_labels)} is faster'
@@ -457,6 +464,7 @@ def _choose(
     :param corrected_rates: rates of the sweep.
     :param excluded: configurations with a run that failed for good.
     :param decision: answer of the search; None without a search.
+    :returns: None also if the answer has no percentage, or is excluded.
     """
     choice = stats.choose_winner(
         corrected_rates,
@@ -467,7 +475,8 @@ def _choose(
         return choice
     winner = decision.winner
     if winner not in corrected_rates.rows or winner in excluded:
-        return choice
+        # The search did not select the best of the others.
+        return None
     alike = [
         name
         for name in (choice.best, *choice.tied)

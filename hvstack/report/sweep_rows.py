@@ -198,6 +198,19 @@ def build_bare_metal_row(
     return row
 
 
+def explain_unselected(rows: Iterable[Row], configuration: str) -> str:
+    """Return why the answer of a search is not selected, without a period.
+
+    :param rows: rows of the report.
+    :param configuration: full name of the answer.
+    """
+    for row in rows:
+        if row.configuration == configuration:
+            reasons = '; '.join(row.reasons) or row.status
+            return reasons.removesuffix('.')
+    return 'it has no run there yet'
+
+
 def to_percent_mapping(row: Row | None) -> Json:
     """Return the percentage of a row as plain data; None without any."""
     if row is not None and row.percent:

@@ -15,6 +15,7 @@ from hvstack.model.host import HostProfile, from_mapping
 from hvstack.model.target import BARE_METAL
 from hvstack.report import approval, sweep_report
 from hvstack.results import evidence, signing
+from hvstack.results.decision import SearchDecision
 from hvstack.results.record_data import RunRecord
 from tests.unit.results import factory
 from tests.unit.results.factory import run
@@ -220,6 +221,32 @@ class Approve(testtools.TestCase):
             sweep.records,
         )
         self.assertIn(controller, str(exc))
+
+    def test_the_answer_of_a_search_was_not_confirmed(self) -> None:
+        """Without a FLAVOR, the runner-up is no substitute for it."""
+        sweep = Sweep()
+        decision = SearchDecision(
+            *(parse('i4').name, parse('i2').name, 0.004, 9, True)
+        )
+        others = [
+            run('i4', index, 90, hadoop='3.3.6', sweep='quick')
+            for index in range(3)
+        ]
+        for records in (sweep.records, [*sweep.records, *others]):
+            error = self.assertRaises(
+                errors.InputError,
+                approval.approve,
+                *(sweep.catalogue, [], sweep.profile, records),
+                decision=decision,
+            )
+            self.assertIn('it has no winner (i2 is best: ', str(error))
+        (approved_flavor,) = approval.approve(
+            *(sweep.catalogue, [], sweep.profile, sweep.records),
+            decision=replace(
+                decision, winner=parse('i2').name, runner_up=parse('i4').name
+            ),
+        )
+        self.assertEqual(sweep.flavor.name, approved_flavor.entry.flavor.name)
 
     def test_one_good_run_is_not_enough(self) -> None:
         self.assert_refused(Sweep(seconds=(100,)), '1 run of i2')

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import testtools
 
 from hvstack import errors
+from hvstack.model.configuration import parse
 from hvstack.report import (
     build_page,
     build_results,
@@ -22,6 +23,7 @@ from hvstack.report.growth import Growth, compute_growth
 from hvstack.report.provenance import DERIVED_NOTE, list_provenance_notes
 from hvstack.report.sweep_report import build_report
 from hvstack.results import run_id
+from hvstack.results.decision import SearchDecision
 from hvstack.results.record_data import RunRecord
 from tests.unit.results import factory
 from tests.unit.results.factory import run
@@ -745,6 +747,35 @@ class Words(testtools.TestCase):
             'apart from bare metal, i4.',
             build_report(records).headline,
         )
+
+    def test_answer_of_a_search_without_a_percentage(self) -> None:
+        """The best of the others was not selected, whatever its rate is."""
+        winner, runner_up = parse('i4').name, parse('i1').name
+        decision = SearchDecision(winner, runner_up, 0.004, 9, True)
+        other = run('i4', 0, 90, cpu_model='Opteron')
+        failed = run('i4', 0, 90, reason='its cluster died')
+        for records, reason in (
+            (sweep(), 'it has no run there yet'),
+            ([*sweep(), other], 'cpu_model is Opteron here and Xeon there'),
+            ([*sweep(), failed], 'its cluster died'),
+        ):
+            built = build_report(records, decision=decision)
+            self.assertIsNone(built.choice)
+            self.assertEqual([], built.choice_note)
+            for part in (
+                'i1 is best: 99.6 % of bare metal',
+                'The search selects i4',
+                f' The confirmation does not select it: {reason}',
+            ):
+                self.assertIn(part, built.headline)
+            self.assertNotIn('is selected', built.headline)
+            self.assertNotIn('is slower', built.headline)
+        good = [run('i4', 0, 126), run('i4', 1, 127)]
+        built = build_report([*sweep(), *good], decision=decision)
+        assert built.choice
+        self.assertEqual(winner, built.choice.selected)
+        self.assertIn('i4 is selected: ', built.headline)
+        self.assertNotIn('does not select', built.headline)
 
     def test_headline_without_a_baseline(self) -> None:
         records = [
