@@ -34,7 +34,7 @@ from hvstack.report.sweep_rows import (
 )
 from hvstack.results import comparability, percentages, stats
 from hvstack.results.decision import SearchDecision
-from hvstack.results.history import collect_history
+from hvstack.results.history import collect_earlier
 from hvstack.results.record_data import RunRecord
 from hvstack.results.typed_json import Json, JsonObject
 
@@ -364,8 +364,8 @@ def build_report(
     :param records: records of the sweep.
     :param invalid_records: reasons why further records could not be used.
     :param allow: facts that may differ; the report lists the differences.
-    :param history_records: records of any sweeps; the variance of earlier
-        ones counts, too.
+    :param history_records: records of any sweeps; the variance of runs that
+        ended before those of the sweep counts, too.
     :param decision: answer of the search of the sweep; None without a search.
     :raises hvstack.errors.InputError: the sweep has no records, or a record
         does not contain its cluster and its pass.
@@ -399,7 +399,7 @@ def build_report(
     sweep_percents = percentages.compute_percents(
         {row.configuration: row.valid for row in fair},
         good,
-        collect_history(history_records, records),
+        collect_earlier(history_records, records),
     )
     for row in fair:
         row.percent = sweep_percents.rows.get(row.configuration)

@@ -75,6 +75,26 @@ def collect_history(
     return history
 
 
+def collect_earlier(
+    sweeps: Iterable[Sequence[RunRecord]], own_records: Sequence[RunRecord]
+) -> History:
+    """Return the residuals of the runs that ended before a sweep did.
+
+    Later sweeps must not change the intervals of a sweep without new records.
+    The time is that of its configurations: a baseline can be that of another
+    sweep, and newer.
+
+    :param sweeps: as in :func:`collect_history`.
+    :param own_records: records of the sweep, with its baseline.
+    """
+    configured = [r for r in own_records if r.kind == 'configuration']
+    return collect_history(
+        sweeps,
+        own_records,
+        max((r.ended for r in configured or own_records), default=''),
+    )
+
+
 def collect_recent(
     sweeps: Iterable[Sequence[RunRecord]], size_bytes: int
 ) -> History:

@@ -12,7 +12,7 @@ from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
 from hvstack.results import percentages, run_id, stats, stopping
 from hvstack.results.decision import SearchDecision
-from hvstack.results.history import collect_history
+from hvstack.results.history import collect_earlier
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore, StoredSweeps
 from hvstack.sweep import (
@@ -283,7 +283,7 @@ def load_status(
     corrected_rates = percentages.compute_percents(
         valid,
         valid.pop(BARE_METAL, []),
-        collect_history(stored_records, records),
+        collect_earlier(stored_records, records),
     ).corrected_rates
     search_records = store.load_records(run_id.format_search_name(sweep.id))
     if sweep.spec.strategy == ModelBased.name:

@@ -9,7 +9,11 @@ from hvstack import errors
 from hvstack.model.target import BARE_METAL
 from hvstack.results import percentages, record_data, run_id
 from hvstack.results.estimator import History
-from hvstack.results.history import collect_history, collect_recent
+from hvstack.results.history import (
+    collect_earlier,
+    collect_history,
+    collect_recent,
+)
 from hvstack.results.passes import (
     Location,
     get_location,
@@ -184,6 +188,29 @@ class HistoryTest(testtools.TestCase):
             for name in ('first', 'second')
         )
         self.assertAlmostEqual(first + second, history.total.squares)
+
+    def test_later_sweeps_do_not_count(self) -> None:
+        """They would change the intervals of a sweep without new runs."""
+        own = self.build_sweep('second')
+        earlier = self.build_sweep('first')
+        later = self.build_sweep('seventh')
+        newer_baseline = [
+            factory.edit(run, 'ended', '2026-11-29T00:00:00Z')
+            if run.kind == 'baseline'
+            else run
+            for run in own
+        ]
+        for records in (own, newer_baseline):
+            history = collect_earlier([later, earlier], records)
+            self.assertEqual(4, history.total.degrees)
+            self.assertEqual(history, collect_earlier([earlier], records))
+        # A report of bare metal alone.
+        base = [run for run in own if run.kind == 'baseline']
+        self.assertEqual(
+            collect_earlier([earlier], base),
+            collect_earlier([later, earlier], base),
+        )
+        self.assertEqual(History(), collect_earlier([later, earlier], []))
 
     def test_search_does_not_count(self) -> None:
         """It repeats the configurations that had high rates."""

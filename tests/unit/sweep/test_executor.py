@@ -553,6 +553,26 @@ class CourseTest(testtools.TestCase):
         self.scatter = 0.5
         self.assertEqual({3}, self.count_confirmed(self.confirm(min_passes=8)))
 
+    def test_later_sweeps_do_not_change_a_finished_sweep(self) -> None:
+        self.scatter = 1.5
+        status = self.confirm()
+        sweep = sweep_store.load_sweep(
+            sweep_store.SWEEPS_DIR / f'{status.records[0].sweep}.json'
+        )
+        self.save_sweep('later', '2026-11-23T00:00:00Z')
+        again = executor.load_status(sweep)
+        self.assertEqual([], again.workloads)
+        self.assertEqual(status.corrected_rates, again.corrected_rates)
+        reports = [
+            sweep_report.build_report(
+                status.records,
+                history_records=stored,
+                decision=status.decision,
+            )
+            for stored in (sweep_store.open_store().iter_sweeps(), [])
+        ]
+        self.assertEqual(reports[1].headline, reports[0].headline)
+
     def test_confirmation_stays_in_its_budget(self) -> None:
         """It has the runs that the search leaves."""
         status = self.confirm(budget='20', min_passes=10)
