@@ -399,7 +399,7 @@ def build_report(
     sweep_percents = percentages.compute_percents(
         {row.configuration: row.valid for row in fair},
         good,
-        collect_earlier(history_records, records),
+        collect_earlier(history_records, records, size),
     )
     for row in fair:
         row.percent = sweep_percents.rows.get(row.configuration)

@@ -76,7 +76,9 @@ def collect_history(
 
 
 def collect_earlier(
-    sweeps: Iterable[Sequence[RunRecord]], own_records: Sequence[RunRecord]
+    sweeps: Iterable[Sequence[RunRecord]],
+    own_records: Sequence[RunRecord],
+    size_bytes: int,
 ) -> History:
     """Return the residuals of the runs that ended before a sweep did.
 
@@ -86,12 +88,16 @@ def collect_earlier(
 
     :param sweeps: as in :func:`collect_history`.
     :param own_records: records of the sweep, with its baseline.
+    :param size_bytes: size of the data of its rows in bytes. Runs of another
+        size, such as the last one on bare metal of a quick sweep, belong to
+        no row, and neither do those of earlier sweeps.
     """
-    configured = [r for r in own_records if r.kind == 'configuration']
+    records = [r for r in own_records if r.size_bytes == size_bytes]
+    configured = [r for r in records if r.kind == 'configuration']
     return collect_history(
         sweeps,
-        own_records,
-        max((r.ended for r in configured or own_records), default=''),
+        records,
+        max((r.ended for r in configured or records), default=''),
     )
 
 

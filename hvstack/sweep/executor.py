@@ -283,7 +283,7 @@ def load_status(
     corrected_rates = percentages.compute_percents(
         valid,
         valid.pop(BARE_METAL, []),
-        collect_earlier(stored_records, records),
+        collect_earlier(stored_records, records, sweep.size_bytes),
     ).corrected_rates
     search_records = store.load_records(run_id.format_search_name(sweep.id))
     if sweep.spec.strategy == ModelBased.name:

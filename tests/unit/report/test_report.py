@@ -223,6 +223,40 @@ class Refusals(testtools.TestCase):
             build_results(build_report([*sweep(), *odd]))['pooled'],
         )
 
+    def test_history_has_one_size_of_data(self) -> None:
+        """The last run on bare metal of a quick sweep is no row of it."""
+        earlier, own = (
+            [
+                run(
+                    *(name, index, 100 + 7 * (index % 2)),
+                    size=size,
+                    sweep=name_of_sweep,
+                    started=f'2026-11-{day}T06:00:00Z',
+                    # It is on the cluster of the run before.
+                    observations={
+                        'cluster': f'{name_of_sweep}-{name}-{min(index, 2)}',
+                        'pass': min(index, 2),
+                    },
+                )
+                for name, indexes, size in (
+                    ('bare-metal', (0, 1, 2), 10**9),
+                    ('i1', (0, 1, 2), 10**9),
+                    ('bare-metal', (3,), 2 * 10**9),
+                )
+                for index in indexes
+            ]
+            for name_of_sweep, day in (('earlier', 20), ('own', 21))
+        )
+        histories = []
+        for count in (6, 7):
+            fit = build_report(
+                own, history_records=[earlier[:count]]
+            ).corrected_rates.fit
+            assert fit
+            histories.append(fit.history)
+        self.assertEqual(2, histories[0].total.degrees)
+        self.assertEqual(histories[0], histories[1])
+
     def test_no_baseline_yet(self) -> None:
         records = [
             record for record in sweep() if record.kind == 'configuration'

@@ -201,16 +201,20 @@ class HistoryTest(testtools.TestCase):
             for run in own
         ]
         for records in (own, newer_baseline):
-            history = collect_earlier([later, earlier], records)
+            history = collect_earlier([later, earlier], records, 10**9)
             self.assertEqual(4, history.total.degrees)
-            self.assertEqual(history, collect_earlier([earlier], records))
+            self.assertEqual(
+                history, collect_earlier([earlier], records, 10**9)
+            )
         # A report of bare metal alone.
         base = [run for run in own if run.kind == 'baseline']
         self.assertEqual(
-            collect_earlier([earlier], base),
-            collect_earlier([later, earlier], base),
+            collect_earlier([earlier], base, 10**9),
+            collect_earlier([later, earlier], base, 10**9),
         )
-        self.assertEqual(History(), collect_earlier([later, earlier], []))
+        self.assertEqual(
+            History(), collect_earlier([later, earlier], [], 10**9)
+        )
 
     def test_search_does_not_count(self) -> None:
         """It repeats the configurations that had high rates."""
