@@ -250,7 +250,7 @@ def _create_strategy(
     confirmation_runs = strategy.count_confirmation_runs(
         measure_baseline=not compute_backends.is_emulated(parsed_args.backend)
     )
-    budget.check(confirmation_runs)
+    budget.check(confirmation_runs, seconds)
     max_runs = budget.count_clusters(confirmation_runs, 1, seconds)
     sweeps = StoredSweeps(sweep_store.open_store(parsed_args.records))
     return strategies.create_strategy(
@@ -259,7 +259,7 @@ def _create_strategy(
         runs,
         SearchSettings(
             scatter=collect_recent(sweeps, parsed_args.size).guests,
-            max_runs=MAX_RUNS if max_runs is None else max_runs,
+            max_runs=MAX_RUNS if max_runs is None else min(MAX_RUNS, max_runs),
         ),
     )
 

@@ -54,18 +54,32 @@ class Budget:
             return None
         return max(1, (runs - confirmation_runs) // runs_per_cluster)
 
-    def check(self, confirmation_runs: int) -> None:
+    def check(
+        self, confirmation_runs: int, seconds: float | None = None
+    ) -> None:
         """Check that the budget suffices for the confirmation.
 
         :param confirmation_runs: number of runs of the confirmation.
+        :param seconds: seconds of a run with its new cluster; None if no run
+            is known, so that hours are not checked.
         :raises hvstack.errors.InputError: it is too small.
         """
-        if self.runs is not None and self.runs <= confirmation_runs:
+        runs = self.count_runs(seconds)
+        if runs is None or runs > confirmation_runs:
+            return
+        if self.hours is None:
             raise errors.InputError(
-                f'Cannot use --budget {self.runs}: the confirmation alone '
-                f'needs {confirmation_runs} runs. Use a larger budget, or '
-                'fewer passes with --runs.'
+                f'Cannot use --budget {runs}: the confirmation alone needs '
+                f'{confirmation_runs} runs. Use a larger budget, or fewer '
+                'passes with --runs.'
             )
+        assert seconds
+        raise errors.InputError(
+            f'Cannot use --budget {self.hours:g}h: {runs} runs of '
+            f'{seconds:.0f} s fit into it, and the confirmation alone needs '
+            f'{confirmation_runs} runs. Use a larger budget, fewer passes '
+            'with --runs, or a number of runs if they will take less time.'
+        )
 
 
 def parse_budget(text: str) -> Budget:

@@ -32,7 +32,7 @@ from hvstack.sweep.strategies import (
     MeasuredRates,
     ModelBased,
     Strategy,
-    count_affordable_passes,
+    limit_passes,
 )
 from hvstack.sweep.sweep_store import Sweep, SweepSpec
 from hvstack.tpcxhs import kit
@@ -120,21 +120,23 @@ def begin_sweep(
     :param tuning: tuning profile of Hadoop.
     :param os_profile: OS profile of the nodes.
     :raises hvstack.errors.InputError: unknown strategy, or no run; no kit,
-        or a size that it cannot make.
+        or a size that it cannot make; a half width or a budget that the
+        sweep cannot have.
     """
     if spec.kit:
         kit.check_kit(Path(spec.kit), size_bytes)
     strategy = strategies.create_strategy(spec.strategy, area, runs)
     if spec.half_width:
         _check_goal(spec)
-    _check_budget(spec, strategy)
     spec = replace(spec, host_digest=host_profiles.read_digest(spec.host))
-    return sweep_store.create_sweep(
+    sweep = sweep_store.create_sweep(
         *(area.possible, runs, size_bytes, spec),
         tuning=tuning,
         os_profile=os_profile,
         is_saved=False,
     )
+    _check_budget(sweep, spec, strategy)
+    return sweep
 
 
 def _check_goal(spec: SweepSpec) -> None:
@@ -160,8 +162,10 @@ def _check_goal(spec: SweepSpec) -> None:
         raise errors.InputError(f'Cannot use --half-width: {reason}.')
 
 
-def _check_budget(spec: SweepSpec, strategy: Strategy) -> None:
+def _check_budget(sweep: Sweep, spec: SweepSpec, strategy: Strategy) -> None:
     """Check that the strategy of a sweep can have its budget.
+
+    Hours are checked if earlier sweeps say how long a run takes.
 
     :raises hvstack.errors.InputError: the budget is not valid or too small, or
         the strategy has no search.
@@ -174,10 +178,16 @@ def _check_budget(spec: SweepSpec, strategy: Strategy) -> None:
             f"Cannot use --budget: strategy '{spec.strategy}' has no search. "
             f'Use --strategy {ModelBased.name}.'
         )
+    seconds = None
+    if budget.hours is not None:
+        seconds = search_settings.compute_run_seconds(
+            sweep, StoredSweeps(sweep_store.open_store()), ()
+        )
     budget.check(
         strategy.count_confirmation_runs(
             measure_baseline=spec.measure_baseline
-        )
+        ),
+        seconds,
     )
 
 
@@ -187,7 +197,7 @@ def _create_strategy(
     measured: MeasuredRates,
     corrected_rates: stats.CorrectedRates,
     settings: SearchSettings,
-    run_seconds: float | None,
+    max_runs: int | None,
 ) -> Strategy:
     """Return the strategy of a sweep with its number of runs.
 
@@ -196,8 +206,8 @@ def _create_strategy(
     :param measured: runs so far.
     :param corrected_rates: rates of these runs, as the report has them.
     :param settings: settings of a search.
-    :param run_seconds: as in
-        :func:`hvstack.sweep.search_settings.compute_run_seconds`.
+    :param max_runs: maximum number of runs of the confirmation of a search;
+        None without a limit. One pass is measured in any case.
     """
     spec = sweep.spec
     assert spec is not None
@@ -205,22 +215,19 @@ def _create_strategy(
         *(spec.strategy, area, sweep.runs, settings)
     )
     names = [item.name for item in strategy.list_repeated(measured)]
-    if not spec.half_width or not names:
+    if not names:
         return strategy
-    passes = stopping.Goal(spec.half_width).count_passes(
-        corrected_rates, names
-    )
-    max_runs = parse_budget(spec.budget).count_runs(run_seconds)
+    runs = sweep.runs
+    if spec.half_width:
+        runs = spec.runs_per_cluster * stopping.Goal(
+            spec.half_width
+        ).count_passes(corrected_rates, names)
     if max_runs is not None:
-        max_passes = count_affordable_passes(
-            len(area.possible),
-            max_runs - len(measured.search) * spec.runs_per_cluster,
+        runs = limit_passes(
+            *(len(area.possible), runs, max_runs, spec.runs_per_cluster),
             measure_baseline=spec.measure_baseline,
         )
-        passes = min(passes, max(1, max_passes // spec.runs_per_cluster))
-    return strategies.create_strategy(
-        *(spec.strategy, area, passes * spec.runs_per_cluster, settings)
-    )
+    return strategies.create_strategy(spec.strategy, area, runs, settings)
 
 
 def build_space(
@@ -301,7 +308,9 @@ def load_status(
         search_settings.build_settings(
             sweep, area, stored_records, search_records, run_seconds
         ),
-        run_seconds,
+        search_settings.count_remaining_runs(
+            sweep, search_records, run_seconds
+        ),
     )
     search = None
     if isinstance(strategy, ModelBased):

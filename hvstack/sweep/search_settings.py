@@ -46,6 +46,23 @@ def compute_run_seconds(
     return None if run is None else run + (setup or 0.0)
 
 
+def count_remaining_runs(
+    sweep: Sweep,
+    search_records: Sequence[RunRecord],
+    run_seconds: float | None,
+) -> int | None:
+    """Return the number of runs that the search leaves for the confirmation.
+
+    :param sweep: sweep with a strategy.
+    :param search_records: records of the search.
+    :param run_seconds: as in :func:`compute_run_seconds`.
+    :returns: None without a budget, or if the time of a run is not known yet.
+    """
+    assert sweep.spec is not None
+    runs = parse_budget(sweep.spec.budget).count_runs(run_seconds)
+    return None if runs is None else runs - len(search_records)
+
+
 def build_settings(
     sweep: Sweep,
     area: Space,
@@ -66,8 +83,11 @@ def build_settings(
     """
     spec = sweep.spec
     assert spec is not None
+    failed_runs = sum(not record.valid for record in search_records)
     max_runs = parse_budget(spec.budget).count_clusters(
-        count_confirmation_runs(
+        # Failed runs have taken their time, too.
+        failed_runs
+        + count_confirmation_runs(
             len(area.possible),
             sweep.runs,
             measure_baseline=spec.measure_baseline,

@@ -388,24 +388,39 @@ def count_confirmation_runs(
     return clusters + count_baselines(clusters, rows) + 1
 
 
-def count_affordable_passes(
-    configurations: int, runs: int, *, measure_baseline: bool
+def limit_passes(
+    configurations: int,
+    passes: int,
+    max_runs: int,
+    runs_per_cluster: int,
+    *,
+    measure_baseline: bool,
 ) -> int:
-    """Return the maximum number of passes of a confirmation.
+    """Return the number of passes of a confirmation with a budget.
 
     :param configurations: number of possible configurations of the sweep.
-    :param runs: maximum number of runs of the confirmation.
+    :param passes: number of passes without a budget.
+    :param max_runs: maximum number of runs of the confirmation.
+    :param runs_per_cluster: number of runs on a cluster; a smaller number of
+        passes is a multiple of it.
     :param measure_baseline: whether bare metal is measured.
-    :returns: at least 1.
+    :returns: at least the runs on a cluster.
     """
-    passes = 1
-    while (
+    if (
         count_confirmation_runs(
-            configurations, passes + 1, measure_baseline=measure_baseline
+            configurations, passes, measure_baseline=measure_baseline
         )
-        <= runs
+        <= max_runs
     ):
-        passes += 1
+        return passes
+    while passes > runs_per_cluster and (
+        passes % runs_per_cluster
+        or count_confirmation_runs(
+            configurations, passes, measure_baseline=measure_baseline
+        )
+        > max_runs
+    ):
+        passes -= 1
     return passes
 
 

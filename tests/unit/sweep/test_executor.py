@@ -499,6 +499,40 @@ class CourseTest(testtools.TestCase):
         sweep = self.begin_search(budget='0.4h')
         status = executor.run_sweep(sweep, Progress())
         self.assertEqual(3, len(status.search_records))
+        self.assertEqual(10, len(status.records))
+
+    def test_budget_of_hours_that_is_too_small(self) -> None:
+        # Six or seven runs fit into it, and --runs 3 alone needs ten.
+        sweep = self.begin_search(budget='0.2h')
+        status = executor.run_sweep(sweep, Progress())
+        self.assertEqual(1, len(status.search_records))
+        self.assertEqual(4, len(status.records))
+        self.assertEqual({1}, self.count_confirmed(status))
+        self.assertEqual([], executor.load_status(sweep).workloads)
+        # The next sweep knows how long a run takes.
+        records = record.load_all(sweep_store.RECORDS_DIR)
+        end = max(run_record.ended for run_record in records)
+        with fixtures.MonkeyPatch(
+            'hvstack.sweep.sweep_store.format_now', lambda: end
+        ):
+            error = self.assertRaises(
+                errors.InputError, self.begin_search, budget='0.2h'
+            )
+            self.begin_search(budget='0.4h')
+        self.assertRegex(
+            str(error),
+            r'^Cannot use --budget 0\.2h: [67] runs of 1\d\d s fit into it, '
+            'and the confirmation alone needs 10 runs. Use ',
+        )
+
+    def test_failed_runs_use_the_budget(self) -> None:
+        self.broken = 'i2-'
+        sweep = self.begin_search(budget='15')
+        status = executor.run_sweep(sweep, Progress())
+        self.assertEqual(2, sum(not o.valid for o in status.search_records))
+        self.assertGreaterEqual(
+            15, len([*status.records, *status.search_records])
+        )
 
     def confirm(
         self, kit: str = '', min_passes: int = 3, **options: Any

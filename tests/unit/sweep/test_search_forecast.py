@@ -18,7 +18,11 @@ from hvstack.sweep.search_forecast import (
     SimulatedSearch,
     forecast_search,
 )
-from hvstack.sweep.strategies import MeasuredRates, ModelBased
+from hvstack.sweep.strategies import (
+    MeasuredRates,
+    ModelBased,
+    limit_passes,
+)
 from tests.unit.cli.runner import run_command
 
 PLAN = (
@@ -147,6 +151,31 @@ class SearchForecastTest(testtools.TestCase):
         self.assertEqual((19, 19), (low.runs, high.runs))
 
 
+class PassesTest(testtools.TestCase):
+    """Passes of two configurations and bare metal, and a last run."""
+
+    def test_passes_with_a_budget(self) -> None:
+        for passes, max_runs, runs_per_cluster, expected in (
+            (6, 19, 1, 6),
+            (6, 18, 1, 5),
+            (6, 4, 1, 1),
+            (6, -3, 1, 1),
+            # Pairs of the kit are not divided, and none is added.
+            (6, 18, 2, 4),
+            (3, 10, 2, 3),
+            (6, 3, 2, 2),
+            (1, 3, 2, 1),
+        ):
+            self.assertEqual(
+                expected,
+                limit_passes(
+                    *(13, passes, max_runs, runs_per_cluster),
+                    measure_baseline=True,
+                ),
+            )
+        self.assertEqual(5, limit_passes(13, 6, 10, 1, measure_baseline=False))
+
+
 class PlanTest(testtools.TestCase):
     def plan(self, *args: str) -> tuple[int, str, str]:
         directory = Path(self.useFixture(fixtures.TempDir()).path)
@@ -189,6 +218,7 @@ class PlanTest(testtools.TestCase):
             ('--strategy', 'full-factorial', '--budget', '40'),
             ('--strategy', 'model-based', '--budget', '19'),
             ('--strategy', 'model-based', '--budget', 'much'),
+            (*options, *seconds, '--budget', '0.75h'),
         ):
             status, _, err = self.plan(*args)
             self.assertNotEqual(0, status)
