@@ -236,8 +236,8 @@ def _select_comparable(
         comparability.require_comparable(run, baseline_records[-1], may)
     # Guests with kernels of their own do not know the CPUs of their hosts:
     # nothing else may differ from a baseline of another site.
-    names = _list_hosts(run)
-    fair = [item for item in fair if names & _list_hosts(item)] or fair
+    names = list_hosts(run)
+    fair = [item for item in fair if names & list_hosts(item)] or fair
     fair = [item for item in fair if not end or item.started < end] or fair
     return [
         baseline_record
@@ -246,7 +246,7 @@ def _select_comparable(
     ]
 
 
-def _list_hosts(run: RunRecord) -> set[str]:
+def list_hosts(run: RunRecord) -> set[str]:
     """Return the names of the hosts with workers, without their domains."""
     return {
         name.partition('.')[0]

@@ -5,7 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from hvstack.model.target import BARE_METAL
-from hvstack.results import comparability, estimator, percentages, run_id
+from hvstack.results import (
+    baselines,
+    comparability,
+    estimator,
+    percentages,
+    run_id,
+)
 from hvstack.results.estimator import History
 from hvstack.results.passes import get_location
 from hvstack.results.record_data import RunRecord
@@ -21,10 +27,12 @@ def collect_history(
 
     A run counts if it agrees with a run of the sweep, of the same kind, in
     workload, size of the data, hosts, versions, and in all other facts that
-    must agree between runs. A record of the sweep itself, or of one of its
-    clusters, is never part of the history, and a record without cluster and
-    pass is not used. A search repeats the configurations that had high rates,
-    so its records are not used either.
+    must agree between runs. The facts of guests are the same on the hosts of
+    another site, so a run with other hosts than those of the sweep does not
+    count, if both name their hosts. A record of the sweep itself, or of one of
+    its clusters, is never part of the history, and a record without cluster
+    and pass is not used. A search repeats the configurations that had high
+    rates, so its records are not used either.
 
     No more sweeps are read than the history needs, and only one at a time.
 
@@ -38,6 +46,12 @@ def collect_history(
     }
     own_ids = {record.id for record in own_records}
     own_clusters = {record.observations.cluster for record in own_records}
+    own_hosts = {
+        name
+        for record in own_records
+        if record.valid
+        for name in baselines.list_hosts(record)
+    }
     references = _list_references(own_records)
     results: dict[str, bool] = {}
 
@@ -60,6 +74,9 @@ def collect_history(
                 or get_location(record) is None
                 or record.observations.cluster in own_clusters
             ):
+                continue
+            hosts = baselines.list_hosts(record)
+            if own_hosts and hosts and own_hosts.isdisjoint(hosts):
                 continue
             if is_comparable(record):
                 yield record

@@ -276,6 +276,36 @@ class HistoryTest(testtools.TestCase):
             ]
             self.assertEqual(0, self.count_degrees(other))
 
+    def test_hosts_of_another_site_do_not_count(self) -> None:
+        """Records contain the number of hosts, which is the same there."""
+        own, other = (
+            [
+                factory.edit(run, 'phases/0/hosts', {name: {'workers': 1}})
+                for run in self.build_sweep(sweep, hosts=3)
+            ]
+            for sweep, name in (('own', 'a1.one.org'), ('first', 'b1'))
+        )
+        unnamed = self.build_sweep('second', hosts=3)
+        # Some of the clusters were on a host of this site.
+        mixed = [
+            factory.edit(
+                *(run, 'phases/0/hosts'),
+                {
+                    name: {'workers': 1}
+                    for name in ('a1', f'a{2 + number % 2}')
+                },
+            )
+            for number, run in enumerate(self.build_sweep('seventh', hosts=3))
+        ]
+        for records, others, degrees in (
+            (own, other, 0),
+            (own, mixed, 4),
+            (own, unnamed, 4),
+            (unnamed, other, 4),
+        ):
+            history = collect_history([others], records)
+            self.assertEqual(degrees, history.total.degrees)
+
     def test_records_of_older_releases_do_not_count(self) -> None:
         other = [
             factory.edit(run, 'seen/pass', ...)
