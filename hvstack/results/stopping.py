@@ -15,6 +15,10 @@ DEFAULT_HALF_WIDTH = 5.0
 MIN_PASSES_WITH_HISTORY = 3
 MIN_PASSES_WANDERING = 4
 MIN_PASSES = 8
+#: Minimum degrees of freedom of earlier sweeps that replace the passes. The
+#: standard error of a variance with n degrees of freedom is sqrt(2 / n) of it:
+#: 45 % with 10, but 141 % with a single one, which says next to nothing.
+MIN_HISTORY_DEGREES = 10
 #: Maximum number of passes: more would hardly narrow the intervals.
 MAX_PASSES = 200
 
@@ -81,6 +85,10 @@ def count_min_passes(rates: CorrectedRates) -> int:
     :param rates: rates of the sweep so far.
     """
     fit = rates.fit
-    if fit is None or not fit.has_history:
+    if (
+        fit is None
+        or not fit.has_history
+        or fit.history.total.degrees < MIN_HISTORY_DEGREES
+    ):
         return MIN_PASSES
     return MIN_PASSES_WANDERING if fit.wanders else MIN_PASSES_WITH_HISTORY

@@ -51,6 +51,11 @@ class GoalTest(testtools.TestCase):
         self.assertEqual(8, self.find_end())
         self.assertEqual(3, self.find_end(history))
         self.assertEqual(4, self.find_end(history, wander=0.5))
+        # So few degrees of freedom say little about the variance.
+        for degrees, expected in ((2, 8), (9, 8), (10, 3)):
+            scatter = Scatter(degrees * 0.03**2, degrees)
+            end = self.find_end(History(scatter, scatter))
+            self.assertEqual(expected, end)
         # An F test distinguishes this history from the sweep.
         other = Scatter(20.0, 20)
         self.assertEqual(8, self.find_end(History(other, other)))

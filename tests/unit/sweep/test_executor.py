@@ -583,9 +583,16 @@ class CourseTest(testtools.TestCase):
             self.assertLessEqual(margin or 100, 5.0)
 
     def test_earlier_sweeps_shorten_the_confirmation(self) -> None:
+        # Each has 5 degrees of freedom.
         self.save_sweep('earlier', '2026-11-21T04:00:00Z', 0.05)
+        self.save_sweep('another', '2026-11-21T03:00:00Z', 0.05)
         self.scatter = 0.5
         self.assertEqual({3}, self.count_confirmed(self.confirm(min_passes=8)))
+
+    def test_few_earlier_runs_do_not_shorten_the_confirmation(self) -> None:
+        self.save_sweep('earlier', '2026-11-21T04:00:00Z', 0.05)
+        self.scatter = 0.5
+        self.assertEqual({8}, self.count_confirmed(self.confirm(min_passes=8)))
 
     def test_later_sweeps_do_not_change_a_finished_sweep(self) -> None:
         self.scatter = 1.5
