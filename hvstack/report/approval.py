@@ -70,6 +70,7 @@ class _Case:
     :param row: row of the report for the configuration.
     :param baseline: records of the valid runs on bare metal.
     :param min_percent: required percent of bare metal.
+    :param is_excluded: whether a run of the configuration failed for good.
     """
 
     entry: CatalogueEntry
@@ -77,6 +78,7 @@ class _Case:
     row: Row
     baseline: list[RunRecord]
     min_percent: float
+    is_excluded: bool
 
     @property
     def observed_clouds(self) -> list[CloudObservations]:
@@ -214,6 +216,7 @@ def _build_case(
         rows[name],
         base.valid if base else [],
         required_percent,
+        name in report.excluded,
     )
 
 
@@ -229,6 +232,16 @@ def _check_runs(case: _Case) -> str | None:
                 f'data check, {MIN_RUNS} are needed ({reasons[:200]}). Run '
                 'the sweep again'
             )
+    return None
+
+
+def _check_failures(case: _Case) -> str | None:
+    if case.is_excluded:
+        return (
+            'a run of it failed for good, and the percentage is that of the '
+            f'other runs ({"; ".join(case.row.reasons)[:300]}). Remove the '
+            'cause and run another sweep'
+        )
     return None
 
 
@@ -414,6 +427,7 @@ def _check_percent(case: _Case) -> str | None:
 CONDITIONS: tuple[Callable[[_Case], str | None], ...] = (
     _check_configured_ratios,
     _check_runs,
+    _check_failures,
     _check_comparable,
     _check_host_profile,
     _check_flavor,

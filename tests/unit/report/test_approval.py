@@ -259,6 +259,22 @@ class Approve(testtools.TestCase):
             sweep.edit(1, path, value)
         self.assert_refused(sweep, '1 run of i2', 'checksum differs')
 
+    def test_a_run_that_failed_for_good(self) -> None:
+        """The percentage of the runs that survived is not approved."""
+        sweep = Sweep()
+        tries = [
+            sweep.sealed(run('i2', 3, 9, reason=reason, started=started))
+            for reason, started in (
+                ('its cluster died', '2026-11-21T05:45:00Z'),
+                ('its cluster died again', '2026-11-21T05:46:00Z'),
+            )
+        ]
+        # It may be tried again.
+        sweep.records.append(tries[0])
+        self.assertEqual(3, sweep.approve()['runs'])
+        sweep.records.append(tries[1])
+        self.assert_refused(sweep, 'failed for good', 'its cluster died again')
+
     def test_one_good_run_of_the_baseline_is_not_enough(self) -> None:
         sweep = Sweep()
         del sweep.records[4:]
