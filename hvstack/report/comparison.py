@@ -5,7 +5,12 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 
 from hvstack.report.sweep_report import SweepReport
-from hvstack.report.sweep_rows import EMULATED, Row, to_percent_mapping
+from hvstack.report.sweep_rows import (
+    EMULATED,
+    SEARCH,
+    Row,
+    to_percent_mapping,
+)
 from hvstack.results import comparability, percentages, quantiles, stats
 from hvstack.results.record_data import RunRecord
 from hvstack.results.stats import Percent
@@ -184,6 +189,11 @@ def _list_obstacles(
             return [f'the {which} sweep has no valid run of it']
         if row.status == EMULATED:
             return [f'the {which} sweep has emulated CPUs']
+        if row.status == SEARCH:
+            return [
+                f'the {which} sweep has runs of its search, which were '
+                'selected for their rates'
+            ]
     if {run.id for run in _valid_runs(earlier_row)} & {
         run.id for run in _valid_runs(later_row)
     }:

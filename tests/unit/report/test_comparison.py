@@ -10,6 +10,7 @@ from hvstack import errors
 from hvstack.report import comparison, format_comparison
 from hvstack.report.comparison import Comparison
 from hvstack.report.sweep_report import build_report
+from hvstack.results import run_id
 from hvstack.results.record_data import RunRecord
 from tests.unit.report.test_page import Page
 from tests.unit.results.factory import run
@@ -76,6 +77,21 @@ class Compare(testtools.TestCase):
         self.assertIsNone(deltas[1].percent)
         self.assertEqual('not compared', deltas[1].verdict)
         self.assertIn('emulated CPUs', deltas[1].reasons[0])
+
+    def test_runs_of_a_search_are_not_compared(self) -> None:
+        """A sweep that is still searching has no percentage."""
+        search = run_id.format_search_name('b')
+        after = [r for r in runs(search, 100) if r.kind == 'configuration']
+        for sweeps, which in (
+            ((runs('a', 120), after), 'later'),
+            ((after, runs('a', 120)), 'earlier'),
+        ):
+            _, delta = sorted(both(*sweeps).deltas, key=lambda o: o.label)
+            self.assertEqual('i1', delta.label)
+            self.assertIsNone(delta.percent)
+            self.assertIn(
+                f'the {which} sweep has runs of its search', delta.reasons[0]
+            )
 
     def test_a_changed_size_is_told(self) -> None:
         after = [run('bare-metal', 0, 200, size=2 * 10**9, sweep='b')]
