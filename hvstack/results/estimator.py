@@ -258,6 +258,32 @@ class SweepFit:
             self._count_degrees(in_guests, in_bare_metal),
         )
 
+    def estimate_baseline(self) -> Difference:
+        """Return the standard error of the mean of bare metal alone.
+
+        It has the variance of bare metal if that is the larger side. If guests
+        scatter more, the pooled variance is the safe one: that of bare metal
+        is then a small difference of two large scatters, which is often
+        negative.
+
+        :returns: a difference of 0.
+        """
+        assert self.baseline is not None
+        if not self.own.total.degrees:
+            return Difference(0.0, None, 0)
+        scale = 1 / sum(self.design.counts[0])
+        bare_metal = self._variances[1]
+        # The two are equal if the sides are not apart.
+        if bare_metal <= self.pooled.variance:
+            return Difference(
+                *(0.0, math.sqrt(self.pooled.variance * scale)),
+                self.pooled.degrees,
+            )
+        return Difference(
+            *(0.0, math.sqrt(bare_metal * scale)),
+            self._count_degrees(0.0, scale),
+        )
+
     def _count_degrees(self, in_guests: float, in_bare_metal: float) -> int:
         """Return the degrees of freedom of the variance of a difference.
 

@@ -202,13 +202,10 @@ class CorrectedRates:
             raise errors.InputError(
                 'Cannot find a valid run on bare metal. Run a baseline first.'
             )
-        pooled = self.pooled
-        half = None
-        if pooled.deviation is not None:
-            quantile = compute_t_quantile(pooled.degrees_of_freedom)
-            half = quantile * pooled.deviation / math.sqrt(len(self.base))
+        difference = self.fit.estimate_baseline()
+        half = _compute_half_width(difference)
         return build_percent(
-            0.0, half, pooled.degrees_of_freedom, self.base, self.base, half
+            0.0, half, difference.degrees, self.base, self.base, half
         )
 
     def is_slower(self, name: str, best: str) -> bool:

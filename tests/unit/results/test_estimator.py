@@ -208,6 +208,27 @@ class SidesTest(testtools.TestCase):
                 1, means[1] / (guests**2 / 12 * 2), delta=0.2
             )
 
+    def test_mean_of_bare_metal(self) -> None:
+        """Its interval has its own variance, or one that is too large."""
+        for guests, bare_metal, per_cent in (
+            (0.02, 0.2, range(85, 116)),
+            (0.2, 0.02, range(200, 10_000)),
+        ):
+            fits = [self.build(guests, bare_metal) for _ in range(30)]
+            split = [item for item in fits if item.is_split]
+            self.assertGreater(len(split), 20)
+            squares = []
+            for item in split:
+                difference = item.estimate_baseline()
+                assert difference.error
+                squares.append(difference.error**2)
+                pooled = math.sqrt(item.pooled.variance / 24)
+                self.assertGreater(difference.error, 0.9999 * pooled)
+                is_pooled = difference.degrees == item.pooled.degrees
+                self.assertEqual(guests > bare_metal, is_pooled)
+            mean = math.fsum(squares) / len(squares)
+            self.assertIn(round(100 * mean / (bare_metal**2 / 24)), per_cent)
+
     def test_guests_with_equal_rates(self) -> None:
         """Bare metal scatters, which says nothing about the guests."""
         rows: dict[str, list[float | tuple[float, ...]]] = {

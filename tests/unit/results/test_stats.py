@@ -222,6 +222,19 @@ class Percents(testtools.TestCase):
         self.assertTrue((percent.low or 0) < 100 < (percent.high or 0))
         self.assertIsNone(fit_rates({}, [10]).compute_bare_metal().low)
 
+    def test_bare_metal_that_scatters_more(self) -> None:
+        """The variance of the configurations does not narrow its interval."""
+        rows = {name: [5.0, 5.01] * 6 for name in 'abc'}
+        base = [8.0, 12.0] * 6
+        rates = fit_rates(rows, base)
+        assert rates.fit and rates.fit.is_split
+        percent = rates.compute_bare_metal()
+        # Without passes, it is the interval of the mean of one sample.
+        deviation = math.log(1.5) / 2 * math.sqrt(12 / 11)
+        half = compute_t_quantile(11) * deviation / math.sqrt(12)
+        self.assertEqual(11, percent.degrees_of_freedom)
+        self.assertAlmostEqual(half, percent.half_width or 0)
+
     @settings(max_examples=100)
     @given(RATES, RATES, st.floats(0.1, 10))
     def test_properties(
