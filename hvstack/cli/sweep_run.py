@@ -57,6 +57,7 @@ class _Running(Command):
         allow: Sequence[str] = (),
         *,
         is_new: bool = False,
+        is_recorded: bool = True,
     ) -> None:
         """Run what is left, then print the way and the report.
 
@@ -67,6 +68,8 @@ class _Running(Command):
         :param allow: facts that may differ there.
         :param is_new: whether the sweep has no marker; it gets its marker
             if nothing refuses it.
+        :param is_recorded: whether the baseline is that of the sweep's runs,
+            as in :func:`hvstack.results.baselines.replace_baseline`.
         :raises hvstack.errors.PartlyFailedError: a configuration, or a run on
             bare metal, failed for good; the sweep went on with the others.
         """
@@ -98,7 +101,8 @@ class _Running(Command):
                         sweep,
                         progress,
                         lambda before, now: say_step(
-                            before, now, progress, baseline, allow
+                            *(before, now, progress, baseline, allow),
+                            is_recorded=is_recorded,
                         ),
                     )
             finally:
@@ -109,7 +113,8 @@ class _Running(Command):
             write(f'{line}\n')
         # Without any confirmation, the search alone has records.
         records = compared_with(
-            baseline, status.records or status.search_records, allow
+            *(baseline, status.records or status.search_records, allow),
+            is_recorded=is_recorded,
         )
         write(
             report.render(
@@ -188,12 +193,15 @@ def say_step(
     progress: Progress,
     baseline: str,
     allow: Sequence[str],
+    *,
+    is_recorded: bool,
 ) -> None:
     """Say what a step gained, and its percent of bare metal.
 
     :param before: where the sweep stood before the step.
     :param baseline: recorded runs on bare metal, as in the report.
     :param allow: facts that may differ.
+    :param is_recorded: as in :meth:`_Running.go`.
     """
     for line in way(now)[len(way(before)) :]:
         progress.say(f'gain over the step before: {" ".join(line.split())}')
@@ -208,7 +216,9 @@ def say_step(
     }
     try:
         rows = sweep_report.build_report(
-            compared_with(baseline, now.records, allow),
+            compared_with(
+                *(baseline, now.records, allow), is_recorded=is_recorded
+            ),
             allow=allow,
             history_records=now.stored_records,
             decision=now.decision,
@@ -231,16 +241,22 @@ def _percent(row: sweep_rows.Row) -> str:
 
 
 def compared_with(
-    baseline: str, records: Sequence[RunRecord], allow: Sequence[str]
+    baseline: str,
+    records: Sequence[RunRecord],
+    allow: Sequence[str],
+    *,
+    is_recorded: bool,
 ) -> list[RunRecord]:
     """Return a sweep's records with the named runs on bare metal, if any.
 
+    :param is_recorded: as in :meth:`_Running.go`.
     :raises hvstack.errors.NotComparableError: these differ from the sweep's.
     """
     if not baseline or not any(run_record.valid for run_record in records):
         return list(records)
     return baselines.replace_baseline(
-        baseline, records, sweep_store.open_store(), allow
+        *(baseline, records, sweep_store.open_store(), allow),
+        is_recorded=is_recorded,
     )
 
 
@@ -360,6 +376,7 @@ class Resume(_Running):
             parsed_args.os_cloud,
             parsed_args.baseline or sweep.spec.baseline,
             [*sweep.spec.allow, *parsed_args.allow],
+            is_recorded=not parsed_args.baseline,
         )
 
 

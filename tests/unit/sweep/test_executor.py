@@ -827,6 +827,37 @@ class CourseTest(testtools.TestCase):
             [stored_sweep.spec for stored_sweep in sweep_store.list_sweeps()],
         )
 
+    def test_baselines_that_were_measured_later(self) -> None:
+        """They change no percentage of a sweep that used auto."""
+
+        def save_baseline(name: str, seconds: float, started: str) -> None:
+            for index in range(2):
+                run_record = factory.run(
+                    *(BARE_METAL, index, seconds),
+                    sweep=name,
+                    size=SIZE,
+                    started=started,
+                )
+                factory.save(run_record, sweep_store.RECORDS_DIR)
+
+        save_baseline('before', 90, '2026-11-21T05:00:00Z')
+        area = executor.build_space(self.sweep.spec, self.sweep.tuning)
+        sweep = begin_and_save(
+            *(area, sweep_spec(area, baseline='auto'), 2, SIZE)
+        )
+        outputs = [self.resume(sweep.id)]
+        save_baseline('later', 45, '2026-11-28T05:00:00Z')
+        outputs += [
+            self.resume(sweep.id),
+            self.resume(sweep.id, '--baseline', 'auto'),
+        ]
+        self.assertEqual([0, 0, 0], [status for status, *_ in outputs])
+        first, again, other = (out for _, out, _ in outputs)
+        self.assertEqual(first, again)
+        # Unless the baseline is requested again.
+        self.assertIn('i2 is best: 90.0 % of bare metal', first)
+        self.assertIn('i2 is best: 45.0 % of bare metal', other)
+
     def test_a_misspelt_allowance_is_told_at_once(self) -> None:
         status, _, err = self.resume('--allow', 'cpas')
         self.assertEqual(2, status)
