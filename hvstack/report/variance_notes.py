@@ -16,7 +16,8 @@ def list_notes(corrected_rates: CorrectedRates) -> list[str]:
     if fit.is_merged:
         lines.append(
             'Passes are not taken out: bare metal and the configurations '
-            'have no pass in common.'
+            'have no pass in common. A difference of the machine between '
+            'their times is not in the intervals.'
         )
     elif fit.passes > 1:
         wander = (

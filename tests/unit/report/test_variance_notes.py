@@ -59,6 +59,7 @@ class VarianceNotesTest(testtools.TestCase):
     def test_rows_without_a_pass_in_common(self) -> None:
         notes = self.list_notes(0.0, 0.0, baseline_sweep='other')
         self.assertIn('Passes are not taken out', notes)
+        self.assertIn('between their times is not in the intervals.', notes)
         self.assertNotIn('passes differ', notes)
 
     def test_sides_that_scatter_differently(self) -> None:
