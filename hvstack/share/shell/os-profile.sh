@@ -140,9 +140,12 @@ os_disks() {
 }
 
 # One directory on every data disk that is there, for HDFS and for YARN. A host
-# whose data disks were named must not write to its root disk instead.
+# whose data disks were named must not write to its root disk instead, nor must
+# a server with volumes that come later: status 9. Blocks that are on the root
+# disk already stay in use.
 os_directories() {
-    os_hdfs='' os_yarn=''
+    os_hdfs='' os_yarn='' os_blocks=$os_root/srv/hdfs/data
+    [ -e "$os_blocks/current" ] || os_blocks=
     for os_directory in "$os_root@DATA@"/*; do
         mountpoint -q "$os_directory" 2>/dev/null || continue
         mkdir -p "$os_directory/hdfs" "$os_directory/yarn"
@@ -153,7 +156,14 @@ os_directories() {
         echo "os profile $os_profile: no file system on$os_failed" >&2
         exit 1
     fi
+    if [ -z "$os_hdfs" ] && [ "${DISKS:-0}" -gt 0 ] && [ -z "$os_blocks" ] &&
+        [ -z "${DISK_TABLE:-}${SHARED_KERNEL:-}" ] && ! os_container; then
+        echo "os profile $os_profile: none of $DISKS volumes is mounted" >&2
+        exit 9
+    fi
     [ -n "$os_hdfs" ] || return 0
+    [ -n "${DISK_TABLE:-}" ] || [ -z "$os_blocks" ] ||
+        os_hdfs=$os_hdfs,file://$os_blocks
     os_value hdfs-site.xml dfs.datanode.data.dir "$os_hdfs"
     os_value yarn-site.xml yarn.nodemanager.local-dirs "$os_yarn"
 }

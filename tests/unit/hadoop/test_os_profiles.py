@@ -409,12 +409,47 @@ echo 0 >{disks}/vd$slept/removable
         sleeps = (self.root / 'sleeps').read_text().splitlines()
         self.assertEqual(10 + 3, len(sleeps))
 
-    def test_disks_that_do_not_come_are_named(self) -> None:
+    def test_disks_that_do_not_come_end_the_start(self) -> None:
+        """HDFS stored blocks on the root disk, which the next boot ignored."""
         (self.root / 'etc/hvstack/node.env').write_text(
             'DISKS=3\nDISK_SECONDS=0\n'
         )
+        for options in ({}, {'shared_kernel': True}):
+            done = self.run_fragment(
+                os_profiles.fragment('vsphere6', **options)
+            )
+            self.assertEqual(0 if options else 9, done.returncode)
+        self.environ('container=lxc-libvirt')
+        done = self.run_fragment(os_profiles.fragment('vsphere6'))
+        self.assertEqual(0, done.returncode)
+        self.environ('PATH=/usr/bin')
+        done = self.run_fragment(os_profiles.fragment('vsphere6'))
+        self.assertIn('not set: disks=3 (only 0 there)', done.stdout)
+        self.assertEqual(
+            'os profile vsphere6: none of 3 volumes is mounted\n', done.stderr
+        )
+
+    def test_blocks_on_the_root_disk_stay_in_use(self) -> None:
+        """A volume that came later replaced the directory with the blocks."""
+        blocks = self.root / 'srv/hdfs/data'
+        (blocks / 'current').mkdir(parents=True)
+        (self.root / 'etc/hvstack/node.env').write_text(
+            'DISKS=1\nDISK_SECONDS=0\n'
+        )
+        site = self.root / 'etc/hadoop/hdfs-site.xml'
+        before = site.read_text()
         profile_result = self.run_it('vsphere6')
-        self.assertIn('disks=3: only 0 there', profile_result.not_set)
+        self.assertIn('disks=1: only 0 there', profile_result.not_set)
+        self.assertEqual(before, site.read_text())
+        self.block('vdb')
+        (self.programs / 'blkid').write_text('#!/bin/sh\nexit 2\n')
+        (self.programs / 'mkfs.xfs').write_text('#!/bin/sh\n')
+        for _ in range(2):
+            self.run_it('vsphere6')
+            self.assertEqual(
+                f'file://{self.root}/srv/data/0/hdfs,file://{blocks}',
+                parse_properties(site.read_text())['dfs.datanode.data.dir'],
+            )
 
     def test_an_ephemeral_disk_is_no_volume(self) -> None:
         """HDFS started on it while the volumes were being attached."""

@@ -198,6 +198,20 @@ class TestNode(testtools.TestCase):
         self.node('start')
         self.assertEqual(3, len(self.calls(3)))
 
+    def test_a_node_without_its_volumes_does_not_start(self) -> None:
+        (self.root / 'etc/hvstack/node-setup').write_text('exit 9\n')
+        done = self.node('start')
+        self.assertEqual(1, done.returncode)
+        reason = 'no volume is mounted. Attach the volumes and start the node.'
+        self.assertIn(f'node: Cannot start Hadoop: {reason}', done.stderr)
+        self.assertEqual(1, self.node('status').returncode)
+        self.assertFalse((self.root / 'calls').exists())
+        # The program ready reports this file to Heat.
+        self.assertEqual(
+            f'node: Cannot start datanode: {reason}\n',
+            (self.root / 'var/log/hadoop/datanode.out').read_text(),
+        )
+
     def test_format_and_clean_refuse_while_running(self) -> None:
         self.node('start', 'namenode', 'datanode')
         self.calls(3)
