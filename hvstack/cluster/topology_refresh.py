@@ -270,6 +270,7 @@ def provide_topology(
             answers, f'{node.name} to answer', timeout=timeout, interval=2
         )
         node.put(table, site_files.TABLE)
+    daemons.start_waiting_controllers(cluster)
 
 
 def refresh(
@@ -308,6 +309,7 @@ def refresh(
     table = topology.format_table(node_groups=with_groups)
     for node in daemon_http.list_controllers(cluster):
         node.put(table, site_files.TABLE)
+    daemons.start_waiting_controllers(cluster)
     for node in reachable.workers:
         if node.name not in names:
             node.put(table, site_files.TABLE)

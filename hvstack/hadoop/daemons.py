@@ -38,6 +38,22 @@ def start(nodes: Sequence[Runner], timeout: float = _COMMAND_SECONDS) -> None:
     _run_on_nodes(nodes, f'{NODE} start', timeout, check=True)
 
 
+def start_waiting_controllers(cluster: HadoopNodes) -> None:
+    """Start controllers that have waited for their topology table.
+
+    A controller that was rebooted no longer waits. A controller that is still
+    booting refuses, and starts by itself.
+
+    :param cluster: cluster whose controllers have their tables.
+    """
+    daemon_http.run_on_nodes(
+        daemon_http.list_own_controllers(cluster),
+        f'{NODE} start',
+        timeout=_COMMAND_SECONDS,
+        check=False,
+    )
+
+
 def stop(nodes: Sequence[Runner]) -> None:
     """Stop the daemons of all nodes. Nodes that do not answer are skipped."""
     _run_on_nodes(nodes, f'{NODE} stop', _COMMAND_SECONDS, check=False)

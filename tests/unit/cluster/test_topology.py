@@ -248,6 +248,19 @@ class RefreshTest(testtools.TestCase):
         )
         self.assertIn('rm /r1/ng-c', other.files[TABLE])
 
+    def test_controllers_that_never_started_start(self) -> None:
+        """One that was rebooted before it had its table waits no more."""
+        for shared in (False, True):
+            self.cluster = FakeCluster(separate=not shared, shared=shared)
+            self.refresh(make_topology(rm='ng-d'))
+            self.assertIn(
+                f'{daemons.NODE} start', self.cluster.manager.commands
+            )
+            self.assertEqual(
+                not shared,
+                f'{daemons.NODE} start' in self.cluster.gateway.commands,
+            )
+
     def test_separate_controllers(self) -> None:
         """Both have the table; each is asked for what it knows."""
         self.cluster = FakeCluster(separate=True)
@@ -366,6 +379,8 @@ class RefreshTest(testtools.TestCase):
         )
         for node in (self.cluster.gateway, self.cluster.manager):
             self.assertIn('w2 /r1/ng-b', node.files[TABLE])
+            # A reboot has ended the shell that waits for the table.
+            self.assertEqual(f'{daemons.NODE} start', node.commands[-1])
         self.cluster.manager.answers = False
         failure = self.assertRaises(
             errors.DeadlineExceededError,
