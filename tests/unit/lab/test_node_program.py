@@ -262,6 +262,36 @@ class TestNode(testtools.TestCase):
             f'<value>192.0.2.7:1 {name}</value>', site.read_text()
         )
 
+    def test_an_address_that_comes_late(self) -> None:
+        """Site files had 127.0.0.1 for ever."""
+        self.env_file('datanode', 'ADDRESS=', 'ADDRESS_SECONDS=4')
+        site = self.root / 'etc/hadoop/hdfs-site.xml'
+        site.write_text('<value>%ADDRESS%</value>')
+        address = self.root / 'address'
+        for name, text in (
+            ('ip', f'[ "$3" != get ] || cat {address} 2>/dev/null'),
+            ('sleep', f'echo "$1" >>{self.root}/sleeps'),
+        ):
+            (self.root / 'bin' / name).write_text(f'#!/bin/sh\n{text}\n')
+            (self.root / 'bin' / name).chmod(0o755)
+        done = self.node('start')
+        self.assertEqual(1, done.returncode)
+        reason = 'this node has no IPv4 address. Check DHCP in its network.'
+        self.assertIn(f'node: Cannot start Hadoop: {reason}', done.stderr)
+        self.assertFalse((self.root / 'calls').exists())
+        self.assertEqual('<value>%ADDRESS%</value>', site.read_text())
+        sleeps = self.root / 'sleeps'
+        self.assertEqual('2\n2\n', sleeps.read_text())
+        sleeps.unlink()
+        # It comes during the first pause.
+        (self.root / 'bin/sleep').write_text(
+            '#!/bin/sh\n'
+            f'echo "1.0.0.0 dev eth0 src 192.0.2.9 uid 0" >{address}\n'
+        )
+        self.assertEqual(0, self.node('start').returncode)
+        self.calls(1)
+        self.assertEqual('<value>192.0.2.9</value>', site.read_text())
+
     def test_name_directory_of_the_site_file(self) -> None:
         (self.root / 'etc/hadoop/hdfs-site.xml').write_text(
             '<property><name>dfs.namenode.name.dir</name>\n'
