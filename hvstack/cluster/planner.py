@@ -324,6 +324,8 @@ def plan_with_flavors(
         for role, flavor in flavors_in_nova.items()
     }
     volume = spec.volumes or Volumes(count=1)
+    worker_specs = flavors_in_nova['worker'].extra_specs or {}
+    passed = node_counts.PASSED_THROUGH in worker_specs
     plan = ClusterPlan(
         spec=spec,
         nodes=nodes,
@@ -341,11 +343,13 @@ def plan_with_flavors(
         ),
         disks=ClusterDisks(
             node_counts.get_disk_types(
-                spec.configuration, volume.count or 1, volume.type
+                spec.configuration,
+                0 if passed else volume.count or 1,
+                volume.type,
             ),
             resources.disk_gb,
             local=node_counts.has_local_volumes(
-                spec.configuration, flavors_in_nova['worker'].extra_specs
+                spec.configuration, worker_specs
             ),
         ),
         node_setup=os_profiles.fragment(spec.os_profile),

@@ -566,6 +566,7 @@ class EnvironmentTest(ClusterTest):
                 'flavors': [
                     flavor('shared'),
                     flavor('own', **{'hw:cpu_policy': 'dedicated'}),
+                    flavor('nvme', **{'pci_passthrough:alias': 'nvme:5'}),
                 ]
             },
         )
@@ -941,6 +942,17 @@ class EnvironmentTest(ClusterTest):
             "volume type 'disk-slot-2': Cinder has disk-slot-1.",
             self.refused(*args),
         )
+
+    def test_disks_that_are_passed_through(self) -> None:
+        """They come with the flavor: Cinder need not even exist."""
+        status, out, err = self.call(
+            *('--worker-flavor', 'nvme', '--hosts', '2'),
+            *('--configuration', 'i2-pinned'),
+        )
+        self.assertEqual((0, ''), (status, err))
+        values = yaml.safe_load(out)['parameters']
+        self.assertEqual([[], []], values['volume_types'])
+        self.assertNotIn('local_volumes', values)
 
     def test_refusals(self) -> None:
         for part, *args in (
