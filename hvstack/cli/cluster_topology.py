@@ -16,6 +16,8 @@ from hvstack.cloud.stack_outputs import StackOutputs
 from hvstack.cluster import shared_hdfs, topology_refresh
 from hvstack.cluster.ssh import SSHAccess, SSHNode
 from hvstack.cluster.stack import StackCluster, reach
+from hvstack.hadoop import daemons
+from hvstack.model import topology
 from hvstack.nouns import format_noun
 from hvstack.progress import Progress
 
@@ -144,6 +146,25 @@ def _find_other_nodes(
     ]
 
 
+def _find_expected(
+    conn: Connection,
+    outputs: StackOutputs,
+    nodes: list[topology_refresh.StackNode],
+    parsed_args: argparse.Namespace,
+    cluster: StackCluster,
+) -> topology.Topology:
+    """Return the topology that the tables of a cluster are compared with."""
+    if not parsed_args.check:
+        return shared_hdfs.combine(conn, outputs, nodes, parsed_args.map)
+    # Scaling keeps virtual racks that --refresh would assign again.
+    table = daemons.read_topology(cluster.gateway)
+    # The nodes of compute clusters need not be in tables of workers with
+    # data, which --refresh writes all the same.
+    if not shared_hdfs.is_compute_cluster(outputs):
+        return topology_refresh.of_nodes(nodes, table)
+    return shared_hdfs.combine(conn, outputs, nodes, parsed_args.map, table)
+
+
 class Topology(Lister):
     """Show, write or check which nodes share a physical host.
 
@@ -191,14 +212,6 @@ class Topology(Lister):
         conn = connection.connect(parsed_args.os_cloud)
         outputs = stacks.outputs(conn, parsed_args.name)
         nodes = topology_refresh.nodes(conn, outputs, parsed_args.map)
-        # The nodes of compute clusters need not be in tables of workers with
-        # data, which --refresh writes all the same.
-        stack_topology = (
-            topology_refresh.of_nodes(nodes)
-            if parsed_args.check
-            and not shared_hdfs.is_compute_cluster(outputs)
-            else shared_hdfs.combine(conn, outputs, nodes, parsed_args.map)
-        )
         progress = Progress()
         if any(node.on_volumes for node in nodes if node.role == 'worker'):
             progress.say(
@@ -208,7 +221,9 @@ class Topology(Lister):
         if parsed_args.check or parsed_args.dry_run:
             with open_cluster(conn, outputs, parsed_args) as cluster:
                 findings = topology_refresh.check(
-                    cluster, stack_topology, tables_only=parsed_args.dry_run
+                    cluster,
+                    _find_expected(conn, outputs, nodes, parsed_args, cluster),
+                    tables_only=parsed_args.dry_run,
                 )
             self.mismatch_count = 0 if parsed_args.dry_run else len(findings)
             missing_count = sum(
@@ -233,6 +248,9 @@ class Topology(Lister):
                 )
                 for mismatch in findings
             ]
+        stack_topology = shared_hdfs.combine(
+            conn, outputs, nodes, parsed_args.map
+        )
         if parsed_args.refresh:
             with open_cluster(conn, outputs, parsed_args) as cluster:
                 away = topology_refresh.refresh(

@@ -186,6 +186,8 @@ def scale(
                 outputs,
                 topology_refresh.nodes(conn, outputs, map_file),
                 map_file,
+                # No node that stays moves, which would restart HDFS.
+                daemons.read_topology(now.gateway),
             )
             # One that is dead keeps us from nothing but this while.
             with contextlib.suppress(errors.DeadlineExceededError):

@@ -27,6 +27,7 @@ from hvstack.model.topology import (
     NodeLocation,
     Topology,
     derive_node_groups,
+    find_racks,
 )
 
 #: Output of a stack with an HDFS, and output of a compute cluster.
@@ -148,6 +149,7 @@ def combine(
     outputs: StackOutputs,
     nodes: Sequence[StackNode],
     map_file: Path | None = None,
+    table: Mapping[str, str] | None = None,
 ) -> Topology:
     """Return the topology of all stacks with the same HDFS.
 
@@ -159,6 +161,7 @@ def combine(
     :param nodes: its nodes (:func:`hvstack.cluster.topology_refresh.nodes`).
     :param map_file: file with the hosts and racks of the nodes of all these
         stacks; None uses the hosts in Nova.
+    :param table: paths in force, whose virtual racks stay; None assigns them.
     :raises hvstack.errors.InputError: the file is wrong, or a server is on no
         host.
     :raises hvstack.errors.CloudError: Nova, Neutron or Heat refused.
@@ -179,9 +182,10 @@ def combine(
     if base_nodes is not nodes:
         others |= {node.name: node for node in nodes}
     return _extend(
-        topology_refresh.of_nodes(base_nodes),
+        topology_refresh.of_nodes(base_nodes, table),
         base_nodes,
         [others[name] for name in sorted(others)],
+        table or {},
     )
 
 
@@ -200,24 +204,33 @@ def _extend(
     base: Topology,
     base_nodes: Sequence[StackNode],
     others: Sequence[StackNode],
+    table: Mapping[str, str],
 ) -> Topology:
     """Return a topology with the nodes of compute clusters.
 
     A host without a node of the stack with the HDFS stores no data. It is in
-    the rack of its map or zone, or in the first rack.
+    the rack of its map or zone, in that of the table, or in the first rack.
 
     :param base: topology of the stack with the HDFS.
     :param base_nodes: nodes of that stack.
     :param others: nodes of the compute clusters.
+    :param table: paths in force.
     """
     racks = {location.group: location.rack for location in base.locations}
     zones = {node.zone for node in base_nodes if node.role == 'worker'}
     first_rack = min(racks.values())
     groups = derive_node_groups({node.name: node.host for node in others})
+    known_racks = find_racks(
+        table, {node.address: groups[node.name] for node in others}
+    )
     for node in others:
         # Hadoop's paths know neither blanks nor slashes in a name.
         zone = re.sub(r'[\s/]+', '-', node.zone) if len(zones) > 1 else ''
-        racks.setdefault(groups[node.name], node.rack or zone or first_rack)
+        group = groups[node.name]
+        racks.setdefault(
+            group,
+            node.rack or zone or known_racks.get(group, first_rack),
+        )
     return Topology(
         (
             *base.locations,

@@ -30,6 +30,7 @@ from hvstack.model.topology import (
     build_topology,
     derive_node_groups,
     find_mismatches,
+    find_racks,
     parse_table,
 )
 from hvstack.nouns import format_noun
@@ -158,9 +159,12 @@ def _read_map(
     return data
 
 
-def of_nodes(nodes: Sequence[StackNode]) -> Topology:
+def of_nodes(
+    nodes: Sequence[StackNode], table: Mapping[str, str] | None = None
+) -> Topology:
     """Return the topology of nodes that have their places.
 
+    :param table: paths in force, whose virtual racks stay; None assigns them.
     :raises hvstack.errors.InputError: a server is on no host, or one host is
         in two racks.
     """
@@ -185,6 +189,10 @@ def of_nodes(nodes: Sequence[StackNode]) -> Topology:
             [node.name for node in nodes if node.role == 'worker'],
             {node.name: node.zone for node in nodes},
             mapped_racks,
+            find_racks(
+                table or {},
+                {node.address: groups[node.name] for node in nodes},
+            ),
         ),
     )
 
@@ -293,7 +301,9 @@ def refresh(
     :raises hvstack.errors.DeadlineExceededError: a worker that answers did not
         come into HDFS and YARN, or into its place.
     """
-    notify = progress.say if progress else _silent
+    notify: Callable[[str], None] = (
+        progress.say if progress else lambda _text: None
+    )
     gateway = cluster.gateway
     reachable, away = answering(
         ReachableNodes(gateway, cluster.manager, (*cluster.workers, *others))
@@ -390,10 +400,6 @@ def _restart_controllers(
         if daemon_http.has_own_hdfs(cluster):
             _restart(cluster.gateway, 'namenode')
         _restart(cluster.manager, 'resourcemanager')
-
-
-def _silent(_text: str) -> None:
-    """Say nothing."""
 
 
 def _restart(node: Runner, *roles: str) -> None:

@@ -9,6 +9,7 @@ from hvstack import errors, processutils, shell_scripts
 from hvstack.hadoop import daemon_http, master_node
 from hvstack.hadoop.daemon_http import HadoopNodes, Runner
 from hvstack.hadoop.site_files import TABLE
+from hvstack.model.topology import parse_table
 
 #: Program in the guest image that controls the daemons.
 NODE = '/usr/lib/hvstack/node'
@@ -218,6 +219,12 @@ def distribute_addresses(
 
     with ThreadPoolExecutor(max_workers=min(32, len(nodes))) as pool:
         list(pool.map(update, nodes))
+
+
+def read_topology(node: Runner) -> dict[str, str]:
+    """Return the paths in the topology table of a node, if it has one."""
+    result = node.run(f'cat {TABLE}', timeout=60, check=False)
+    return parse_table(result.stdout)
 
 
 def _describe_dead_daemon(cluster: HadoopNodes) -> str:

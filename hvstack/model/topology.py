@@ -88,6 +88,29 @@ def parse_table(text: str) -> dict[str, str]:
     return {pair[0]: pair[1] for pair in rows if len(pair) == 2}
 
 
+def find_racks(
+    table: Mapping[str, str], groups: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the racks of the node groups in a ``topology.table``.
+
+    A node group in several racks gets the rack of most of its lines.
+
+    :param table: result of :func:`parse_table`.
+    :param groups: node group by address and host name, for a table without
+        node groups.
+    """
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for key, path in table.items():
+        rack, _, group = path.strip('/').partition('/')
+        group = group or groups.get(key, '')
+        # Hadoop's name for the rack of a node that has none.
+        if group and rack != 'default-rack':
+            counts[group][rack] += 1
+    return {
+        group: racks.most_common(1)[0][0] for group, racks in counts.items()
+    }
+
+
 def find_mismatches(
     source: str, actual_paths: Mapping[str, str], expected: Mapping[str, str]
 ) -> list[Mismatch]:
@@ -125,7 +148,9 @@ def derive_node_groups(host_ids: Mapping[str, str]) -> dict[str, str]:
 
 
 def assign_virtual_racks(
-    workers: Mapping[str, int], controllers: Collection[str] = ()
+    workers: Mapping[str, int],
+    controllers: Collection[str] = (),
+    known_racks: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Assign node groups to virtual racks of two, as vsphere6.
 
@@ -138,9 +163,14 @@ def assign_virtual_racks(
     :param workers: number of workers of each group.
     :param controllers: groups with a controller. A group without workers
         stores no data and is in the first rack.
+    :param known_racks: racks of groups that must stay, so that HDFS and YARN
+        need not restart. Each other group joins the rack with the fewest
+        groups. None assigns all groups again.
     """
     storing = sorted(group for group, count in workers.items() if count)
     empty = sorted(group for group, count in workers.items() if not count)
+    if known_racks and known_racks.keys() & set(storing):
+        return _extend_racks(storing, empty, known_racks)
     if all(workers[group] == 1 for group in storing):
         return dict.fromkeys((*storing, *empty), 'rack1')
     with_controllers = [g for g in storing if g in controllers]
@@ -172,6 +202,30 @@ def assign_virtual_racks(
     return names | dict.fromkeys(empty, 'rack1')
 
 
+def _extend_racks(
+    storing: Sequence[str],
+    empty: Sequence[str],
+    known_racks: Mapping[str, str],
+) -> dict[str, str]:
+    """Return known racks with additional groups.
+
+    :param storing: groups with workers, of which racks are known.
+    :param empty: groups without workers.
+    """
+    racks = {
+        group: known_racks[group] for group in storing if group in known_racks
+    }
+    sizes = Counter(racks.values())
+    for group in storing:
+        if group not in racks:
+            racks[group] = min(sizes, key=lambda rack: (sizes[rack], rack))
+            sizes[racks[group]] += 1
+    first_rack = min(sizes)
+    return racks | {
+        group: known_racks.get(group, first_rack) for group in empty
+    }
+
+
 def _pair_groups(groups: Sequence[str]) -> Iterable[tuple[str, str]]:
     return zip(groups[::2], groups[1::2], strict=False)
 
@@ -181,6 +235,7 @@ def assign_racks(
     workers: Collection[str],
     zones: Mapping[str, str] | None = None,
     racks_by_node: Mapping[str, str] | None = None,
+    known_racks: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return the rack of every node group.
 
@@ -191,6 +246,7 @@ def assign_racks(
     :param workers: nodes that store data.
     :param zones: availability zone by node; None for a single zone.
     :param racks_by_node: racks of all nodes; None assigns racks.
+    :param known_racks: virtual racks of groups that must stay.
     :raises hvstack.errors.InputError: nodes of a group are in two racks, or
         nodes have no rack.
     """
@@ -203,6 +259,7 @@ def assign_racks(
     return assign_virtual_racks(
         {group: counts[group] for group in groups.values()},
         {group for node, group in groups.items() if node not in workers},
+        known_racks,
     )
 
 

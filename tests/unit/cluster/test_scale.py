@@ -384,6 +384,17 @@ class MapTest(testtools.TestCase):
             [table[name].rpartition('/')[2] for name in ('w0', 'w1')],
         )
 
+    def test_racks_stay(self) -> None:
+        """Nodes that had not moved restarted HDFS, or failed under a job."""
+        self.cluster.gateway.files[TABLE] = (
+            '10.0.0.1 /rack3/ng-ironic\n10.0.0.2 /rack3/ng-ironic\n'
+        )
+        self.cluster.join()
+        self.cluster.jobs = 1
+        table = self.table(None)
+        self.assertEqual({'/rack3/ng-ironic'}, set(table.values()))
+        self.assertIn('w1', table)
+
     def test_a_new_worker_that_it_lacks(self) -> None:
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'map.yaml'
         path.write_text('{c: {host: h1}, w0: {host: h2}}')

@@ -15,6 +15,7 @@ from hvstack.model.topology import (
     build_topology,
     derive_node_groups,
     find_mismatches,
+    find_racks,
     parse_table,
 )
 
@@ -57,6 +58,28 @@ class Racks(testtools.TestCase):
     def test_two_odd_ones_share_a_rack(self) -> None:
         racks = assign_virtual_racks({'a': 2, 'b': 3})
         self.assertEqual(racks['a'], racks['b'])
+
+    def test_known_groups_stay_in_their_racks(self) -> None:
+        """A few new workers moved nodes that had not moved themselves."""
+        before = assign_virtual_racks(dict.fromkeys('abcd', 2))
+        after = assign_virtual_racks(
+            {'a': 3, 'b': 2, 'c': 2, 'd': 2, 'e': 2, 'f': 2, 'ctl': 0},
+            {'ctl'},
+            before | {'gone': 'rack9'},
+        )
+        self.assertEqual(before, {group: after[group] for group in 'abcd'})
+        # New groups join the racks with the fewest.
+        self.assertEqual(
+            {'e': 'rack1', 'f': 'rack2', 'ctl': 'rack1'},
+            {group: after[group] for group in ('e', 'f', 'ctl')},
+        )
+        # No rack of a group that remains is known.
+        self.assertEqual(
+            before,
+            assign_virtual_racks(
+                dict.fromkeys('abcd', 2), (), {'gone': 'rack9'}
+            ),
+        )
 
     def test_one_worker_a_host_stays_flat(self) -> None:
         racks = assign_virtual_racks(
@@ -170,6 +193,18 @@ class Tables(testtools.TestCase):
             self.assertEqual(lines, parse_table(text))
             self.assertEqual([], find_mismatches('table', lines, lines))
         self.assertEqual('/r1', lines['w1'])
+
+    def test_racks_of_groups(self) -> None:
+        for has_groups in (True, False):
+            table = self.topology.map_paths(node_groups=has_groups)
+            self.assertEqual(
+                {'ng-a': 'r1', 'ng-b': 'r2'},
+                find_racks(table, {'10.0.0.1': 'ng-a', '10.0.0.2': 'ng-b'}),
+            )
+        # Most lines of a group count; this rack says that there is none.
+        table = dict(zip('abc', ('/r1/g', '/r2/g', '/r2/g'), strict=True))
+        table['10.0.0.1'] = '/default-rack'
+        self.assertEqual({'g': 'r2'}, find_racks(table, {'10.0.0.1': 'ng-a'}))
 
     def test_wrong_and_missing_lines_are_named(self) -> None:
         table = parse_table('10.0.0.1 /r1/ng-a\nw1 /r2/ng-a\nw2\n')
