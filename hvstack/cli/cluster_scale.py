@@ -129,6 +129,9 @@ class Scale(ShowOne):
                 conn, stack, change, nodes, options.max_resources_per_stack
             )
             fields = change.to_mapping()
+            ready_seconds = stack_times.compute_ready_seconds(
+                options.ready_timeout, change.after + change.compute_after
+            )
             if not parsed_args.dry_run:
                 after = scale.scale(
                     conn,
@@ -136,15 +139,11 @@ class Scale(ShowOne):
                     cluster,
                     change,
                     lambda new: open_cluster(
-                        conn,
-                        new,
-                        parsed_args,
-                        stack_times.compute_ready_seconds(
-                            options.ready_timeout,
-                            change.after + change.compute_after,
-                        ),
+                        conn, new, parsed_args, ready_seconds
                     ),
-                    timeout=parsed_args.timeout,
+                    timeouts=scale.ScaleTimeouts(
+                        parsed_args.timeout, ready_seconds
+                    ),
                     progress=progress,
                     map_file=parsed_args.map,
                 )

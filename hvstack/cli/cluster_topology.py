@@ -11,7 +11,13 @@ from hvstack import conf, errors
 from hvstack.cli import arguments
 from hvstack.cli.options import add_cloud
 from hvstack.cli.tables import Table
-from hvstack.cloud import connection, host_keys, keypairs, stacks
+from hvstack.cloud import (
+    connection,
+    host_keys,
+    keypairs,
+    stack_times,
+    stacks,
+)
 from hvstack.cloud.stack_outputs import StackOutputs
 from hvstack.cluster import shared_hdfs, topology_refresh
 from hvstack.cluster.ssh import SSHAccess, SSHNode
@@ -257,6 +263,9 @@ class Topology(Lister):
                     cluster,
                     stack_topology,
                     others=_find_other_nodes(cluster, nodes),
+                    timeout=stack_times.compute_ready_seconds(
+                        conf.load().cloud.ready_timeout, len(nodes)
+                    ),
                     progress=progress,
                 )
                 shared_hdfs.distribute_addresses(cluster)

@@ -277,4 +277,9 @@ def wait_until_ready(
                 cluster, expected_topology, ready_timeout
             )
         daemons.wait_ready(cluster, ready_timeout)
-        topology_refresh.refresh(cluster, expected_topology, progress=progress)
+        topology_refresh.refresh(
+            cluster,
+            expected_topology,
+            timeout=ready_timeout,
+            progress=progress,
+        )

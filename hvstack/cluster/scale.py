@@ -9,6 +9,7 @@ by the same call.
 import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -29,8 +30,6 @@ from hvstack.results.typed_json import JsonObject
 
 #: The resource groups of workers, and how their members are named.
 GROUPS = {'workers': 'worker', 'compute': 'compute'}
-#: A new worker answers within these seconds.
-_BOOT_SECONDS = 180
 _REPLICATION = (
     '. /usr/lib/hvstack/hadoop-env; site_value hdfs-site.xml dfs.replication 3'
 )
@@ -38,6 +37,22 @@ _REPLICATION = (
 _REMOVED = {'workers': 'removed_workers', 'compute': 'removed_compute'}
 #: Of the template, by group: number of members.
 _COUNTS = {'workers': 'worker_count', 'compute': 'compute_count'}
+
+
+@dataclass(frozen=True)
+class ScaleTimeouts:
+    """Maximum numbers of seconds for the steps of a change.
+
+    :param step: seconds that draining, the deletion of servers and of volumes,
+        and the update may take each. The update also has some seconds for each
+        worker.
+    :param ready: seconds until every worker answers, until the daemons of each
+        are started, which wait for its volumes, and until HDFS and YARN have
+        them.
+    """
+
+    step: float
+    ready: float
 
 
 def workers(
@@ -152,7 +167,7 @@ def scale(
     change: ScalePlan,
     reopen: Callable[[StackOutputs], StackCluster],
     *,
-    timeout: float,
+    timeouts: ScaleTimeouts,
     progress: Progress,
     map_file: Path | None = None,
 ) -> StackOutputs:
@@ -160,15 +175,14 @@ def scale(
 
     :param conn: of the stack's project; no other rights are needed.
     :param reopen: makes a cluster of the outputs after the update.
-    :param timeout: seconds that draining, the deletion of servers and of
-        volumes, and the update may take each. The update also has some seconds
-        for each worker.
+    :param timeouts: those of the steps.
     :param map_file: a file that says the nodes' hosts and racks instead of
         Nova, those of new workers too.
     :returns: the stack's outputs.
     :raises hvstack.errors.HVStackError: one of these failed; nothing that
         holds data was removed.
     """
+    timeout = timeouts.step
     drained = _drain(cluster, change, timeout, progress)
     outputs = stacks.outputs(conn, stack.name)
     if change.leaving or change.resized or stack.status == 'UPDATE_FAILED':
@@ -194,12 +208,17 @@ def scale(
                 processutils.wait_for(
                     lambda: not topology_refresh.answering(now)[1],
                     'every worker to answer',
-                    timeout=_BOOT_SECONDS,
+                    timeout=timeouts.ready,
                 )
             # A NodeManager that YARN let go of has ended, and may stay now.
-            daemons.start(topology_refresh.answering(now)[0].workers)
+            daemons.start(
+                topology_refresh.answering(now)[0].workers, timeouts.ready
+            )
             away = topology_refresh.refresh(
-                now, expected_topology, progress=progress
+                now,
+                expected_topology,
+                timeout=timeouts.ready,
+                progress=progress,
             )
             shared_hdfs.distribute_addresses(now)
     for name in away:

@@ -40,7 +40,6 @@ from hvstack.progress import Progress
 _COMPUTE = 'compute'
 #: Where YARN puts a node that it cannot look up.
 _UNPLACED = '/default-rack'
-_READY_SECONDS = 300
 #: Value of a mismatch of a node whose table is missing or empty.
 NO_TABLE = 'no table'
 _GROUPED = (
@@ -259,12 +258,13 @@ def answering(cluster: HadoopNodes) -> tuple[ReachableNodes, list[str]]:
 
 
 def provide_topology(
-    cluster: HadoopNodes, topology: Topology, timeout: float = _READY_SECONDS
+    cluster: HadoopNodes, topology: Topology, timeout: float
 ) -> None:
     """Give a topology to controllers that wait for one to start.
 
     They come before the workers (``controllers_first``), and may still boot.
 
+    :param timeout: seconds until each of them answers.
     :raises hvstack.errors.DeadlineExceededError: one did not answer.
     """
     # The node's own files may not be there yet: they are with node groups.
@@ -286,7 +286,7 @@ def refresh(
     topology: Topology,
     *,
     others: Sequence[Runner] = (),
-    timeout: float = _READY_SECONDS,
+    timeout: float,
     progress: Progress | None = None,
 ) -> list[str]:
     """Write a topology to all nodes, and make HDFS and YARN see it.
@@ -296,6 +296,7 @@ def refresh(
     ResourceManager start again, which no job would survive.
 
     :param others: nodes of the cluster beside its controller and workers.
+    :param timeout: seconds until HDFS and YARN have the workers.
     :returns: nodes that did not answer, hence have the old table.
     :raises hvstack.errors.BusyError: a node has moved, and jobs run.
     :raises hvstack.errors.DeadlineExceededError: a worker that answers did not

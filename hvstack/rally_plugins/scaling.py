@@ -2,7 +2,13 @@
 """Change of the number of compute workers of a workload's cluster."""
 
 from hvstack import errors
-from hvstack.cloud import host_keys, keypairs, stack_updates, stacks
+from hvstack.cloud import (
+    host_keys,
+    keypairs,
+    stack_times,
+    stack_updates,
+    stacks,
+)
 from hvstack.cloud.stack_outputs import StackOutputs
 from hvstack.cluster import (
     scale,
@@ -90,7 +96,12 @@ def resize(task: TaskState, count: int, job_seconds: float) -> StackCluster:
     )
     after = scale.scale(
         *(conn, stack, cluster, change, open_cluster),
-        timeout=max(job_seconds, options.stack_timeout),
+        timeouts=scale.ScaleTimeouts(
+            max(job_seconds, options.stack_timeout),
+            stack_times.compute_ready_seconds(
+                options.ready_timeout, change.after + change.compute_after
+            ),
+        ),
         progress=task.progress,
     )
     task.cluster = changed = open_cluster(after)

@@ -30,6 +30,7 @@ class FakeNode:
     files: dict[str, str] = field(default_factory=dict)
     commands: list[str] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
+    timeouts: dict[str, float] = field(default_factory=dict)
 
     def run(
         self,
@@ -45,6 +46,7 @@ class FakeNode:
                 raise errors.CommandError([self.name], 255, 'no route')
             return processutils.Result(255, '', 'no route')
         self.commands.append(command)
+        self.timeouts[command] = timeout
         if stdin is not None:
             self.inputs.append(stdin)
         if command.startswith('cat '):

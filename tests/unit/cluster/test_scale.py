@@ -3,7 +3,7 @@
 
 import io
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,12 @@ from testtools import ExpectedException
 
 from hvstack import errors
 from hvstack.cloud.stack_updates import Member
-from hvstack.cluster.scale import list_live, scale, workers
+from hvstack.cluster.scale import (
+    ScaleTimeouts,
+    list_live,
+    scale,
+    workers,
+)
 from hvstack.cluster.scale_plan import (
     ScalePlan,
     Worker,
@@ -26,6 +31,7 @@ from hvstack.cluster.scale_plan import (
 )
 from hvstack.cluster.stack import StackCluster
 from hvstack.cluster.topology_refresh import StackNode
+from hvstack.hadoop import daemons
 from hvstack.hadoop.site_files import TABLE
 from hvstack.model.topology import parse_table
 from hvstack.progress import Progress
@@ -362,7 +368,12 @@ class MapTest(testtools.TestCase):
         self.scale(map_file, ScalePlan(2, 2))
         return parse_table(self.cluster.gateway.files[TABLE])
 
-    def scale(self, map_file: Path | None, change: ScalePlan) -> None:
+    def scale(
+        self,
+        map_file: Path | None,
+        change: ScalePlan,
+        ready_timeout: float = 300,
+    ) -> None:
         conn = self.cloud.connect()
         scale(
             conn,
@@ -370,7 +381,7 @@ class MapTest(testtools.TestCase):
             cast(StackCluster, self.cluster),
             change,
             lambda _: cast(StackCluster, nullcontext(self.cluster)),
-            timeout=5,
+            timeouts=ScaleTimeouts(5, ready_timeout),
             progress=Progress(stream=io.StringIO()),
             map_file=map_file,
         )
@@ -394,6 +405,34 @@ class MapTest(testtools.TestCase):
         table = self.table(None)
         self.assertEqual({'/rack3/ng-ironic'}, set(table.values()))
         self.assertIn('w1', table)
+
+    def test_each_wait_has_the_time_of_the_cluster(self) -> None:
+        """They ended after 180 s, 120 s and 300 s, however many workers."""
+        waits: dict[str, float] = {}
+
+        def wait_for(
+            condition: Callable[[], bool],
+            description: str,
+            *,
+            timeout: float,
+            **_: Any,
+        ) -> float:
+            condition()
+            waits[description] = timeout
+            return 0
+
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.processutils.wait_for', wait_for)
+        )
+        self.scale(None, ScalePlan(2, 2), ready_timeout=938)
+        self.assertEqual({938}, set(waits.values()), waits)
+        self.assertIn('every worker to answer', waits)
+        self.assertIn('Hadoop on c to see every worker', waits)
+        starts = [
+            worker.timeouts[f'{daemons.NODE} start']
+            for worker in self.cluster.workers
+        ]
+        self.assertEqual([938, 938], starts)
 
     def test_a_new_worker_that_it_lacks(self) -> None:
         path = Path(self.useFixture(fixtures.TempDir()).path) / 'map.yaml'
@@ -520,9 +559,6 @@ class MapTest(testtools.TestCase):
         )
         if 'w1' in {worker.name for worker in change.leaving}:
             self.cluster.states['10.0.0.3'] = 'DECOMMISSIONED'
-        self.useFixture(
-            fixtures.MonkeyPatch('hvstack.cluster.scale._BOOT_SECONDS', 0)
-        )
         self.serve_update()
         http = self.cloud.http
         http.patch(f'{URL}/name/g/resources/1', json={})
@@ -534,7 +570,7 @@ class MapTest(testtools.TestCase):
             exists = {'json': {name: {'id': 'x', 'status': 'available'}}}
             http.get(url, [exists, {'status_code': 404}])
         first = len(http.request_history)
-        self.scale(None, change)
+        self.scale(None, change, ready_timeout=0)
         return [
             (request.method, request.path.rpartition('/')[2])
             for request in http.request_history[first:]
