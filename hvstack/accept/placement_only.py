@@ -71,7 +71,12 @@ def plan_cluster(
             controllers_first=size.slots_per_controller > 1,
         ),
         ClusterFlavors(worker, controller),
-        size_node(worker.vcpus, worker.ram, controller_mib=controller.ram),
+        size_node(
+            worker.vcpus,
+            worker.ram,
+            controller_mib=controller.ram,
+            namenode=size.controllers < 2,
+        ),
         # Hosts may be fake: their servers send no host keys.
         StackResources(image, network, host_keys=False),
         node_counts.plan_disks(configuration, worker, Volumes()),

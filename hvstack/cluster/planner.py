@@ -106,7 +106,7 @@ def plan_cluster(
         spec=spec,
         nodes=nodes,
         flavors=ClusterFlavors(worker, controller),
-        sizing=_size_nodes(worker, controller, spec.tuning),
+        sizing=_size_nodes(spec, worker, controller),
         stack=_get_stack_resources(conn, spec, options),
         disks=replace(
             node_counts.plan_disks(configuration, worker, requested_volumes),
@@ -156,21 +156,29 @@ def _require_network(
 
 
 def _size_nodes(
-    worker: Flavor, controller: Flavor, tuning: str, *, native: bool = False
+    spec: ClusterSpec,
+    worker: Flavor,
+    controller: Flavor,
+    *,
+    native: bool = False,
+    own_hdfs: bool = True,
 ) -> NodeSizing:
     """Return the sizes of Hadoop on nodes with these flavors.
 
+    :param spec: requested cluster.
     :param worker: flavor of the nodes that run tasks.
     :param controller: flavor of the controllers.
-    :param tuning: tuning profile.
     :param native: whether the nodes are whole machines.
+    :param own_hdfs: whether the cluster has a NameNode.
+    :raises hvstack.errors.InputError: a flavor is too small.
     """
     return size_node(
         worker.vcpus,
         worker.ram,
-        tuning=tuning,
+        tuning=spec.tuning,
         native=native,
         controller_mib=controller.ram,
+        namenode=own_hdfs and spec.controllers != 'separate',
     )
 
 
@@ -333,7 +341,8 @@ def plan_with_flavors(
             flavors['worker'], flavors['controller'], flavors['compute']
         ),
         sizing=_size_nodes(
-            flavors[running], flavors['controller'], spec.tuning
+            *(spec, flavors[running], flavors['controller']),
+            own_hdfs=hdfs is None,
         ),
         stack=replace(
             _get_stack_resources(
@@ -407,7 +416,7 @@ def plan_machines(
             controller,
             ids={role: item.id for role, item in flavors_in_nova.items()},
         ),
-        sizing=_size_nodes(worker, controller, spec.tuning, native=True),
+        sizing=_size_nodes(spec, worker, controller, native=True),
         stack=_get_stack_resources(conn, spec, options, image),
         node_setup=os_profiles.fragment(spec.os_profile),
     )

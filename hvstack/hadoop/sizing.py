@@ -123,6 +123,7 @@ def size_node(
     tuning: str = DEFAULT,
     native: bool = False,
     controller_mib: int = 0,
+    namenode: bool = True,
 ) -> NodeSizing:
     """Return the size of a worker, which is a guest or a bare-metal host.
 
@@ -133,8 +134,10 @@ def size_node(
         profile vsphere6 sizes differently.
     :param controller_mib: memory in MiB of the controller with the
         ResourceManager; 0 if it is unknown.
+    :param namenode: whether the NameNode is on this controller, too.
     :raises hvstack.errors.InputError: the worker is too small for a
-        container, or the tuning profile does not exist.
+        container, or the controller for its daemons, or the tuning profile
+        does not exist.
     """
     sizing_rule = tuning_profiles.load(tuning).sizing
     smallest_mib = sizing_rule.smallest_mib
@@ -169,6 +172,8 @@ def size_node(
     )
     map_heap = int(map_mib * sizing_rule.map_heap)
     master_mib = int(master_share * unit)
+    daemon_count = 2 + namenode + (master_mib > 0)
+    _check_controller(controller_mib, daemon, daemon_count, master_mib, tuning)
     history_mib = _size_history_server(daemon, controller_mib or memory_mib)
     return NodeSizing(
         containers=groups * len(sizing_rule.containers),
@@ -191,6 +196,34 @@ def size_node(
         ),
         history_mib=history_mib,
     )
+
+
+def _check_controller(
+    controller_mib: int,
+    daemon_mib: int | None,
+    daemon_count: int,
+    master_mib: int,
+    tuning: str,
+) -> None:
+    """Refuse a controller that is smaller than the heaps of its daemons.
+
+    :param controller_mib: memory in MiB of the controller; 0 if it is unknown.
+    :param daemon_mib: heap of a daemon; None for that of the guest image.
+    :param daemon_count: number of its daemons: ResourceManager, JobHistory
+        server, and perhaps NameNode and NodeManager.
+    :param master_mib: memory of the container of an ApplicationMaster; 0 if
+        it runs on a worker.
+    :raises hvstack.errors.InputError: it is too small.
+    """
+    if daemon_mib is None or not controller_mib:
+        return
+    least_mib = _SYSTEM_MIB + daemon_count * daemon_mib + master_mib
+    if controller_mib < least_mib:
+        raise errors.InputError(
+            f'Cannot run the controllers on {controller_mib} MiB (tuning '
+            f"profile '{tuning}'): the heaps of their daemons do not fit. Use "
+            f'a larger flavor, with at least {least_mib} MiB.'
+        )
 
 
 def _size_history_server(

@@ -223,6 +223,7 @@ def _plan(
             worker.ram,
             tuning=hosts.tuning,
             controller_mib=controller.ram,
+            namenode=size.controllers < 2,
         ),
         StackResources('', ''),
         node_counts.plan_disks(configuration, worker, Volumes()),

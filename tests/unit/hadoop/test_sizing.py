@@ -8,6 +8,7 @@ from hypothesis import strategies
 from hvstack import errors, host_profiles
 from hvstack.hadoop import tuning_profiles
 from hvstack.hadoop.sizing import (
+    NodeSizing,
     count_tasks,
     size_node,
     sort_buffer_mib,
@@ -79,6 +80,42 @@ class SizingTest(testtools.TestCase):
                 max(sizing.yarn_mib, expected), sizing.largest_mib
             )
             self.assertEqual(expected, sizing.master_room_mib)
+
+    def test_a_controller_too_small_for_its_daemons(self) -> None:
+        """The kernel ended them while they ran."""
+        for tuning, namenode, least in (
+            ('hvstack', True, 128 + 4 * 1024 + 1536),
+            ('hvstack', False, 128 + 3 * 1024 + 1536),
+            # ApplicationMasters are on workers.
+            ('vsan', True, 128 + 3 * 512),
+            ('vsan', False, 128 + 2 * 512),
+        ):
+
+            def size(
+                controller_mib: int,
+                tuning: str = tuning,
+                namenode: bool = namenode,
+            ) -> NodeSizing:
+                return size_node(
+                    8,
+                    262144,
+                    tuning=tuning,
+                    controller_mib=controller_mib,
+                    namenode=namenode,
+                )
+
+            size(least)
+            # It is unknown.
+            size(0)
+            failure = self.assertRaises(errors.InputError, size, least - 1)
+            self.assertEqual(
+                f'Cannot run the controllers on {least - 1} MiB (tuning '
+                f"profile '{tuning}'): the heaps of their daemons do not fit. "
+                f'Use a larger flavor, with at least {least} MiB.',
+                str(failure),
+            )
+        # The heaps of the guest image are smaller.
+        size_node(8, 65536, tuning='lab', controller_mib=1024)
 
     def test_history_server(self) -> None:
         """1.2 GB for 100,000 tasks; a sort of 30 TB has 112,000 maps."""
