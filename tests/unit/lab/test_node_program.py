@@ -144,6 +144,55 @@ class TestNode(testtools.TestCase):
         )
         self.assertNotIn(waits, calls['-Dproc_datanode'])
 
+    def test_a_history_server_waits_for_the_host_of_the_namenode(
+        self,
+    ) -> None:
+        """It ended with NoRouteToHostException after a power failure."""
+        (self.root / 'etc/hadoop/core-site.xml').write_text(
+            '<property><name>fs.defaultFS</name>'
+            '<value>hdfs://192.0.2.8:8020</value></property>'
+        )
+        (self.root / 'bin/busybox').write_text(
+            '#!/bin/sh\necho "$@" >>"$HVSTACK_ROOT/asked"\n'
+            '[ -e "$HVSTACK_ROOT/is-up" ]\n'
+        )
+        (self.root / 'bin/busybox').chmod(0o755)
+        (self.root / 'bin/sleep').write_text(
+            '#!/bin/sh\n[ $1 != 2 ] || set -- 0.05\nexec /bin/sleep "$@"\n'
+        )
+        (self.root / 'bin/sleep').chmod(0o755)
+        self.env_file('resourcemanager historyserver')
+        self.node('start')
+        (call,) = self.calls(1)
+        self.assertIn('-Dproc_resourcemanager', call)
+        asked = self.root / 'asked'
+        processutils.wait_for(
+            lambda: asked.exists() and len(asked.read_text().split('\n')) > 2,
+            'two questions',
+            timeout=10,
+            interval=0.02,
+        )
+        self.assertEqual(
+            'timeout 10 busybox wget -q -O /dev/null '
+            'http://192.0.2.8:9870/jmx?qry=none:*',
+            asked.read_text().split('\n')[0],
+        )
+        self.assertEqual(1, len(self.calls(1)))
+        # It counts as running, and can be stopped.
+        self.assertEqual(0, self.node('status', 'historyserver').returncode)
+        self.node('stop', 'historyserver')
+        self.assertEqual(1, self.node('status', 'historyserver').returncode)
+        self.node('start')
+        (self.root / 'is-up').touch()
+        self.assertIn('-Dproc_historyserver', self.calls(2)[1])
+        # A NameNode on the same node is waited for by Hadoop.
+        self.node('stop')
+        asked.unlink()
+        self.env_file('namenode historyserver')
+        self.node('start', 'historyserver')
+        self.calls(3)
+        self.assertFalse(asked.exists())
+
     def test_two_starts_at_once_start_once(self) -> None:
         with ThreadPoolExecutor() as pool:
             done = list(pool.map(lambda _: self.node('start'), range(4)))
