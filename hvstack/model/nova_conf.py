@@ -172,7 +172,9 @@ def _list_pci_options(alias: str) -> list[ConfigOption]:
             f'{{{vendor}}}',
             'Data disks that guests get by PCI passthrough, by the IDs of '
             "lspci -nn. The API servers need the same alias as the hosts' "
-            'nova-compute.',
+            'nova-compute. Nova does not erase these disks when a server is '
+            'deleted: erase them before the next cluster, which does not '
+            'format disks with data.',
             example=True,
         ),
         ConfigOption(
