@@ -83,7 +83,7 @@ class SizingTest(testtools.TestCase):
 
     def test_a_controller_too_small_for_its_daemons(self) -> None:
         """The kernel ended them while they ran."""
-        for tuning, namenode, least in (
+        for tuning, namenode, least_mib in (
             ('hvstack', True, 128 + 4 * 1024 + 1536),
             ('hvstack', False, 128 + 3 * 1024 + 1536),
             # ApplicationMasters are on workers.
@@ -104,14 +104,14 @@ class SizingTest(testtools.TestCase):
                     namenode=namenode,
                 )
 
-            size(least)
+            size(least_mib)
             # It is unknown.
             size(0)
-            failure = self.assertRaises(errors.InputError, size, least - 1)
+            failure = self.assertRaises(errors.InputError, size, least_mib - 1)
             self.assertEqual(
-                f'Cannot run the controllers on {least - 1} MiB (tuning '
+                f'Cannot run the controllers on {least_mib - 1} MiB (tuning '
                 f"profile '{tuning}'): the heaps of their daemons do not fit. "
-                f'Use a larger flavor, with at least {least} MiB.',
+                f'Use a larger flavor, with at least {least_mib} MiB.',
                 str(failure),
             )
         # The heaps of the guest image are smaller.

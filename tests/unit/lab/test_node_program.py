@@ -165,9 +165,11 @@ class TestNode(testtools.TestCase):
         self.node('start')
         (call,) = self.calls(1)
         self.assertIn('-Dproc_resourcemanager', call)
-        asked = self.root / 'asked'
+        requests = self.root / 'asked'
         processutils.wait_for(
-            lambda: asked.exists() and len(asked.read_text().split('\n')) > 2,
+            lambda: (
+                requests.exists() and len(requests.read_text().split('\n')) > 2
+            ),
             'two questions',
             timeout=10,
             interval=0.02,
@@ -175,7 +177,7 @@ class TestNode(testtools.TestCase):
         self.assertEqual(
             'timeout 10 busybox wget -q -O /dev/null '
             'http://192.0.2.8:9870/jmx?qry=none:*',
-            asked.read_text().split('\n')[0],
+            requests.read_text().split('\n')[0],
         )
         self.assertEqual(1, len(self.calls(1)))
         # It counts as running, and can be stopped.
@@ -187,11 +189,11 @@ class TestNode(testtools.TestCase):
         self.assertIn('-Dproc_historyserver', self.calls(2)[1])
         # A NameNode on the same node is waited for by Hadoop.
         self.node('stop')
-        asked.unlink()
+        requests.unlink()
         self.env_file('namenode historyserver')
         self.node('start', 'historyserver')
         self.calls(3)
-        self.assertFalse(asked.exists())
+        self.assertFalse(requests.exists())
 
     def test_two_starts_at_once_start_once(self) -> None:
         with ThreadPoolExecutor() as pool:
