@@ -78,6 +78,9 @@ class ReleaseLabHost:
 class ReleaseSSHHost:
     """End Hadoop on a host that ssh reaches, and undo the preparation.
 
+    The run of another user or machine on the host does not end, unless the
+    release is forced. Nothing of this user is to be released there then.
+
     :param name: host name.
     :param address: IP address.
     :param root: directory of the root file system on the host.
@@ -125,7 +128,7 @@ class ReleaseSSHHost:
         verb = (
             ('release',)
             if self.is_forced
-            else ('release_own', host_script.build_holder())
+            else ('release_mine', host_script.build_holder())
         )
         return host_script.command(
             *verb, self.root, self.data, self.after, *self.changes()

@@ -6,7 +6,7 @@ import json
 import shlex
 import threading
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,10 +34,10 @@ from hvstack.cluster.base import (
     ClusterNodes,
     Fact,
     Node,
-    ShellNode,
     read_cpu_caps,
 )
 from hvstack.cluster.command_node import CommandNode
+from hvstack.cluster.command_recorder import CommandRecorder
 from hvstack.cluster.host_inventory import Host as Host
 from hvstack.hadoop import (
     daemons,
@@ -60,40 +60,6 @@ _READY_SECONDS = 240
 _SETUP = '/etc/hvstack/host-setup'
 
 
-@dataclass(frozen=True)
-class _Recorder(ShellNode):
-    """A node that notes commands instead of running them.
-
-    :param node: the node that they are for.
-    :param rows: where they are noted: host, reason and command.
-    """
-
-    node: Node
-    rows: list[tuple[str, str, str]]
-
-    def argv(self, command: str) -> list[str]:
-        """Return the command line on the host."""
-        if isinstance(self.node, host_inventory.Reach):
-            return [*self.node.inside, 'sh', '-c', command]
-        if isinstance(self.node, CommandNode):
-            return self.node.argv(command)
-        return ['sh', '-c', command]
-
-    def run(
-        self,
-        command: str,
-        *,
-        timeout: float = 600,
-        check: bool = True,
-        stdin: str | None = None,
-        on_timeout: Callable[[], float] | None = None,
-    ) -> processutils.Result:
-        """Note a command; it returns as if it had failed in silence."""
-        reason = 'Start, configure and stop Hadoop'
-        self.rows.append((self.name, reason, shlex.join(self.argv(command))))
-        return processutils.Result(1, '', '')
-
-
 @dataclass
 class BareHosts(ClusterNodes):
     """Hosts without Nova; in its context Hadoop runs on them.
@@ -113,6 +79,7 @@ class BareHosts(ClusterNodes):
     progress: Progress | None = None
     _mark: Path | None = None
     _lock: IO[str] | None = None
+    _is_started: bool = False
 
     kind = 'hosts'
 
@@ -203,6 +170,7 @@ class BareHosts(ClusterNodes):
             with (self.progress or Progress()).span('start of Hadoop'):
                 self._configure()
                 daemons.distribute_addresses(self)
+                self._is_started = True
                 daemons.start(self.nodes, _PREPARE_SECONDS)
                 seconds = daemons.wait_ready(self, _READY_SECONDS)
             self._say(
@@ -229,7 +197,9 @@ class BareHosts(ClusterNodes):
         with interrupts.deferred(
             'hvstack is giving the hosts back', self.progress
         ):
-            daemons.stop(self._list_stopped_nodes())
+            # Before this start, daemons on the hosts are those of other users.
+            if self._is_started:
+                self._stop_daemons()
             try:
                 acquired_hosts.release(
                     host.release for host in self.hosts if host.release
@@ -250,6 +220,15 @@ class BareHosts(ClusterNodes):
                 'the next report of its nova-compute: start it if you stopped '
                 "it, and check with 'hvstack doctor'"
             )
+
+    def _stop_daemons(self) -> None:
+        """Stop the daemons of the hosts that this user still holds."""
+        daemons.stop(
+            self._list_stopped_nodes(),
+            host_script.build_holder_test()
+            if any(host.reach for host in self.hosts)
+            else '',
+        )
 
     def _list_stopped_nodes(self) -> list[Node]:
         """Return the nodes whose daemons are stopped before the release.
@@ -344,7 +323,7 @@ class BareHosts(ClusterNodes):
                 text = shlex.join(host.prepare)
                 rows.append((host.name, 'Prepare the lab host', text))
         recorders = {
-            node.name: _Recorder(
+            node.name: CommandRecorder(
                 node.name, node.address, node.role, node.host, node, rows
             )
             for node in self.nodes
@@ -366,7 +345,7 @@ class BareHosts(ClusterNodes):
                 '>/proc/sys/vm/drop_caches',
             )
         )
-        daemons.stop(copy._list_stopped_nodes())
+        copy._stop_daemons()
         for host in self.hosts:
             if host.release:
                 text = shlex.join(host.release.argv())

@@ -38,6 +38,15 @@ def build_holder() -> str:
     return f'{digest} user {os.getuid()} on {socket.gethostname()}'
 
 
+def build_holder_test() -> str:
+    """Return a command line that succeeds on a host that this user holds.
+
+    It runs in the root file system that Hadoop is entered by.
+    """
+    holder = build_holder().partition(' ')[0]
+    return f"grep -qs '^{holder} ' /.hvstack-holder"
+
+
 def command(verb: str, *args: str) -> str:
     """Return the command line for the host's shell.
 

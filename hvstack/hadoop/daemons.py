@@ -55,9 +55,17 @@ def start_waiting_controllers(cluster: HadoopNodes) -> None:
     )
 
 
-def stop(nodes: Sequence[Runner]) -> None:
-    """Stop the daemons of all nodes. Nodes that do not answer are skipped."""
-    _run_on_nodes(nodes, f'{NODE} stop', _COMMAND_SECONDS, check=False)
+def stop(nodes: Sequence[Runner], condition: str = '') -> None:
+    """Stop the daemons of all nodes. Nodes that do not answer are skipped.
+
+    :param nodes: nodes of the cluster.
+    :param condition: command line; the daemons of nodes on which it fails are
+        not stopped. Empty stops those of all nodes.
+    """
+    command = f'{NODE} stop'
+    if condition:
+        command = f'{condition} && {command}'
+    _run_on_nodes(nodes, command, _COMMAND_SECONDS, check=False)
 
 
 def find_dead_daemons(

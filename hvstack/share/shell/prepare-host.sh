@@ -170,6 +170,14 @@ release_own() {
     release "$@"
 }
 
+# release_mine HOLDER ROOT DATA AFTER [CHANGE...]: as release, but does nothing
+# during the run of another holder, who had to release the host first.
+release_mine() {
+    (check_holder "$2" "$1") 2>/dev/null || return 0
+    shift
+    release "$@"
+}
+
 # release ROOT DATA AFTER [CHANGE...]: undoes the changes that the journal and
 # this host have recorded.
 release() {

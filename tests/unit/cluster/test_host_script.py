@@ -120,6 +120,23 @@ class HolderTest(testtools.TestCase):
         self.assertFalse(data.exists())
         self.assertEqual(0, self.release_own('b2 user 0 on y').returncode)
 
+    def test_release_of_a_run_that_was_refused(self) -> None:
+        """Its mark stayed, and each later command failed."""
+        root = str(self.root)
+        self.call('claim', root, '', 'a1 user 7 on x')
+        data = self.root / 'srv/hdfs'
+        data.mkdir(parents=True)
+        for holder, is_kept in (('b2', True), ('a1', False)):
+            done = self.call(
+                'release_mine', f'{holder} user 0 on y', root, '', 'keep'
+            )
+            self.assertEqual((0, ''), (done.returncode, done.stderr))
+            self.assertEqual(is_kept, data.exists())
+            held = run(
+                f'cd {root} && grep -qs "^a1 " .hvstack-holder'
+            ).returncode
+            self.assertEqual(is_kept, held == 0)
+
     def test_host_that_is_being_prepared(self) -> None:
         """No process is inside yet."""
         self.call('claim', str(self.root), '', 'a1 user 7 on x')

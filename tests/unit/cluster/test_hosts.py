@@ -310,10 +310,32 @@ class HostsFileTest(testtools.TestCase):
         self.assertRaises(errors.CommandError, cluster.__enter__)
         lines = log.read_text().splitlines()
         verbs = [line for line in lines if 'hvstack ' in line]
-        self.assertIn('hvstack release_own ', verbs[-1])
+        self.assertIn('hvstack release_mine ', verbs[-1])
         self.assertFalse(
             [line for line in verbs if 'hvstack mount_root ' in line]
         )
+
+    def test_run_of_another_user(self) -> None:
+        """Its daemons were stopped, and no later command could recover."""
+        cluster = self.cluster()
+        path = self.directory / 'bin' / 'ssh'
+        log = self.directory / 'order'
+        path.write_text(
+            f'#!/bin/sh\nfor last; do :; done; echo "$last" >>{log}\n'
+            'case $last in *"hvstack release_own "*) exit 1 ;; esac\n'
+        )
+        self.assertRaises(errors.CommandError, cluster.__enter__)
+        text = log.read_text()
+        self.assertIn('hvstack release_own ', text)
+        self.assertNotIn('node stop', text)
+        self.assertEqual([], list(self.acquired_dir.glob('*.json')))
+        # A forced release may have given a host to another user meanwhile.
+        cluster._is_started = True
+        cluster.release()
+        text = log.read_text()
+        holder = host_script.build_holder().split()[0]
+        self.assertEqual(2, text.count('node stop'))
+        self.assertEqual(2, text.count(f'^{holder} '))
 
     def greet(self) -> None:
         """Let the hosts' login shell print a text before each command."""
@@ -488,9 +510,10 @@ class HostsFileTest(testtools.TestCase):
             self.assertEqual(
                 2, sum(f'hvstack {verb} ' in text for text in texts), verb
             )
-        self.assertEqual(
-            4, sum('hvstack release_own ' in text for text in texts)
-        )
+        for verb in ('release_own', 'release_mine'):
+            self.assertEqual(
+                2, sum(f'hvstack {verb} ' in text for text in texts), verb
+            )
         self.assertEqual(
             2, sum("-c '/usr/lib/hvstack/node start'" in t for t in texts)
         )
