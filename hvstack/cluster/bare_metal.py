@@ -173,6 +173,7 @@ class BareHosts(ClusterNodes):
                 self._is_started = True
                 daemons.start(self.nodes, _PREPARE_SECONDS)
                 seconds = daemons.wait_ready(self, _READY_SECONDS)
+                daemons.check_namenode(self)
             self._say(
                 f'bare metal: Hadoop sees every worker ({seconds:.0f} s)'
             )

@@ -47,7 +47,7 @@ def read(path: Path = LAB) -> list[Host]:
     :raises hvstack.errors.InputError: it is missing, or a field is wrong.
     """
     if path.suffix in ('.yaml', '.yml'):
-        return host_inventory.check_roles(path, host_inventory.inventory(path))
+        return _check_roles(path, host_inventory.inventory(path))
     try:
         document = jsonfile.load(path)
     except textfile.MissingFileError as exc:
@@ -115,7 +115,7 @@ def read(path: Path = LAB) -> list[Host]:
                 'dots.'
             )
         hosts.append(_lab_host(item))
-    return host_inventory.check_roles(path, hosts)
+    return _check_roles(path, hosts)
 
 
 def _lab_host(item: dict[str, Any]) -> Host:
@@ -130,6 +130,26 @@ def _lab_host(item: dict[str, Any]) -> Host:
         memory_cap_mib=item.get('memory_cap_mib'),
         backend=item.get('backend', ''),
     )
+
+
+def _check_roles(path: Path, hosts: list[Host]) -> list[Host]:
+    """Return hosts that a cluster can be made of.
+
+    :raises hvstack.errors.InputError: no host has a role, or two one name.
+    """
+    roles = [host.role for host in hosts]
+    if 'controller' not in roles or 'worker' not in roles:
+        raise errors.InputError(
+            f'Cannot use the hosts ({path}): hvstack needs a host whose '
+            "'role' is controller, and a host whose 'role' is worker. Set the "
+            'roles.'
+        )
+    if len({host.name for host in hosts}) < len(hosts):
+        raise errors.InputError(
+            f"Cannot use the hosts ({path}): two hosts have the same 'name'. "
+            'Use a different name for each host.'
+        )
+    return hosts
 
 
 def list_lab_hosts(path: Path) -> set[str]:

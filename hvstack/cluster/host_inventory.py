@@ -139,6 +139,10 @@ def commands(
             'End and unmount what an earlier run left',
             host_script.command('release_own', *own),
         ),
+        'host': Command(
+            'Check that no other program has a port of Hadoop',
+            host_script.command('check_host', host.address),
+        ),
         'claim': Command(
             'Create the directories, or check that hvstack created them',
             host_script.command('claim', root, data, own[0]),
@@ -478,23 +482,3 @@ def _file(fields: Fields, name: str) -> Path:
             f"is '{str(path)[:200]}', which does not exist. Create the file",
         )
     return path
-
-
-def check_roles(path: Path, hosts: list[Host]) -> list[Host]:
-    """Return hosts that a cluster can be made of.
-
-    :raises hvstack.errors.InputError: no host has a role, or two one name.
-    """
-    roles = [host.role for host in hosts]
-    if 'controller' not in roles or 'worker' not in roles:
-        raise errors.InputError(
-            f'Cannot use the hosts ({path}): hvstack needs a host whose '
-            "'role' is controller, and a host whose 'role' is worker. Set the "
-            'roles.'
-        )
-    if len({host.name for host in hosts}) < len(hosts):
-        raise errors.InputError(
-            f"Cannot use the hosts ({path}): two hosts have the same 'name'. "
-            'Use a different name for each host.'
-        )
-    return hosts

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hvstack import errors, processutils, shell_scripts
 from hvstack.hadoop import daemon_http, master_node
 from hvstack.hadoop.daemon_http import HadoopNodes, Runner
-from hvstack.hadoop.site_files import TABLE
+from hvstack.hadoop.site_files import NAME_DIRECTORY, TABLE
 from hvstack.model.topology import parse_table
 
 #: Program in the guest image that controls the daemons.
@@ -196,6 +196,28 @@ def wait_ready(cluster: HadoopNodes, timeout: float = 300) -> float:
         ) from exc
     distribute_addresses(cluster)
     return waited
+
+
+def check_namenode(cluster: HadoopNodes) -> None:
+    """Check that the NameNode that answers is that of the gateway.
+
+    A run deletes data in HDFS, and kills jobs.
+
+    :param cluster: cluster whose daemons are ready.
+    :raises hvstack.errors.BusyError: the NameNode of another HDFS answers.
+    :raises hvstack.errors.CommandError: no NameNode answers.
+    """
+    gateway = cluster.gateway
+    info = daemon_http.get_namenode_bean(gateway, 'NameNodeInfo')
+    answering_id = str(info.get('ClusterId'))
+    command = f"sed -n 's/^clusterID=//p' {NAME_DIRECTORY}/current/VERSION"
+    own_id = gateway.run(command, timeout=60).stdout.strip()
+    if answering_id != own_id:
+        raise errors.BusyError(
+            f'Cannot use HDFS on {gateway.name} ({gateway.address}): another '
+            f"NameNode answers there, with the cluster ID '{answering_id}' "
+            f"instead of '{own_id}'. Stop the other Hadoop."
+        )
 
 
 def distribute_addresses(

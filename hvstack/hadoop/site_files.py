@@ -36,6 +36,8 @@ TOPOLOGY_SCRIPT = '/usr/lib/hvstack/place'
 TABLE = f'{CONF}/topology.table'
 CLASSPATH = ('/etc/hadoop', '/opt/hadoop', '/opt/hadoop/lib/*')
 NAMENODE_PORT = 8020
+#: Directory of the NameNode, also of one with data disks.
+NAME_DIRECTORY = '/srv/hdfs/name'
 MANAGER_ROLES = 'resourcemanager historyserver'
 CONTROLLER_ROLES = f'namenode {MANAGER_ROLES}'
 WORKER_ROLES = 'datanode nodemanager'
@@ -186,7 +188,7 @@ def _base_properties(
         },
         HDFS: {
             'dfs.replication': str(replication),
-            'dfs.namenode.name.dir': 'file:///srv/hdfs/name',
+            'dfs.namenode.name.dir': f'file://{NAME_DIRECTORY}',
             # A node with data disks replaces this directory, and that of YARN,
             # with a directory on each disk: hvstack.hadoop.os_profiles.
             'dfs.datanode.data.dir': 'file:///srv/hdfs/data',

@@ -835,6 +835,6 @@ class AfterTest(DisksTest):
         self.release(worker)
         log = host_script.shortened((self.directory / 'log').read_text())
         commands = log.splitlines()
-        self.assertEqual(7, len(commands))
+        self.assertEqual(8, len(commands))
         for command in commands:
             self.assertIn(command, printed)

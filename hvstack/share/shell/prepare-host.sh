@@ -238,6 +238,45 @@ check_huge_pages() {
             "again for guests with dedicated CPUs."
 }
 
+# check_ports ADDRESS PORTS ANY-PORTS FILE...: fails if these files of the
+# kernel show a program that listens on one of PORTS, in a list with spaces, on
+# this address or on all of them, or on one of ANY-PORTS on any address.
+check_ports() {
+    address=$1 ports=$2 any_ports=$3
+    shift 3
+    # The kernel prints an address in the order of bytes of the processor, and
+    # an IPv4 address of IPv6 at the end of a longer one. 0A is a socket that
+    # listens.
+    port=$(cat "$@" 2>/dev/null | awk -v address="$address" \
+        -v ports="$ports" -v any_ports="$any_ports" '
+    BEGIN {
+        split(address, n, ".")
+        own = "^0+$|" sprintf("%02X%02X%02X%02X", n[4], n[3], n[2], n[1]) \
+            "$|" sprintf("%02X%02X%02X%02X", n[1], n[2], n[3], n[4]) "$"
+        count = split(ports, list, " ")
+        for (i = 1; i <= count; i++) number[sprintf("%04X", list[i])] = list[i]
+        count = split(any_ports, list, " ")
+        for (i = 1; i <= count; i++) any[sprintf("%04X", list[i])] = list[i]
+    }
+    $4 == "0A" {
+        split($2, socket, ":")
+        if (socket[2] in any) print any[socket[2]]
+        else if (socket[2] in number && socket[1] ~ own)
+            print number[socket[2]]
+    }' | head -n 1)
+    [ -z "$port" ] ||
+        fail "Cannot use this host: another program listens on TCP port" \
+            "$port, which Hadoop needs. Stop the program."
+}
+
+# check_host ADDRESS: fails if the host is not free for Hadoop. The ports are
+# those of the daemons in hvstack/hadoop/site_files.py and Hadoop's defaults;
+# the shuffle service listens on all addresses.
+check_host() {
+    check_ports "$1" "8020 8030 8031 8032 8033 8040 8042 8088 9864 9866 9867 \
+        9870 10020 10033 19888" 13562 /proc/net/tcp /proc/net/tcp6
+}
+
 # check ROOT UID LABEL [DISK UUID WIPE...]: the memory, the user of Hadoop's
 # processes, and the disks. Nothing is changed before all of them are checked.
 check() {

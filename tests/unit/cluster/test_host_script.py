@@ -53,6 +53,19 @@ s = socket.create_connection(('10.9.0.1', $2), 0.7, ('$1', 0))
 sys.exit(not s.recv(1))" 2>/dev/null && echo yes || echo no
 }
 """
+#: Listens until its input ends.
+_SERVER = """
+import socket, sys
+host, port = sys.argv[1:]
+family = socket.AF_INET6 if ':' in host else socket.AF_INET
+server = socket.socket(family)
+if family == socket.AF_INET6:
+    server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+server.bind((host, int(port)))
+server.listen()
+print(flush=True)
+sys.stdin.read()
+"""
 #: Programs that the tests of the firewall and the program for hosts need.
 _PROGRAMS = (
     *('awk', 'cat', 'cut', 'id', 'ip', 'nsenter', 'readlink', 'setpriv', 'sh'),
@@ -454,6 +467,44 @@ stranger_runs sh -c '. ./get; get 10.9.0.3 8088'
             if path and not (programs / program).exists():
                 (programs / program).symlink_to(path)
         return str(programs)
+
+    def check_host(self, address: str, port: int) -> tuple[int, str]:
+        """Check a host where a program listens on a port."""
+        server = ['sh', '-c', 'ip link set lo up; exec "$0" "$@"']
+        server += [sys.executable, '-IS', '-c', _SERVER, address, str(port)]
+        with subprocess.Popen(
+            ['unshare', '-n', *server],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as process:
+            assert process.stdout
+            self.assertEqual(b'\n', process.stdout.readline())
+            done = run(
+                f'exec nsenter -n -t {process.pid} '
+                + host_script.command('check_host', '127.1.2.3')
+            )
+            process.kill()
+        return done.returncode, done.stderr
+
+    def test_ports_of_another_hadoop(self) -> None:
+        """Its jobs were killed, as those of hvstack's own Hadoop."""
+        for address, port, is_free in (
+            ('127.1.2.3', 8032, False),
+            ('0.0.0.0', 9870, False),
+            ('::', 9866, False),
+            ('::ffff:127.1.2.3', 10033, False),
+            ('127.9.9.9', 8032, True),
+            # The shuffle service listens on all addresses.
+            ('127.9.9.9', 13562, False),
+            ('0.0.0.0', 8034, True),
+        ):
+            status, error = self.check_host(address, port)
+            self.assertEqual(0 if is_free else 1, status, error)
+            message = (
+                'Cannot use this host: another program listens on TCP port '
+                f'{port}, which Hadoop needs. Stop the program.\n'
+            )
+            self.assertEqual('' if is_free else message, error)
 
     def test_nft(self) -> None:
         """Whoever reached the hosts' addresses could run programs."""

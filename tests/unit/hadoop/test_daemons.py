@@ -28,6 +28,7 @@ class Answering:
         default_factory=lambda: {'10.0.0.2': 'RUNNING', '10.0.0.3': 'RUNNING'}
     )
     safe_mode: str = ''
+    cluster_id: str = 'CID-own'
     running: bool = True
     role: str = 'worker'
     #: Whether it runs once somebody has inspected it.
@@ -35,12 +36,15 @@ class Answering:
     files: dict[str, str] = field(default_factory=dict)
 
     def run(self, command: str, **_options: Any) -> processutils.Result:
+        if command.endswith('/srv/hdfs/name/current/VERSION'):
+            return processutils.Result(0, 'CID-own\n', '')
         if ':9870/jmx' in command:
             if not self.running:
                 raise errors.CommandError(['wget'], 1, 'refused')
             bean = {
                 'LiveNodes': json.dumps(self.live),
                 'Safemode': self.safe_mode,
+                'ClusterId': self.cluster_id,
             }
             return processutils.Result(0, json.dumps({'beans': [bean]}), '')
         if ':8088/ws/v1/cluster/nodes' in command:
@@ -101,6 +105,21 @@ class DaemonsTest(testtools.TestCase):
             daemons.find_unmet_conditions(
                 self.cluster(safe_mode='Safe mode is ON.')
             ),
+        )
+
+    def test_namenode_of_another_hadoop(self) -> None:
+        """The jobs of a Hadoop that ran there before were killed."""
+        daemons.check_namenode(self.cluster())
+        error = self.assertRaises(
+            errors.BusyError,
+            daemons.check_namenode,
+            self.cluster(cluster_id='CID-other'),
+        )
+        self.assertEqual(
+            'Cannot use HDFS on c (10.0.0.1): another NameNode answers there, '
+            "with the cluster ID 'CID-other' instead of 'CID-own'. Stop the "
+            'other Hadoop.',
+            str(error),
         )
 
     def test_separate_controllers(self) -> None:
