@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import os
 import time
+import uuid
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from hvstack import (
     processutils,
     textfile,
 )
-from hvstack.cluster import actions
+from hvstack.cluster import actions, host_script
 from hvstack.results.typed_json import Json
 
 #: One file per process that has taken hosts, with the actions that release
@@ -85,7 +86,11 @@ def open_lock() -> IO[str]:
 
 
 def try_lock(lock: IO[str]) -> bool:
-    """Return whether this process gets the lock, and write its pid there."""
+    """Return whether this process gets the lock, and write its pid there.
+
+    The first process that gets it also writes the random ID by which hosts
+    recognize their user.
+    """
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -93,6 +98,9 @@ def try_lock(lock: IO[str]) -> bool:
     lock.truncate(0)
     lock.write(f'{os.getpid()}\n')
     lock.flush()
+    path = ACQUIRED_HOSTS_DIR / host_script.HOLDER.name
+    if not path.exists():
+        paths.write_whole(path, f'{uuid.uuid4()}\n')
     return True
 
 

@@ -6,6 +6,7 @@ Hadoop is entered by. What it creates it marks with a stamp, and it changes,
 empties or unmounts nothing without one.
 """
 
+import contextlib
 import hashlib
 import os
 import shlex
@@ -17,6 +18,9 @@ from hvstack import paths, pid_files, shell_scripts
 #: On hosts whose root has a private umask, such as 027 or 077, Hadoop's user
 #: could not read what root writes.
 UMASK = 'umask 022'
+#: File with a random ID, which exists before a host is taken: cloned machines
+#: can have the same machine ID.
+HOLDER = paths.STATE / 'journal' / 'hosts' / 'holder'
 
 
 def program() -> str:
@@ -33,7 +37,10 @@ def build_holder() -> str:
     Processes with the same state directory exclude each other by its lock.
     """
     machine = pid_files.machine() or socket.gethostname()
-    text = f'{machine} {paths.STATE.absolute()}'
+    random_id = ''
+    with contextlib.suppress(OSError):
+        random_id = HOLDER.read_text(encoding='utf-8', errors='replace')
+    text = f'{machine} {paths.STATE.absolute()} {random_id}'
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return f'{digest} user {os.getuid()} on {socket.gethostname()}'
 

@@ -213,6 +213,7 @@ check_directory() {
         fail "Cannot use $1: it is on the root file system. Name the" \
             "directory with 'data'."
     check_creatable "$1/hvstack-bare"
+    check_holder "$1/hvstack-bare" "$run_holder"
 }
 
 # select_disks ROOT LABEL [DISK UUID WIPE...]: checks all disks, and sets
@@ -273,6 +274,7 @@ use_disks() {
             directory=$root/srv/data/mount-$mounts
             mounts=$((mounts + 1))
             create "$disk/hvstack-bare"
+            hold "$disk/hvstack-bare" "$run_holder"
             mkdir -p "$directory" || exit 1
             mount --bind "$disk/hvstack-bare" "$directory" || exit 1
             continue

@@ -135,27 +135,44 @@ undo() {
     esac
 }
 
-# delete_directory DIRECTORY: with all files, if hvstack created it.
+# delete_directory DIRECTORY: with all files, if hvstack created it, and the run
+# of another holder does not use it.
 delete_directory() {
     is_own "$1" || return 0
+    ! is_of_other "$1" || return 0
     empty "$1"
+    rm -f "$1/.hvstack-holder"
     rm -f "$1/.hvstack"
     rmdir "$1" || exit 1
 }
 
-# check_holder ROOT HOLDER: fails while the run of another user, or of another
-# machine, uses the directory. A holder is an ID, a space and a description; the
-# file also has the boot of this host, and exists until the release. After
-# another boot, processes alone show a run.
+# check_holder DIRECTORY HOLDER: fails while the run of another user, or of
+# another machine, uses the directory. A holder is an ID, a space and a
+# description; the file also has the boot of this host, and exists until the
+# release. After another boot, processes alone show a run. Each directory has
+# such a file, since two runs can have different roots and the same data.
 check_holder() {
     is_own "$1" && [ -f "$1/.hvstack-holder" ] &&
         [ ! -L "$1/.hvstack-holder" ] || return 0
     holder=$(head -n 1 "$1/.hvstack-holder")
     [ "${holder%% *}" != "${2%% *}" ] || return 0
-    [ -n "$(inside "$1")" ] ||
-        [ "$(tail -n 1 "$1/.hvstack-holder")" = "$(boot_id)" ] || return 0
+    [ "$(tail -n 1 "$1/.hvstack-holder")" = "$(boot_id)" ] ||
+        [ -n "$(inside "$1")" ] || return 0
     fail "Cannot use $1: a run of ${holder#* } measures there. Wait until it" \
         "ends. If it was lost, run 'hvstack baseline release'."
+}
+
+# hold DIRECTORY HOLDER
+hold() {
+    check_holder "$1" "$2"
+    rm -f "$1/.hvstack-holder"
+    printf '%s\n%s\n' "$2" "$(boot_id)" >"$1/.hvstack-holder" || exit 1
+}
+
+# Succeeds while the run of another holder than $run_holder uses the directory.
+is_of_other() {
+    [ -n "${run_holder:-}" ] &&
+        ! (check_holder "$1" "$run_holder") 2>/dev/null
 }
 
 boot_id() {
@@ -165,7 +182,9 @@ boot_id() {
 # release_own HOLDER ROOT DATA AFTER [CHANGE...]: as release, but never ends
 # the run of another holder.
 release_own() {
+    run_holder=$1
     check_holder "$2" "$1"
+    [ -z "$3" ] || check_holder "$3" "$1"
     shift
     release "$@"
 }
@@ -173,7 +192,8 @@ release_own() {
 # release_mine HOLDER ROOT DATA AFTER [CHANGE...]: as release, but does nothing
 # during the run of another holder, who had to release the host first.
 release_mine() {
-    (check_holder "$2" "$1") 2>/dev/null || return 0
+    run_holder=$1
+    ! is_of_other "$2" || return 0
     shift
     release "$@"
 }
@@ -282,6 +302,7 @@ check_host() {
 check() {
     root=$1 uid=$2
     is_own "$root" || exit 1
+    run_holder=$(head -n 1 "$root/.hvstack-holder" 2>/dev/null)
     shift 2
     check_huge_pages /proc/meminfo
     if getent passwd "$uid" >/dev/null || getent group "$uid" >/dev/null; then
@@ -352,13 +373,14 @@ close_firewall() {
     fi
 }
 
-# Prints the stamp of the archive that is unpacked in $1.
+# claim ROOT DATA HOLDER: prints the stamp of the archive that is unpacked in
+# ROOT.
 claim() {
     create "$1"
     [ -z "$2" ] || create "$2"
     check_holder "$1" "$3"
-    rm -f "$1/.hvstack-holder"
-    printf '%s\n%s\n' "$3" "$(boot_id)" >"$1/.hvstack-holder" || exit 1
+    [ -z "$2" ] || hold "$2" "$3"
+    hold "$1" "$3"
     cat "$1/.hvstack-archive" 2>/dev/null || true
 }
 

@@ -164,6 +164,50 @@ class HolderTest(testtools.TestCase):
         claimed = self.call('claim', str(self.root), '', 'b2 user 0 on y')
         self.assertEqual(0, claimed.returncode)
 
+    def test_other_root_with_the_same_data(self) -> None:
+        """The HDFS of a run was deleted while it measured."""
+        data = self.root.parent / 'data'
+        other = str(self.root.parent / 'other')
+        mine = ('a1 user 7 on x', str(self.root), str(data))
+        holder = 'b2 user 0 on y'
+        self.call('claim', *mine[1:], mine[0])
+        (data / 'hdfs').mkdir()
+        refused = 'measures there'
+        for verb, *args in (
+            ('release_own', holder, other, str(data), 'keep'),
+            ('claim', other, str(data), holder),
+        ):
+            done = self.call(verb, *args)
+            self.assertEqual(1, done.returncode)
+            self.assertIn(
+                f'Cannot use {data}: a run of user 7 on x {refused}',
+                done.stderr,
+            )
+        # It has created its own root.
+        done = self.call('release_mine', holder, other, str(data), 'keep')
+        self.assertEqual((0, ''), (done.returncode, done.stderr))
+        self.assertTrue((data / 'hdfs').exists())
+        done = self.call('release_mine', *mine, 'keep')
+        self.assertEqual((0, ''), (done.returncode, done.stderr))
+        self.assertFalse(data.exists())
+        self.assertEqual(
+            0, self.call('claim', other, str(data), holder).returncode
+        )
+
+    def test_mount_point_of_another_run(self) -> None:
+        directory = self.root.parent / 'mnt' / 'hvstack-bare'
+        self.call('claim', str(directory), '', 'a1 user 7 on x')
+        (directory / 'hdfs').mkdir()
+        used = f'used.{UUID}={directory.parent}'
+        for holder, is_kept in (('b2', True), ('a1', False)):
+            for verb in ('release_own', 'release_mine'):
+                done = self.call(
+                    *(verb, f'{holder} user 0 on y', str(self.root), ''),
+                    *('keep', used),
+                )
+                self.assertEqual((0, ''), (done.returncode, done.stderr))
+                self.assertEqual(is_kept, directory.exists())
+
     def test_host_that_was_started_again(self) -> None:
         self.call('claim', str(self.root), '', 'a1 user 7 on x')
         (self.root / '.hvstack-holder').write_text('a1 user 7 on x\nboot\n')

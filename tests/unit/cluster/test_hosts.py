@@ -380,6 +380,24 @@ class HostsFileTest(testtools.TestCase):
         self.assertIn('mount: ', marks)
         self.assertEqual(marks.count('mount: '), marks.count('.json'))
 
+    def test_cloned_machines_are_different_holders(self) -> None:
+        """They have the same machine ID, name and state directory."""
+        holders = set()
+        for name in ('first', 'second'):
+            directory = self.directory / name
+            for target, value in (
+                ('acquired_hosts.ACQUIRED_HOSTS_DIR', directory),
+                ('host_script.HOLDER', directory / 'holder'),
+            ):
+                self.useFixture(
+                    fixtures.MonkeyPatch(f'hvstack.cluster.{target}', value)
+                )
+            for _ in range(2):
+                with acquired_hosts.open_lock() as lock:
+                    self.assertTrue(acquired_hosts.try_lock(lock))
+                holders.add(host_script.build_holder())
+        self.assertEqual(2, len(holders))
+
     def test_recover_gives_back_what_a_dead_process_took(self) -> None:
         cluster = self.cluster()
         cluster._write_mark()
