@@ -307,6 +307,11 @@ class DisksTest(testtools.TestCase):
             )
         )
         self.on_host(f'HVSTACK_ROOT={self.root} sh -eu {script}')
+        # As root's part of hadoop-env.sh does before the daemons start.
+        self.on_host(
+            f'cd {self.root}/srv; for d in data/*/hdfs data/*/yarn; do '
+            f'[ ! -d $d ] || chown -Rh {UID}:{UID} $d; done'
+        )
 
     def run_once(self, host: host_inventory.Host) -> None:
         """Prepare the host, write data as Hadoop would, and release it."""
@@ -732,6 +737,22 @@ class AfterTest(DisksTest):
             self.release(self.worker(disk, after=after))
         self.on_host(f'mount {disk.device} {mount}')
         self.assertEqual('x', self.on_host(f'cat {mount}/mine'))
+
+    def test_hdfs_of_others_on_a_kept_disk(self) -> None:
+        """It was deleted, since the next run deletes its own by name."""
+        self.run_once(self.worker(self.first))
+        mount = self.directory / 'mnt'
+        mount.mkdir()
+        self.on_host(
+            f'mount {self.first.device} {mount}; rm -r {mount}/yarn; '
+            f'mkdir {mount}/yarn; chown 0 {mount}/hdfs; umount {mount}'
+        )
+        disk, self.first = self.first, self.disk()
+        line = self.refusal(self.worker(disk))
+        # An empty directory of root is what a crash leaves.
+        self.assertIn('its file system contains hdfs, which hvstack', line)
+        self.on_host(f'mount {disk.device} {mount}')
+        self.assertEqual('b', self.on_host(f'cat {mount}/hdfs/b'))
 
     def test_file_system_of_others_on_a_kept_disk(self) -> None:
         self.run_once(self.worker(self.first))

@@ -165,10 +165,12 @@ with_mount() {
     return $status
 }
 
-# Prints the names in a file system that hvstack did not create.
+# list_others UID: prints the names in a file system that hvstack did not
+# create. Its own directories belong to Hadoop's user before Hadoop starts.
 list_others() {
-    find . -mindepth 1 -maxdepth 1 ! -name lost+found ! -name hdfs \
-        ! -name yarn -printf '%f\n'
+    find . -mindepth 1 -maxdepth 1 ! -name lost+found \
+        ! \( \( -name hdfs -o -name yarn \) -type d \
+        \( -uid "$1" -o -empty \) \) -printf '%f\n'
 }
 
 # check_kept DISK DEVICE ROOT LABEL: fails if hvstack's own file system of an
@@ -180,14 +182,14 @@ check_kept() {
         fail "Cannot use the disk $1: hvstack created its file system for" \
             "another OS profile (label '$own_label' instead of '$4'). Erase" \
             "it with hvstack baseline run --wipe."
-    others=$(with_mount "$2" "$3" list_others) ||
+    others=$(with_mount "$2" "$3" list_others "$uid") ||
         fail "Cannot use the disk $1: the file system that hvstack created" \
             "cannot be mounted. Erase it with hvstack baseline run --wipe."
     [ -z "$others" ] ||
         fail "Cannot use the disk $1: its file system contains" \
-            "$(squeeze "$others"), which hvstack did not create. Move this" \
-            "to another disk, or erase the disk with hvstack baseline run" \
-            "--wipe."
+            "$(squeeze "$others"), which hvstack did not create for the user" \
+            "ID $uid. Move this to another disk, or erase the disk with" \
+            "hvstack baseline run --wipe."
 }
 
 # check_directory DIRECTORY: fails unless it is the mount point of a file
