@@ -55,28 +55,46 @@ def recover() -> list[str]:
 
 
 def recover_locked() -> list[str]:
-    """Give back hosts, under the lock that taking hosts has."""
+    """Give back hosts, under the lock that taking hosts has.
+
+    :raises hvstack.errors.HVStackError: the first error, when the hosts of
+        all other processes are given back.
+    """
     names: list[str] = []
-    for mark in _marks():
-        if mark.is_alive:
-            continue
-        releases = [actions.load(data, mark.path) for data in mark.hosts]
+    error: errors.HVStackError | None = None
+    for path in _list_marks():
         try:
-            release(releases)
+            mark = _read_mark(path)
+            if mark and not mark.is_alive:
+                names += _release_mark(mark)
         except errors.HVStackError as exc:
-            reason = str(getattr(exc, 'tail', '') or exc)
-            raise errors.HVStackError(
-                'Cannot release hosts '
-                f'{", ".join(action.name for action in releases)} after a run '
-                'on bare metal: '
-                f'{" ".join(reason.split()).removesuffix(".")}. Run the '
-                f'command again, or delete {mark.path} if the hosts no longer '
-                'exist.'
-            ) from exc
-        names += [action.name for action in releases]
-        mark.path.unlink(missing_ok=True)
-        paths.sync_directory(ACQUIRED_HOSTS_DIR)
+            error = error or exc
+    if error:
+        raise error
     return names
+
+
+def _release_mark(mark: '_Mark') -> list[str]:
+    """Give back the hosts of a process that no longer runs.
+
+    :returns: names of these hosts.
+    """
+    releases = [actions.load(data, mark.path) for data in mark.hosts]
+    try:
+        release(releases)
+    except errors.HVStackError as exc:
+        reason = str(getattr(exc, 'tail', '') or exc)
+        raise errors.HVStackError(
+            'Cannot release hosts '
+            f'{", ".join(action.name for action in releases)} after a run '
+            'on bare metal: '
+            f'{" ".join(reason.split()).removesuffix(".")}. Run the '
+            f'command again, or delete {mark.path} if the hosts no longer '
+            'exist.'
+        ) from exc
+    mark.path.unlink(missing_ok=True)
+    paths.sync_directory(ACQUIRED_HOSTS_DIR)
+    return [action.name for action in releases]
 
 
 def open_lock() -> IO[str]:
@@ -152,56 +170,70 @@ class _Mark:
         return process.is_alive() is not False
 
 
+def _list_marks() -> list[Path]:
+    return sorted(ACQUIRED_HOSTS_DIR.glob('*.json'))
+
+
 def _marks() -> Iterator[_Mark]:
     """Yield the marks of all processes.
 
     :raises hvstack.errors.InputError: a file is not a mark.
     """
-    for path in sorted(ACQUIRED_HOSTS_DIR.glob('*.json')):
-        try:
-            data = jsonfile.load(path).data
-            mark = _Mark(
-                path,
-                data['pid'],
-                data['started'],
-                data['hosts'],
-                # Marks of older releases have none of these.
-                data.get('boot', pid_files.boot()),
-                data.get('namespace', 0),
-                data.get('machine', ''),
-            )
-            if not (
-                type(mark.pid) is int
-                and 0 < mark.pid <= 2**22
-                and type(mark.started) is int
-                and mark.started >= 0
-                and isinstance(mark.namespace, int)
-                and isinstance(mark.boot, str)
-                and isinstance(mark.machine, str)
-                and isinstance(mark.hosts, list)
-            ):
-                raise TypeError
-            for item in mark.hosts:
-                actions.check(item, path)
-        except textfile.MissingFileError:
-            continue
-        except (
-            errors.InputError,
-            TypeError,
-            KeyError,
-            AttributeError,
-        ) as exc:
-            reason = (
-                str(exc).removesuffix('.')
-                if isinstance(exc, errors.InputError)
-                else "'pid', 'started' or 'hosts' is missing or not valid"
-            )
-            raise errors.InputError(
-                f'Cannot read which bare-metal hosts to release ({path}): '
-                f'{reason}. Check the hosts that the file '
-                f'names, then delete {path}.'
-            ) from exc
-        yield mark
+    for path in _list_marks():
+        mark = _read_mark(path)
+        if mark:
+            yield mark
+
+
+def _read_mark(path: Path) -> _Mark | None:
+    """Return a mark; None if its file no longer exists.
+
+    :raises hvstack.errors.InputError: the file is not a mark.
+    """
+    try:
+        data = jsonfile.load(path).data
+        mark = _Mark(
+            path,
+            data['pid'],
+            data['started'],
+            data['hosts'],
+            # Marks of older releases have none of these.
+            data.get('boot', pid_files.boot()),
+            data.get('namespace', 0),
+            data.get('machine', ''),
+        )
+        if not (
+            type(mark.pid) is int
+            and 0 < mark.pid <= 2**22
+            and type(mark.started) is int
+            and mark.started >= 0
+            and isinstance(mark.namespace, int)
+            and isinstance(mark.boot, str)
+            and isinstance(mark.machine, str)
+            and isinstance(mark.hosts, list)
+        ):
+            raise TypeError
+        for item in mark.hosts:
+            actions.check(item, path)
+    except textfile.MissingFileError:
+        return None
+    except (
+        errors.InputError,
+        TypeError,
+        KeyError,
+        AttributeError,
+    ) as exc:
+        reason = (
+            str(exc).removesuffix('.')
+            if isinstance(exc, errors.InputError)
+            else "'pid', 'started' or 'hosts' is missing or not valid"
+        )
+        raise errors.InputError(
+            f'Cannot read which bare-metal hosts to release ({path}): '
+            f'{reason}. Check the hosts that the file '
+            f'names, then delete {path}.'
+        ) from exc
+    return mark
 
 
 def release(releases: Iterable[actions.Action]) -> None:

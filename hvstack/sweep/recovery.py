@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from openstack.connection import Connection
 
+from hvstack import errors
 from hvstack.cloud import undo
 from hvstack.cluster import acquired_hosts, cpu_caps, cpu_weights
 
@@ -15,14 +16,21 @@ def recover(conns: Sequence[Connection]) -> list[str]:
     :param conns: connections as an administrator and as a tenant.
     :returns: a line of text for each undone change.
     :raises hvstack.errors.HVStackError: a change could not be undone; the next
-        start tries again.
+        start tries again. All other changes are undone first.
     """
-    released_hosts = [
-        f'bare-metal host {name}' for name in acquired_hosts.recover()
-    ]
-    return (
+    released_hosts: list[str] = []
+    error: errors.HVStackError | None = None
+    try:
+        released_hosts = acquired_hosts.recover()
+    except errors.HVStackError as exc:
+        # A host that does not answer must not keep the cloud as it is.
+        error = exc
+    lines = (
         cpu_caps.recover()
         + cpu_weights.recover()
-        + released_hosts
+        + [f'bare-metal host {name}' for name in released_hosts]
         + undo.recover(conns)
     )
+    if error:
+        raise error
+    return lines
