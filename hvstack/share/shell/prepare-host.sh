@@ -74,6 +74,14 @@ setting_file() {
     esac
 }
 
+# Succeeds if a change is that of a setting of the kernel.
+is_setting() {
+    case $1 in
+    sysctl.* | thp.*) return 0 ;;
+    *) return 1 ;;
+    esac
+}
+
 # Prints the settings of the kernel that exist, as NAME=VALUE.
 read_settings() {
     for name; do
@@ -99,6 +107,8 @@ read_settings() {
 settings() {
     root=$1
     shift
+    # Values of an earlier boot are not in force any more.
+    record "$root" "boot.$(boot_id)"
     for name; do
         case $name in
         *=*)
@@ -129,7 +139,7 @@ undo() {
         uuid=${1%%=*}
         release_disk "${1#*=}" "${uuid#used.}" "$2"
         ;;
-    disk.*) ;;
+    disk.* | boot.*) ;;
     firewall.*) close_firewall "${1%%=*}" "${1#*=}" ;;
     *) restore "${1%%=*}" "${1#*=}" ;;
     esac
@@ -212,12 +222,21 @@ release() {
     status=0
     # In subshells: a change that cannot be undone does not keep the others.
     for change; do
+        # This host has recorded its settings, unless they are restored.
+        ! is_own "$root" || ! is_setting "$change" || continue
         (undo "$change" "$after") || status=1
     done
     recorded=$(changes "$root")
     is_own "$root" && [ -f "$recorded" ] && [ ! -L "$recorded" ] ||
         return $status
+    boot=
     while IFS= read -r change <&3; do
+        case $change in boot.*) boot=${change#boot.} ;; esac
+        # The operator may have changed them after that boot.
+        if is_setting "$change" &&
+            [ "${boot:-$(boot_id)}" != "$(boot_id)" ]; then
+            continue
+        fi
         (undo "$change" "$after") || status=1
     done 3<"$recorded"
     [ $status = 0 ] || return $status

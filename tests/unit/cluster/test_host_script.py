@@ -13,7 +13,7 @@ from pathlib import Path
 import fixtures
 import testtools
 
-from hvstack import shell_scripts
+from hvstack import pid_files, shell_scripts
 from hvstack.cluster import host_script
 from hvstack.hadoop import os_profiles
 
@@ -447,6 +447,31 @@ class NetworkTest(RootTest):
         )
         self.assertEqual('4096 87380 99999', ' '.join(first.split()))
         self.assertEqual(before, f'{name}={" ".join(last.split())}')
+
+    def test_settings_that_an_operator_has_changed_since(self) -> None:
+        """Values of an earlier boot, or that were restored, were written."""
+        name = 'sysctl.net.ipv4.tcp_rmem'
+        file = '/proc/sys/net/ipv4/tcp_rmem'
+        root = str(self.root)
+        read = host_script.command('settings', root, name)
+        (before,) = self.in_namespace(read)
+        recorded = self.root / '.hvstack-changes'
+        boot = pid_files.boot()
+        self.assertEqual(f'boot.{boot}\n{before}\n', recorded.read_text())
+        restore = host_script.command('release', root, '', 'keep', before)
+        write = f'echo 4096 87380 99999 >{file}'
+        for text, is_restored in (
+            (f'boot.of-yesterday\n{before}\n', False),
+            (f'boot.{boot}\n{before}\n', True),
+            # The host is released already, but the journal has it still.
+            ('', False),
+        ):
+            if text:
+                recorded.write_text(text)
+            (value,) = self.in_namespace(f'{write}\n{restore}\ncat {file}')
+            expected = before if is_restored else f'{name}=4096 87380 99999'
+            self.assertEqual(expected, f'{name}={" ".join(value.split())}')
+            self.assertFalse(recorded.exists())
 
     def test_settings_that_the_host_refuses(self) -> None:
         """They kept the others, and the firewall, from being undone."""
