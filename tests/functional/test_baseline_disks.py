@@ -674,6 +674,31 @@ class DirectoryTest(DisksTest):
         self.assertIn(f'>{self.root}/srv/data/mount-0/yarn<', text)
         self.release(self.worker(self.data))
 
+    def test_absent_at_the_release(self) -> None:
+        """HDFS stayed there, and the next run had another cluster ID."""
+        own = self.data / 'hvstack-bare'
+        for is_recorded in (True, False):
+            host = self.worker(self.data)
+            self.prepare(host)
+            self.start_node()
+            self.on_host(f'echo b >{self.root}/srv/data/mount-0/hdfs/b')
+            # As after a restart of the host, before somebody mounts it.
+            self.on_host(f'umount -R {self.root}; umount {self.data}')
+            self.release(host)
+            self.on_host(f'mount {self.first.device} {self.data}')
+            self.assertEqual('b', self.on_host(f'cat {own}/hdfs/b'))
+            recorded = self.root / '.hvstack-changes'
+            self.assertIn(f'={self.data}\n', recorded.read_text())
+            if is_recorded:
+                self.release(host)
+                self.assertEqual('', self.on_host(f'ls -d {own} || :'))
+                self.assertFalse(recorded.exists())
+        recorded.unlink()
+        self.prepare(self.worker(self.data))
+        self.start_node()
+        self.assertEqual('', self.on_host(f'ls {own}/hdfs'))
+        self.release(self.worker(self.data))
+
     def test_refused(self) -> None:
         for change, path, part in (
             ('', self.root.parent, 'no file system is mounted there'),

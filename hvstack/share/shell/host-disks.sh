@@ -275,6 +275,8 @@ use_disks() {
         bind)
             directory=$root/srv/data/mount-$mounts
             mounts=$((mounts + 1))
+            # An earlier release could not delete it if nothing was mounted.
+            delete_directory "$disk/hvstack-bare"
             create "$disk/hvstack-bare"
             hold "$disk/hvstack-bare" "$run_holder"
             mkdir -p "$directory" || exit 1
@@ -314,6 +316,13 @@ erase() {
     [ "$(blkid -p -o value -s UUID "$device")" = "$2" ] || return 0
     check_unused "$1" "$device"
     wipefs -qa "$device" || exit 1
+}
+
+# Succeeds if a change uses a mount point that is not mounted now, so that the
+# directory in its file system could not be deleted.
+is_absent() {
+    case $1 in used.*) ;; *) return 1 ;; esac
+    [ -d "${1#*=}" ] && ! mountpoint -q "${1#*=}"
 }
 
 # release_disk DISK UUID AFTER

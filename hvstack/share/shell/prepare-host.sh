@@ -229,7 +229,7 @@ release() {
     recorded=$(changes "$root")
     is_own "$root" && [ -f "$recorded" ] && [ ! -L "$recorded" ] ||
         return $status
-    boot=
+    boot='' absent=''
     while IFS= read -r change <&3; do
         case $change in boot.*) boot=${change#boot.} ;; esac
         # The operator may have changed them after that boot.
@@ -238,6 +238,8 @@ release() {
             continue
         fi
         (undo "$change" "$after") || status=1
+        ! is_absent "$change" || absent="$absent$change
+"
     done 3<"$recorded"
     [ $status = 0 ] || return $status
     # File systems that stay on their disks are hvstack's in the next run, too.
@@ -248,6 +250,7 @@ release() {
         for (disk in disks)
             if (after == "keep" || !(disk in used)) print "disk." disk
     }' "$recorded" >"$recorded.new" || exit 1
+    printf '%s' "$absent" >>"$recorded.new" || exit 1
     if [ -s "$recorded.new" ]; then
         mv "$recorded.new" "$recorded"
     else
