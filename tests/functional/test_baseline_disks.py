@@ -502,7 +502,11 @@ class UsedTest(DisksTest):
             assert process.stdout
             process.stdout.readline()
             try:
-                self.check(disk, 'is mounted at /mnt')
+                self.check(
+                    disk,
+                    'is mounted at /mnt in the mount namespace of the '
+                    f'process {process.pid} (sleep)',
+                )
             finally:
                 process.kill()
 
@@ -746,6 +750,33 @@ class AfterTest(DisksTest):
         self.assertEqual('', self.first.type())
         recorded = self.root / '.hvstack-changes'
         self.assertFalse(recorded.exists())
+
+    def test_service_that_starts_during_a_run(self) -> None:
+        """Its copies of the mounts stayed, and kept the disk in use."""
+        host = self.worker(self.first)
+        self.prepare(host)
+        self.start_node()
+        with subprocess.Popen(
+            [
+                *('nsenter', '-m', '-n', '-t', str(self.pid)),
+                *('unshare', '-m', '--propagation', 'slave'),
+                *('sh', '-c', 'echo; exec sleep 600'),
+            ],
+            stdout=subprocess.PIPE,
+        ) as process:
+            assert process.stdout
+            process.stdout.readline()
+            try:
+                search = ['grep', '-q', f' {self.first.device} ']
+                search += [f'/proc/{process.pid}/mountinfo']
+                processutils.run(search)
+                self.release(host)
+                done = processutils.run(search, check=False)
+                self.assertEqual(1, done.returncode)
+                self.prepare(self.worker(self.first))
+            finally:
+                process.kill()
+        self.release(self.worker(self.first))
 
     def test_files_of_others_on_a_kept_disk(self) -> None:
         self.run_once(self.worker(self.first))

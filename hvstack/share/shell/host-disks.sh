@@ -51,17 +51,21 @@ describe_holder() {
 }
 
 # find_mount NUMBER DEVICE FILE...: prints where these mountinfo files have the
-# device; / comes first.
+# device, and the name of the directory of /proc; / comes first.
 find_mount() {
     number=$1 source=$2
     shift 2
-    cat "$@" 2>/dev/null | awk -v number="$number" -v source="$source" '
+    # Each line begins with the file.
+    grep -sH '' "$@" | awk -v number="$number" -v source="$source" '
     {
         for (i = 7; i < NF; i++) if ($i == "-") break
         if ($3 != number && $(i + 2) != source) next
-        if (!target || $5 == "/") target = $5
+        if (target && $5 != "/") next
+        target = $5
+        split($1, names, "/")
+        process = names[3]
     }
-    END { if (target) print target }'
+    END { if (target) print target, process }'
 }
 
 # check_unused DISK DEVICE: fails if anything uses the disk. This holds for a
@@ -76,14 +80,18 @@ check_unused() {
         number=$(cat "/sys/class/block/$name/dev" 2>/dev/null) || number=none
         target=$(find_mount "$number" "/dev/$name" /proc/self/mountinfo \
             /proc/1/mountinfo)
-        [ "$target" != / ] ||
+        [ "${target%% *}" != / ] ||
             fail "Cannot use the disk $1: it is the root disk of this host" \
                 "($name is mounted at /). Name another disk."
-        [ -n "$target" ] || target=$(find_mount "$number" "/dev/$name" \
-            /proc/[0-9]*/mountinfo)
         [ -z "$target" ] ||
-            fail "Cannot use the disk $1: $name is mounted at $target." \
+            fail "Cannot use the disk $1: $name is mounted at ${target%% *}." \
                 "Unmount it, or name another disk."
+        target=$(find_mount "$number" "/dev/$name" /proc/[0-9]*/mountinfo)
+        [ -z "$target" ] ||
+            fail "Cannot use the disk $1: $name is mounted at ${target%% *}" \
+                "in the mount namespace of the process ${target##* }" \
+                "($(cat "/proc/${target##* }/comm" 2>/dev/null)). Restart" \
+                "its service, or name another disk."
         ! grep -q "^/dev/$name " /proc/swaps ||
             fail "Cannot use the disk $1: $name is swap space in use. Run" \
                 "swapoff, or name another disk."

@@ -418,7 +418,11 @@ mount_root() {
     set -e
     is_own "$1"
     mount --bind "$1" "$1"
+    # A peer group of its own: what is mounted in it is not mounted in the file
+    # system below, and services that start during the run with mounts of their
+    # own lose these mounts when they are unmounted here.
     mount --make-private "$1"
+    mount --make-shared "$1"
     mount -t proc proc "$1/proc"
     mount -t sysfs sysfs "$1/sys"
     mount --rbind /dev "$1/dev"
