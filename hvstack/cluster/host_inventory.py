@@ -140,8 +140,13 @@ def commands(
             host_script.command('release_own', *own),
         ),
         'host': Command(
-            'Check that no other program has a port of Hadoop',
-            host_script.command('check_host', host.address),
+            'Check the size of the host, and that ports of Hadoop are free',
+            host_script.command(
+                'check_host',
+                host.address,
+                *(str(host.vcpus), str(host.memory_mib)),
+                *(str(host.cpu_cap or ''), str(host.memory_cap_mib or '')),
+            ),
         ),
         'claim': Command(
             'Create the directories, or check that hvstack created them',

@@ -36,6 +36,7 @@ from hvstack.cluster import (
 )
 from hvstack.cluster.command_node import CommandNode
 from hvstack.hadoop import os_profiles, site_files
+from hvstack.lab.hosts import sizes
 from hvstack.model.host_disks import DiskUse
 
 #: It creates ext4. Of its settings only the one of a network namespace is
@@ -261,7 +262,11 @@ class DisksTest(testtools.TestCase):
 
     def inventory(self, *disks: Disk | Path | str, **fields: Any) -> Path:
         path = self.directory / 'hosts.yaml'
-        host = {'address': '192.0.2.1', 'vcpus': 2, 'memory_mib': 4096}
+        host = {
+            'address': '192.0.2.1',
+            'vcpus': os.sysconf('SC_NPROCESSORS_ONLN'),
+            'memory_mib': sizes.machine_mib(),
+        }
         worker = {'disks': [str(disk) for disk in disks], **fields}
         data = {
             'key': str(self.directory / 'key'),

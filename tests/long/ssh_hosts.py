@@ -16,6 +16,11 @@ chmod 700 /root/.ssh
 cat >/root/.ssh/authorized_keys
 key=/etc/ssh/ssh_host_ed25519_key
 [ -s $key ] || ssh-keygen -q -t ed25519 -N '' -f $key
+# The machine's kernel reports the memory of the machine.
+[ "$(wc -l </proc/meminfo)" = 1 ] || {
+    echo "MemTotal: $(($1 * 1024)) kB" >/run/meminfo
+    mount --bind /run/meminfo /proc/meminfo
+}
 /usr/sbin/sshd
 """
 _LIBRARIES = 'usr/lib/x86_64-linux-gnu'
@@ -29,7 +34,9 @@ def start_sshd(host: host_inventory.Host, public_key: str) -> None:
     """
     processutils.run(host.prepare, timeout=300)
     processutils.run(
-        [*host.enter, 'sh', '-c', SSHD], stdin=public_key, timeout=60
+        [*host.enter, 'sh', '-c', SSHD, 'sshd', str(host.memory_mib)],
+        stdin=public_key,
+        timeout=60,
     )
 
 

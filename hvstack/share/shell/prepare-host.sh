@@ -311,10 +311,29 @@ check_ports() {
             "$port, which Hadoop needs. Stop the program."
 }
 
-# check_host ADDRESS: fails if the host is not free for Hadoop. The ports are
-# those of the daemons in hvstack/hadoop/site_files.py and Hadoop's defaults;
-# the shuffle service listens on all addresses.
+# check_size CPUS MEMINFO VCPUS MEMORY-MIB CPU-CAP MEMORY-CAP: fails if a host
+# does not have the size in the inventory, by which Hadoop is sized. The kernel
+# keeps a part of the memory. A host with a cap reports more than it may use.
+check_size() {
+    cpus=$1 mib=$(awk '$1 == "MemTotal:" { print int($2 / 1024) }' "$2")
+    if [ "$3" -gt "$cpus" ] || { [ -z "$5" ] && [ "$3" -lt "$cpus" ]; }; then
+        fail "Cannot use this host: it has $cpus CPUs, and 'vcpus' is $3." \
+            "Set 'vcpus' to $cpus, or switch CPUs of the host off."
+    fi
+    if [ $(($4 * 10)) -gt $((mib * 11)) ] ||
+        { [ -z "$6" ] && [ $(($4 * 10)) -lt $((mib * 9)) ]; }; then
+        fail "Cannot use this host: it has $mib MiB of memory, and" \
+            "'memory_mib' is $4. Set 'memory_mib' to $mib."
+    fi
+}
+
+# check_host ADDRESS VCPUS MEMORY-MIB CPU-CAP MEMORY-CAP: fails if the host does
+# not have this size, or is not free for Hadoop. The ports are those of the
+# daemons in hvstack/hadoop/site_files.py and Hadoop's defaults; the shuffle
+# service listens on all addresses.
 check_host() {
+    cpus=$(getconf _NPROCESSORS_ONLN) || exit 1
+    check_size "$cpus" /proc/meminfo "$2" "$3" "$4" "$5"
     check_ports "$1" "8020 8030 8031 8032 8033 8040 8042 8088 9864 9866 9867 \
         9870 10020 10033 19888" 13562 /proc/net/tcp /proc/net/tcp6
 }

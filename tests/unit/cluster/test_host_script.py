@@ -16,6 +16,7 @@ import testtools
 from hvstack import pid_files, shell_scripts
 from hvstack.cluster import host_script
 from hvstack.hadoop import os_profiles
+from hvstack.lab.hosts import sizes
 
 UUID = '0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0'
 #: Of no process of a baseline or another worker of the tests.
@@ -53,6 +54,11 @@ s = socket.create_connection(('10.9.0.1', $2), 0.7, ('$1', 0))
 sys.exit(not s.recv(1))" 2>/dev/null && echo yes || echo no
 }
 """
+#: CPUs and MiB of this machine, without caps.
+_SIZE = (
+    str(os.sysconf('SC_NPROCESSORS_ONLN')),
+    *(str(sizes.machine_mib()), '', ''),
+)
 #: Listens until its input ends.
 _SERVER = """
 import socket, sys
@@ -276,6 +282,35 @@ class MemoryTest(testtools.TestCase):
             if not is_good:
                 self.assertIn('246784 of 257661 MiB', done.stderr)
                 self.assertEqual(1, done.stderr.count('\n'))
+
+    def test_size_of_the_inventory(self) -> None:
+        """Half of the CPUs gave a slow baseline, which was valid."""
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        meminfo = directory / 'meminfo'
+        # 256 GiB are installed.
+        meminfo.write_text('MemTotal:  263845000 kB\nMemFree: 1 kB\n')
+        for vcpus, mib, cpu_cap, memory_cap, message in (
+            (80, 262144, '', '', ''),
+            (80, 257661, '', '', ''),
+            (40, 262144, '', '', "80 CPUs, and 'vcpus' is 40. Set"),
+            (81, 262144, '', '', "80 CPUs, and 'vcpus' is 81. Set"),
+            (80, 131072, '', '', "'memory_mib' is 131072. Set"),
+            (80, 524288, '', '', "'memory_mib' is 524288. Set"),
+            # Hosts of a lab share one kernel, which reports the machine.
+            (40, 131072, '20.5', '131072', ''),
+            (40, 131072, '20.5', '', "'memory_mib' is 131072. Set"),
+            (81, 131072, '20.5', '131072', "'vcpus' is 81. Set"),
+            (40, 524288, '20.5', '1024', "257661 MiB of memory, and 'memory"),
+        ):
+            done = run(
+                f'{shell_scripts.load("prepare-host")}\n'
+                f'check_size 80 "$MEMINFO" {vcpus} {mib} '
+                f'"{cpu_cap}" "{memory_cap}"',
+                MEMINFO=str(meminfo),
+            )
+            self.assertEqual(bool(message), done.returncode == 1, message)
+            self.assertIn(message, done.stderr)
+            self.assertEqual(bool(message), done.stderr.count('\n') == 1)
 
 
 class RootTest(testtools.TestCase):
@@ -550,7 +585,7 @@ stranger_runs sh -c '. ./get; get 10.9.0.3 8088'
             self.assertEqual(b'\n', process.stdout.readline())
             done = run(
                 f'exec nsenter -n -t {process.pid} '
-                + host_script.command('check_host', '127.1.2.3')
+                + host_script.command('check_host', '127.1.2.3', *_SIZE)
             )
             process.kill()
         return done.returncode, done.stderr
