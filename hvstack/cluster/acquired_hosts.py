@@ -240,7 +240,17 @@ def release(releases: Iterable[actions.Action]) -> None:
     """Run all actions at once; raise the first error at the end."""
 
     def run(action: actions.Action) -> None:
-        processutils.run(action.argv(), timeout=RELEASE_SECONDS)
+        if (
+            not isinstance(action, actions.ReleaseSSHHost)
+            or not action.node.is_indirect
+        ):
+            processutils.run(action.argv(), timeout=RELEASE_SECONDS)
+            return
+        try:
+            with action.node.limit_connections():
+                processutils.run(action.argv(), timeout=RELEASE_SECONDS)
+        finally:
+            action.node.close()
 
     with ThreadPoolExecutor(max_workers=16) as pool:
         jobs = [pool.submit(run, action) for action in releases]

@@ -147,7 +147,13 @@ class ReleaseSSHHost:
 
         :param command: command line for the shell of root.
         """
-        node = SSHNode(
+        node = self.node
+        return ['ssh', *node.options(), *node.build_remote_args(command)]
+
+    @property
+    def node(self) -> SSHNode:
+        """How ssh reaches the host."""
+        return SSHNode(
             name=self.name,
             address=self.address,
             role='',
@@ -158,7 +164,6 @@ class ReleaseSSHHost:
             config=Path(self.ssh_config) if self.ssh_config else None,
             user=self.user,
         )
-        return ['ssh', *node.options(), *node.build_remote_args(command)]
 
 
 Action = ReleaseLabHost | ReleaseSSHHost

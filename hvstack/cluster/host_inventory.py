@@ -225,11 +225,12 @@ def prepare(
         if item.archive:
             archive = str(item.archive)
             argv = ['sh', '-c', 'exec "$@" <"$0"', archive, *argv]
-        result = processutils.run(
-            argv,
-            timeout=timeout,
-            display_argv=[f'{host.name}:', *item.description.split()],
-        )
+        with action.node.limit_connections():
+            result = processutils.run(
+                argv,
+                timeout=timeout,
+                display_argv=[f'{host.name}:', *item.description.split()],
+            )
         if name == 'release':
             _check_greeting(host, result.stdout)
         elif name == 'claim':

@@ -7,6 +7,7 @@ import re
 import shlex
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -19,6 +20,10 @@ _CONNECT_SECONDS = 10
 #: length of what ssh appends to the directory: a slash, a hash for %C, and a
 #: suffix while it creates the socket.
 _MAX_SOCKET_BYTES, _SOCKET_NAME_BYTES = 107, 1 + 40 + 17
+#: Connections through other hosts that are opened at once. sshd there drops
+#: some of more than ten whose users have not logged in yet (MaxStartups).
+_MAX_CONNECTIONS_AT_ONCE = 8
+_OPENING = threading.BoundedSemaphore(_MAX_CONNECTIONS_AT_ONCE)
 #: Exit status of ssh, and the end of its message, when it refuses a host key.
 _SSH_ERROR, _REFUSED = 255, 'Host key verification failed'
 _UNKNOWN = 'host key is known for'
@@ -250,11 +255,30 @@ class SSHNode(ShellNode):
     def _open(self) -> None:
         paths.make_directory(self.directory)
         args = ['ssh', *self.options(), '-M', '-N', '-f', self._target]
-        processutils.run(
-            ['sh', '-c', f'{shlex.join(args)} </dev/null >/dev/null 2>&1'],
-            check=False,
-            timeout=3 * _CONNECT_SECONDS,
-        )
+        with _OPENING if self.is_indirect else contextlib.nullcontext():
+            processutils.run(
+                ['sh', '-c', f'{shlex.join(args)} </dev/null >/dev/null 2>&1'],
+                check=False,
+                timeout=3 * _CONNECT_SECONDS,
+            )
+
+    @property
+    def is_indirect(self) -> bool:
+        """Whether ssh may connect through another host."""
+        return self.config is not None or self.jump is not None
+
+    def limit_connections(self) -> AbstractContextManager[object]:
+        """Return a context for an ssh command with :meth:`options`.
+
+        If ssh may connect through another host, the command uses the shared
+        connection, which is opened first, or is one of few at once.
+        """
+        if not self.is_indirect:
+            return contextlib.nullcontext()
+        if self._control_path == 'none':
+            return _OPENING
+        self._connect()
+        return contextlib.nullcontext()
 
     def close(self) -> None:
         """Close the shared connection, if one was opened."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import fixtures
 import testtools
+import yaml
 
 from hvstack import errors, host_profiles
 from hvstack.cluster import (
@@ -379,6 +380,51 @@ class HostsFileTest(testtools.TestCase):
         # The failure of one host may end the preparation of the other one.
         self.assertIn('mount: ', marks)
         self.assertEqual(marks.count('mount: '), marks.count('.json'))
+
+    def test_hosts_behind_a_bastion(self) -> None:
+        """Its sshd dropped some of more than ten connections at once."""
+        self.cluster()
+        (self.directory / 'ssh_config').touch()
+        (self.directory / 'bin' / 'ssh').write_text(
+            """#!/bin/sh
+for last; do :; done
+cd "$HVSTACK_TEST"
+case " $* " in
+*" -O check "*) [ -e "up-$last" ] || exit 1 ;;
+*" -O exit "*) rm -f "up-$last" ;;
+*" -M -N -f "*)
+    touch "open-$last"
+    ls | grep -c ^open- >>counts
+    sleep 0.1
+    rm "open-$last"
+    touch "up-$last" ;;
+esac
+"""
+        )
+        path = self.directory / 'hosts.yaml'
+        data = yaml.safe_load(path.read_text())
+        data['ssh_config'] = str(self.directory / 'ssh_config')
+        data['hosts'] += [
+            {**data['hosts'][1], 'name': f'w{index}', 'address': address}
+            for index in range(3, 15)
+            for address in (f'192.0.2.{index}',)
+        ]
+        path.write_text(yaml.safe_dump(data))
+        cluster = bare_metal.BareHosts.from_file(path)
+        cluster._prepare_hosts()
+        counts = self.directory / 'counts'
+        lines = counts.read_text().split()
+        self.assertEqual(14, len(lines))
+        self.assertLessEqual(max(map(int, lines)), 8)
+        for item in self.directory.glob('up-*'):
+            item.unlink()
+        counts.unlink()
+        acquired_hosts.release(
+            host.release for host in cluster.hosts if host.release
+        )
+        lines = counts.read_text().split()
+        self.assertEqual(14, len(lines))
+        self.assertLessEqual(max(map(int, lines)), 8)
 
     def test_cloned_machines_are_different_holders(self) -> None:
         """They have the same machine ID, name and state directory."""
