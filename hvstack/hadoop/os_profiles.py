@@ -24,6 +24,12 @@ SETUP = '/etc/hvstack/node-setup'
 #: File of a bare-metal host with the blank data disks that hvstack checked:
 #: each line has a device and the UUID of the file system to create.
 DISKS = '/etc/hvstack/disks'
+#: The kernel of a bare-metal host mounts what mkfs.xfs of the guests creates.
+#: Linux before 5.10 mounts no file system with these features, which mkfs.xfs
+#: enables.
+_OLD_XFS = """case $(uname -r) in
+[0-4].* | 5.[0-9] | 5.[0-9][!0-9]*) os_xfs=,bigtime=0,inobtcount=0 ;;
+esac"""
 #: Directory below which data disks are mounted, with a number from 0 each.
 DATA = '/srv/data'
 #: Beginning of the names of directories in :data:`DATA` on file systems that
@@ -165,6 +171,7 @@ def fragment(
         lines += [
             f'DISK_TABLE=${{HVSTACK_ROOT:-}}{DISKS}',
             'DATA_DISKS=$(sed "s/ .*//" "$DISK_TABLE" | tr "\\n" " ")',
+            _OLD_XFS,
         ]
     if shared_kernel:
         lines.append('SHARED_KERNEL=yes')

@@ -211,7 +211,7 @@ os_format() {
     os_uuid=$(sed -n "s:^$3 ::p" "${DISK_TABLE:-/dev/null}")
     case $1-$os_uuid in
     *-) ;;
-    xfs-*) os_uuid="-m uuid=$os_uuid" ;;
+    xfs-*) os_uuid="-m uuid=$os_uuid${os_xfs:-}" ;;
     ext4-*) os_uuid="-U $os_uuid" ;;
     esac
     # shellcheck disable=SC2086 # Both are lists of options.

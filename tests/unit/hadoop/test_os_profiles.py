@@ -32,6 +32,7 @@ PROGRAMS = {
     'shift 2; }; echo "$1 $2 fs $o 0 0" >>"$HVSTACK_ROOT/proc/mounts"',
     'wipefs': 'for d; do :; done; echo "wipefs $d" >>$LOG; : >"$d"',
     'prlimit': 'echo "prlimit $3" >>$LOG',
+    'uname': 'echo 6.1.0-18-amd64',
 }
 
 
@@ -290,6 +291,31 @@ class OsProfilesTest(testtools.TestCase):
             )
             self.assertEqual(
                 'xfs\nhp-vsan\n', Path(disk).read_text(encoding='utf-8')
+            )
+
+    def test_xfs_that_an_old_kernel_mounts(self) -> None:
+        """The disks of hosts with such a kernel could not be used."""
+        disk = self.disk('vdb')
+        old = f'-m uuid={UUID},bigtime=0,inobtcount=0 {disk}'
+        new = f'-m uuid={UUID} {disk}'
+        for release, expected in (
+            ('4.18.0-553.el8_10.x86_64', old),
+            ('5.4.0-200-generic', old),
+            ('5.9-rc1', old),
+            ('5.10.0-30-amd64', new),
+            ('5.15.0', new),
+            ('6.1.0-18-amd64', new),
+            ('10.0.1', new),
+        ):
+            uname = self.programs / 'uname'
+            uname.write_text(f'#!/bin/sh\necho {release}\n')
+            disk = self.disk('vdb')
+            self.log.write_text('')
+            (self.root / 'proc/mounts').write_text('')
+            self.run_it('vsan', data_disks=[disk])
+            self.assertIn(
+                f'mkfs.xfs -L hv-vsan -i size=2048 {expected}\n',
+                self.log.read_text(),
             )
 
     def test_labels_fit_xfs(self) -> None:
