@@ -139,15 +139,7 @@ def commands(
             'End and unmount what an earlier run left',
             host_script.command('release_own', *own),
         ),
-        'host': Command(
-            'Check the size of the host, and that ports of Hadoop are free',
-            host_script.command(
-                'check_host',
-                host.address,
-                *(str(host.vcpus), str(host.memory_mib)),
-                *(str(host.cpu_cap or ''), str(host.memory_cap_mib or '')),
-            ),
-        ),
+        'host': _build_host_check(host),
         'claim': Command(
             'Create the directories, or check that hvstack created them',
             host_script.command('claim', root, data, own[0]),
@@ -191,6 +183,18 @@ def commands(
             ),
         )
     return steps
+
+
+def _build_host_check(host: Host) -> Command:
+    return Command(
+        'Check the size of the host, and that ports of Hadoop are free',
+        host_script.command(
+            'check_host',
+            host.address,
+            *(str(host.vcpus), str(host.memory_mib)),
+            *(str(host.cpu_cap or ''), str(host.memory_cap_mib or '')),
+        ),
+    )
 
 
 def prepare(

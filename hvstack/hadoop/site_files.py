@@ -14,6 +14,7 @@ import hashlib
 from collections.abc import Mapping
 from xml.sax.saxutils import escape
 
+from hvstack import shell_scripts
 from hvstack.hadoop import tuning_profiles
 from hvstack.hadoop.properties import (
     CORE,
@@ -269,6 +270,8 @@ def render_hadoop_env(sizing: NodeSizing) -> str:
 def render_user_switch(uid: int, setup: str) -> str:
     """Return lines of ``hadoop-env.sh`` that switch from root to a user.
 
+    HDFS and YARN leave space in file systems that contain other files.
+
     Hadoop's programs on a node source this file first. In HDFS and YARN the
     user is still root, so that paths and jobs are the same as in guests.
     Commands that need root run before the switch.
@@ -276,6 +279,9 @@ def render_user_switch(uid: int, setup: str) -> str:
     :param uid: user ID and group ID.
     :param setup: script that applies the settings of the operating system.
     """
+    reserve_space = shell_scripts.render(
+        'reserve-space', CONF, '/etc/hvstack/node.env'
+    ).rstrip()
     own = '/run/hadoop /var/log/hadoop /srv/hdfs /srv/yarn'
     return f"""if [ "$(id -u)" = 0 ]; then
     case "$0 ${{1:-}}" in
@@ -288,6 +294,9 @@ def render_user_switch(uid: int, setup: str) -> str:
             [ ! -d "$directory" ] || chown -Rh {uid}:{uid} "$directory"
         done
         chmod 1777 /tmp
+        (
+{reserve_space}
+        ) || exit 1
         ;;
     esac
     export HADOOP_USER_NAME=root

@@ -190,13 +190,13 @@ check_kept() {
         fail "Cannot use the disk $1: hvstack created its file system for" \
             "another OS profile (label '$own_label' instead of '$4'). Erase" \
             "it with hvstack baseline run --wipe."
-    others=$(with_mount "$2" "$3" list_others "$uid") ||
+    others=$(with_mount "$2" "$3" list_others "${uid:-}") ||
         fail "Cannot use the disk $1: the file system that hvstack created" \
             "cannot be mounted. Erase it with hvstack baseline run --wipe."
     [ -z "$others" ] ||
         fail "Cannot use the disk $1: its file system contains" \
             "$(squeeze "$others"), which hvstack did not create for the user" \
-            "ID $uid. Move this to another disk, or erase the disk with" \
+            "ID ${uid:-}. Move this to another disk, or erase the disk with" \
             "hvstack baseline run --wipe."
 }
 
@@ -223,7 +223,7 @@ check_directory() {
         fail "Cannot use $1: it is on the root file system. Name the" \
             "directory with 'data'."
     check_creatable "$1/hvstack-bare"
-    check_holder "$1/hvstack-bare" "$run_holder"
+    check_holder "$1/hvstack-bare" "${run_holder:-}"
 }
 
 # select_disks ROOT LABEL [DISK UUID WIPE...]: checks all disks, and sets
@@ -286,7 +286,7 @@ use_disks() {
             # An earlier release could not delete it if nothing was mounted.
             delete_directory "$disk/hvstack-bare"
             create "$disk/hvstack-bare"
-            hold "$disk/hvstack-bare" "$run_holder"
+            hold "$disk/hvstack-bare" "${run_holder:-}"
             mkdir -p "$directory" || exit 1
             mount --bind "$disk/hvstack-bare" "$directory" || exit 1
             continue

@@ -2,11 +2,14 @@
 """Test Hadoop's site files."""
 
 import hashlib
+import subprocess
+from pathlib import Path
 from xml.etree import ElementTree
 
+import fixtures
 import testtools
 
-from hvstack import errors
+from hvstack import errors, shell_scripts
 from hvstack.hadoop import properties, site_files, tuning_profiles
 from hvstack.hadoop.sizing import size_node
 from hvstack.lab.images import recipes
@@ -307,3 +310,96 @@ class SitesTest(testtools.TestCase):
         )
         self.assertIn('HEAP_namenode=1300\n', env)
         self.assertIn('HEAP_nodemanager=1300\n', env)
+
+
+class ReserveSpaceTest(testtools.TestCase):
+    """File systems of bare-metal hosts that contain other files."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        self.node_env = self.directory / 'node.env'
+        self.node_env.write_text('ROLES="datanode nodemanager"\n')
+
+    def reserve(self, data: str, stat: str) -> tuple[dict[str, str], str, str]:
+        """Return the properties of HDFS, YARN's limit, and the error.
+
+        :param data: directories of the DataNode.
+        :param stat: output of stat.
+        """
+        files = site_files.render_site_files(size_node(2, 4096), bind=True)
+        for name, text in files.items():
+            default = 'file:///srv/hdfs/data'
+            (self.directory / name).write_text(text.replace(default, data))
+        program = shell_scripts.render(
+            'reserve-space', self.directory, self.node_env
+        )
+        stat_function = f'stat() {{ echo {stat}; }}\n'
+        for _ in range(2):
+            done = subprocess.run(
+                ['sh', '-c', stat_function + program],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        self.assertEqual(bool(done.stderr), done.returncode == 1)
+        hdfs, yarn = (
+            parse_properties((self.directory / name).read_text())
+            for name in ('hdfs-site.xml', 'yarn-site.xml')
+        )
+        prefix = 'dfs.datanode.du.reserved.'
+        reserved = {
+            name.removeprefix(prefix): value
+            for name, value in hdfs.items()
+            if name.startswith(prefix)
+        }
+        (limit,) = (
+            value for name, value in yarn.items() if 'per-disk-perc' in name
+        )
+        return reserved, limit, done.stderr
+
+    def test_other_files(self) -> None:
+        """HDFS filled the file system, also that of the root disk."""
+        stat = '4096 1000000 400000 350000'
+        # 600000 blocks of other files, and a twentieth.
+        expected = str(650_000 * 4096)
+        for data, directories in (
+            ('file:///srv/hdfs/data', ['/srv/hdfs/data']),
+            (
+                'file:///srv/data/0/hdfs,file:///srv/data/mount-0/hdfs,'
+                'file:///srv/data/mount-1/hdfs',
+                ['/srv/data/mount-0/hdfs', '/srv/data/mount-1/hdfs'],
+            ),
+        ):
+            self.assertEqual(
+                (dict.fromkeys(directories, expected), '95', ''),
+                self.reserve(data, stat),
+            )
+
+    def test_disks_of_hvstack(self) -> None:
+        """As in guests, whose disks contain nothing else."""
+        self.assertEqual(
+            ({}, '99', ''),
+            self.reserve('file:///srv/data/0/hdfs', '1 100 0 0'),
+        )
+        self.node_env.write_text('ROLES="namenode resourcemanager"\n')
+        self.assertEqual(
+            ({}, '99', ''), self.reserve('file:///srv/hdfs/data', '1 100 0 0')
+        )
+
+    def test_full(self) -> None:
+        _, _, error = self.reserve('file:///srv/hdfs/data', '4096 100 9 4')
+        self.assertEqual(
+            'Cannot use the file system of /srv/hdfs/data: less than 5 % of '
+            'it are free. Delete files, or name another disk.\n',
+            error,
+        )
+
+    def test_start_of_a_host(self) -> None:
+        """It is a part of a file that other programs source."""
+        text = site_files.render_user_switch(7, '/setup')
+        done = subprocess.run(
+            ['sh', '-n', '-c', text], capture_output=True, text=True
+        )
+        self.assertEqual((0, ''), (done.returncode, done.stderr))
+        self.assertIn('        (\nset -- /etc/hadoop /etc/hvstack/node', text)
