@@ -58,7 +58,7 @@ def recover_locked() -> list[str]:
     """Give back hosts, under the lock that taking hosts has.
 
     :raises hvstack.errors.HVStackError: the first error, when the hosts of
-        all other processes are given back.
+        all other processes are released.
     """
     names: list[str] = []
     error: errors.HVStackError | None = None
