@@ -255,7 +255,10 @@ class SSHNode(ShellNode):
     def _open(self) -> None:
         paths.make_directory(self.directory)
         args = ['ssh', *self.options(), '-M', '-N', '-f', self._target]
-        with _OPENING if self.is_indirect else contextlib.nullcontext():
+        limit: AbstractContextManager[object] = contextlib.nullcontext()
+        if self.is_indirect:
+            limit = _OPENING
+        with limit:
             processutils.run(
                 ['sh', '-c', f'{shlex.join(args)} </dev/null >/dev/null 2>&1'],
                 check=False,
