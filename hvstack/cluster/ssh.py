@@ -255,7 +255,7 @@ class SSHNode(ShellNode):
     def _open(self) -> None:
         paths.make_directory(self.directory)
         args = ['ssh', *self.options(), '-M', '-N', '-f', self._target]
-        limit: AbstractContextManager[object] = contextlib.nullcontext()
+        limit: AbstractContextManager[bool | None] = contextlib.nullcontext()
         if self.is_indirect:
             limit = _OPENING
         with limit:
@@ -270,7 +270,7 @@ class SSHNode(ShellNode):
         """Whether ssh may connect through another host."""
         return self.config is not None or self.jump is not None
 
-    def limit_connections(self) -> AbstractContextManager[object]:
+    def limit_connections(self) -> AbstractContextManager[bool | None]:
         """Return a context for an ssh command with :meth:`options`.
 
         If ssh may connect through another host, the command uses the shared
