@@ -159,16 +159,47 @@ def _find_expected(
     parsed_args: argparse.Namespace,
     cluster: StackCluster,
 ) -> topology.Topology:
-    """Return the topology that the tables of a cluster are compared with."""
-    if not parsed_args.check:
+    """Return the topology that is written to a cluster, or compared with it.
+
+    Only --refresh of the stack with the HDFS assigns virtual racks again. All
+    else keeps those that scaling has kept.
+    """
+    if not shared_hdfs.is_compute_cluster(outputs) and not parsed_args.check:
         return shared_hdfs.combine(conn, outputs, nodes, parsed_args.map)
-    # Scaling keeps virtual racks that --refresh would assign again.
     table = daemons.read_topology(cluster.gateway)
     # The nodes of compute clusters need not be in tables of workers with
     # data, which --refresh writes all the same.
     if not shared_hdfs.is_compute_cluster(outputs):
         return topology_refresh.of_nodes(nodes, table)
     return shared_hdfs.combine(conn, outputs, nodes, parsed_args.map, table)
+
+
+def _refresh(
+    conn: Connection,
+    outputs: StackOutputs,
+    nodes: list[topology_refresh.StackNode],
+    parsed_args: argparse.Namespace,
+    progress: Progress,
+) -> topology.Topology:
+    """Write the topology of a cluster to its nodes, and return it."""
+    with open_cluster(conn, outputs, parsed_args) as cluster:
+        stack_topology = _find_expected(
+            conn, outputs, nodes, parsed_args, cluster
+        )
+        away = topology_refresh.refresh(
+            cluster,
+            stack_topology,
+            others=_find_other_nodes(cluster, nodes),
+            timeout=stack_times.compute_ready_seconds(
+                conf.load().cloud.ready_timeout, len(nodes)
+            ),
+            progress=progress,
+        )
+        shared_hdfs.distribute_addresses(cluster)
+    for name in away:
+        progress.say(f'{name} does not answer, it was passed over')
+    report_compute_clusters(conn, outputs, progress)
+    return stack_topology
 
 
 class Topology(Lister):
@@ -254,24 +285,14 @@ class Topology(Lister):
                 )
                 for mismatch in findings
             ]
-        stack_topology = shared_hdfs.combine(
-            conn, outputs, nodes, parsed_args.map
-        )
         if parsed_args.refresh:
-            with open_cluster(conn, outputs, parsed_args) as cluster:
-                away = topology_refresh.refresh(
-                    cluster,
-                    stack_topology,
-                    others=_find_other_nodes(cluster, nodes),
-                    timeout=stack_times.compute_ready_seconds(
-                        conf.load().cloud.ready_timeout, len(nodes)
-                    ),
-                    progress=progress,
-                )
-                shared_hdfs.distribute_addresses(cluster)
-            for name in away:
-                progress.say(f'{name} does not answer, it was passed over')
-            report_compute_clusters(conn, outputs, progress)
+            stack_topology = _refresh(
+                conn, outputs, nodes, parsed_args, progress
+            )
+        else:
+            stack_topology = shared_hdfs.combine(
+                conn, outputs, nodes, parsed_args.map
+            )
         by_name = {
             location.node: location for location in stack_topology.locations
         }

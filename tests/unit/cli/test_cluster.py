@@ -466,12 +466,18 @@ class SharedHDFSTest(ClusterTest):
             if word.startswith('root@')
         }
 
-    def test_a_topology(self) -> None:
+    def serve_nodes(self, table: str) -> None:
+        """Let Nova have the nodes, and ssh of all of them answer.
+
+        :param table: topology table of each node.
+        """
         program = self.directory / 'ssh'
         program.write_text(
             '#!/bin/sh\necho $* >>"$0.log"\nfor last; do :; done\n'
             'case "$*" in *"-O check"*) exit 255;; *" -M "*) exit 0;; esac\n'
-            'case $last in cat*) echo "w /rack1/ng-old";; *) echo x;; esac\n'
+            # No table is taken: the command ends with the first one.
+            'case $last in mkdir*) cat >>"$0.table"; exit 9;; esac\n'
+            f'case $last in cat*) echo "{table}";; *) echo x;; esac\n'
         )
         program.chmod(0o755)
         self.useFixture(
@@ -492,6 +498,9 @@ class SharedHDFSTest(ClusterTest):
         self.cloud.http.post(
             re.compile(f'{fake.NOVA}/servers/.*/action'), json={'output': ''}
         )
+
+    def test_a_topology(self) -> None:
+        self.serve_nodes('w /rack1/ng-old')
         own = {(f'root@10.0.0.{index}', '/own') for index in (4, 5, 6)}
         namenode = 'root@10.0.0.1'
         args = ('--key', '/own')
@@ -506,6 +515,19 @@ class SharedHDFSTest(ClusterTest):
             own | {(namenode, '/other')},
             self.list_logins(*args, '--hdfs-key', '/other'),
         )
+
+    def test_virtual_racks_that_scaling_kept(self) -> None:
+        self.serve_nodes('10.0.0.2 /rack3\n10.0.0.3 /rack3')
+        args = ('topology', 'second', '--refresh', '--key', '/own')
+        status, out, err = self.run_main(*args, '--dry-run', '-f', 'json')
+        self.assertEqual(0, status, err)
+        expected = {row['Expected'] for row in json.loads(out)}
+        self.assertEqual({'/rack3'}, expected)
+        self.assertNotEqual(0, self.run_main(*args)[0])
+        table = (self.directory / 'ssh.table').read_text()
+        for index in range(1, 7):
+            self.assertIn(f'10.0.0.{index} /rack3\n', table)
+        self.assertNotIn('/rack1', table)
 
     def test_an_hdfs_that_a_compute_cluster_uses(self) -> None:
         conn = self.cloud.connect()
