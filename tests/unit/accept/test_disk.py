@@ -143,10 +143,36 @@ class RoomTest(testtools.TestCase):
 
 
 class VolumeTest(testtools.TestCase):
-    def test_no_free_disk(self) -> None:
-        """A cluster that uses the disks is not a failure of the disks."""
+    """A volume that Cinder does not create."""
+
+    def make(self, host: str | None, has_admin: bool) -> None:
+        """Make it.
+
+        :param host: where Cinder wanted to create it.
+        :param has_admin: whether the accounts have an administrator.
+        """
         configure(self, {'hvstack': {'server_timeout': 0}})
+        manager = SimpleNamespace(
+            volumes_client_latest=SimpleNamespace(
+                show_volume=lambda _: {
+                    'volume': {'os-vol-host-attr:host': host}
+                }
+            )
+        )
+        for name, value in (
+            (
+                'tempest.common.credentials_factory.is_admin_available',
+                lambda **_: has_admin,
+            ),
+            (
+                'hvstack.tempest_plugin.tests.tenant.test_disk.DiskTest.'
+                'get_client_manager',
+                lambda credential_type: manager,
+            ),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(name, value))
         test = test_disk.DiskTest('test_volumes_after_power_cycle')
+        test.check_results = []
         test.os_primary = SimpleNamespace(
             volumes_client_latest=SimpleNamespace(
                 create_volume=lambda **_: {'volume': {'id': 'v'}},
@@ -155,8 +181,21 @@ class VolumeTest(testtools.TestCase):
                 wait_for_resource_deletion=None,
             )
         )
-        skip = self.assertRaises(self.skipException, test.volume, 'slot-1')
-        self.assertIn('no disk of slot-1 is free', str(skip))
+        test.volume('slot-1')
+
+    def test_no_free_disk(self) -> None:
+        """A cluster that uses the disks is not a failure of the disks."""
+        for host, has_admin in ((None, True), ('h1@one#one', False)):
+            skip = self.assertRaises(
+                self.skipException, self.make, host, has_admin
+            )
+            self.assertIn('no disk of slot-1 is free', str(skip))
+
+    def test_a_disk_without_its_volume(self) -> None:
+        failure = self.assertRaises(
+            AssertionError, self.make, 'h1@one#one', True
+        )
+        self.assertIn('slot-1: volume on h1@one#one', str(failure))
 
 
 class ReachTest(testtools.TestCase):

@@ -434,13 +434,18 @@ class VolumesTest(testtools.TestCase):
     """A cluster uses the disks of the first type, and one of the second."""
 
     def run_test(
-        self, name: str, pools: tuple[str, ...], used: bool
+        self,
+        name: str,
+        pools: tuple[str, ...],
+        used: bool,
+        backend: str = 'one',
     ) -> tuple[Any, str]:
         """Run a test while Cinder has no room for a volume of ``slot-1``.
 
         :param name: name of the test.
         :param pools: names of the backends that Cinder has.
         :param used: whether servers have volumes of ``slot-1``.
+        :param backend: backend in the extra specs of ``slot-1``.
         :returns: the test, and why it was skipped or failed.
         """
         configure(
@@ -452,7 +457,7 @@ class VolumesTest(testtools.TestCase):
                 }
             },
         )
-        types = {'slot-1': 'one', 'slot-2': 'two'}
+        types = {'slot-1': backend, 'slot-2': 'two'}
         volumes = {
             'slot-1': {'id': 'slot-1', 'status': 'error'},
             'slot-2': {
@@ -486,9 +491,9 @@ class VolumesTest(testtools.TestCase):
                     'volume_types': [
                         {
                             'name': volume_type,
-                            'extra_specs': {'volume_backend_name': backend},
+                            'extra_specs': {'volume_backend_name': spec},
                         }
-                        for volume_type, backend in types.items()
+                        for volume_type, spec in types.items()
                     ]
                 }
             ),
@@ -530,6 +535,13 @@ class VolumesTest(testtools.TestCase):
     def test_no_such_backend(self) -> None:
         _, reason = self.run_test('test_backends', ('two',), used=False)
         self.assertIn('slot-1: backend of a volume', reason)
+
+    def test_another_backend(self) -> None:
+        """A type that leads to no backend has no room, and is not full."""
+        _, reason = self.run_test(
+            'test_backends', ('one', 'two'), used=False, backend='wrong'
+        )
+        self.assertIn('slot-1: its backend', reason)
 
 
 class SmallFlavorTest(testtools.TestCase):

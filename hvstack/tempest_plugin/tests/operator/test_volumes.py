@@ -46,7 +46,11 @@ class VolumesTest(OperatorTest):
                 pool['capabilities'].get('volume_backend_name') == backend
                 for pool in pools
             )
-            if new is not None or not exists:
+            # A type that leads elsewhere is wrong, not full.
+            leads_there = (
+                types.get(name, {}).get('volume_backend_name') == backend
+            )
+            if new is not None or not exists or not leads_there:
                 hosts.add(new or '')
             elif not hosts:
                 full_types.append(name)

@@ -11,6 +11,7 @@ from hvstack import errors, processutils
 from hvstack.accept import check_result, guest_checks
 from hvstack.cloud import host_keys
 from hvstack.cluster.ssh import SSHAccess, SSHNode
+from hvstack.tempest_plugin.base import admin_available
 from hvstack.tempest_plugin.member_base import MemberTest
 
 CONF = config.CONF
@@ -113,7 +114,9 @@ class DiskTest(MemberTest):
     def volume(self, volume_type: str) -> str:
         """Make a volume; return its id.
 
-        A cluster can use all disks of a type, which skips the test.
+        A cluster can use all disks of a type, which skips the test. A disk
+        that Cinder chose, and on which it created no volume, fails it: only an
+        administrator sees this disk.
         """
         client = self.os_primary.volumes_client_latest
         new_volume = client.create_volume(
@@ -129,11 +132,30 @@ class DiskTest(MemberTest):
         )
         status = self.wait_for_status(new_volume['id'], 'available', 'error')
         if status == 'error':
+            if host := self.find_volume_host(new_volume['id']):
+                self.assert_results(
+                    [
+                        check_result.check_equal(
+                            f'{volume_type}: volume on {host}',
+                            'available',
+                            status,
+                        )
+                    ]
+                )
             self.skip_unchecked(
                 f'no disk of {volume_type} is free, or Cinder cannot create a '
                 'volume on it'
             )
         return str(new_volume['id'])
+
+    @classmethod
+    def find_volume_host(cls, volume: str) -> str:
+        """Return where a volume is; empty if it is nowhere or unknown."""
+        if not admin_available():
+            return ''
+        manager = cls.get_client_manager(credential_type='admin')
+        details = manager.volumes_client_latest.show_volume(volume)['volume']
+        return str(details.get('os-vol-host-attr:host') or '')
 
     def wait_for_status(self, volume: str, *statuses: str) -> str:
         """Wait until a volume has one of some statuses, and return it."""
