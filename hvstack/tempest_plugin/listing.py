@@ -4,6 +4,7 @@
 import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from tempest.lib.common.rest_client import RestClient
 
@@ -38,8 +39,15 @@ def list_hypervisors(servers_client: RestClient) -> list[JsonObject]:
 
     :param servers_client: client of an administrator.
     """
-    _, text = servers_client.get('os-hypervisors/detail')
-    return list(json.loads(text)['hypervisors'])
+
+    def list_page(query: dict[str, str]) -> JsonObject:
+        path = 'os-hypervisors/detail'
+        if query:
+            path += f'?{urlencode(query)}'
+        _, text = servers_client.get(path)
+        return dict(json.loads(text))
+
+    return list_items(list_page, 'hypervisors')
 
 
 def list_up_hypervisors(

@@ -17,7 +17,7 @@ from hvstack import errors, host_profiles
 from hvstack.accept.host_inspection import Access
 from hvstack.model import catalogue
 from hvstack.model.configuration import parse
-from hvstack.tempest_plugin import operator_base
+from hvstack.tempest_plugin import listing, operator_base
 from hvstack.tempest_plugin.tests.host import test_hosts
 from hvstack.tempest_plugin.tests.operator import (
     test_full_host,
@@ -428,6 +428,23 @@ class ListingTest(testtools.TestCase):
             )
         )
         self.assertEqual({'slot-1': volumes}, test.attached_volumes())
+
+    def test_hypervisors(self) -> None:
+        hypervisors = [
+            {'id': f'h{index}', 'hypervisor_hostname': f'h{index}'}
+            | {'state': 'down' if index == 1 else 'up'}
+            for index in range(5)
+        ]
+
+        def get(path: str) -> tuple[int, str]:
+            _, _, marker = path.partition('os-hypervisors/detail?marker=')
+            page = self.get_page(hypervisors, 'hypervisors', marker)
+            return 200, json.dumps(page)
+
+        client: Any = SimpleNamespace(get=get)
+        self.assertEqual(
+            {'h0', 'h2', 'h3', 'h4'}, listing.list_up_hypervisors(client, None)
+        )
 
 
 class VolumesTest(testtools.TestCase):
