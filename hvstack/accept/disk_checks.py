@@ -5,7 +5,7 @@ The functions have no side effects. Their arguments are plain data, as Nova,
 Cinder and libvirt return it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypedDict
 
 from hvstack.accept.check_result import NONE, CheckResult, check_equal
@@ -99,15 +99,7 @@ def check_volume_backend(
         for pool in pools
     }
     backend_names = {
-        name
-        for pool_name, name in names_by_pool.items()
-        if pool_name == host
-        # A cluster of volume services has its own name before "@".
-        or (
-            host not in names_by_pool
-            and '@' in host
-            and pool_name.partition('@')[2] == host.partition('@')[2]
-        )
+        names_by_pool[name] for name in _find_pools(host, names_by_pool)
     }
     return [
         check_equal(
@@ -122,6 +114,42 @@ def check_volume_backend(
             host,
         ),
     ]
+
+
+def _find_pools(host: str, pool_names: Collection[str]) -> list[str]:
+    """Return the names of the pools that a volume may be in.
+
+    :param host: host of the volume in Cinder.
+    :param pool_names: names of Cinder's pools.
+    """
+    if host in pool_names:
+        return [host]
+    # A cluster of volume services has its own name before "@".
+    _, at, backend = host.partition('@')
+    return [
+        name for name in pool_names if at and name.partition('@')[2] == backend
+    ]
+
+
+def name_disks(
+    hosts: Iterable[str], pools: Iterable[StoragePool]
+) -> dict[str, str]:
+    """Return the name of the disk of volumes, by their hosts in Cinder.
+
+    Volumes of a cluster of volume services have several hosts on one disk,
+    whose pool has the name of the cluster.
+
+    :param hosts: hosts of volumes: ``host@backend#pool``.
+    :param pools: pools of Cinder.
+    """
+    pool_names = [pool['name'] for pool in pools]
+    disks = {host: host for host in hosts}
+    for host in disks:
+        names = _find_pools(host, pool_names)
+        # A pool that is the host of a volume is no cluster's.
+        if len(names) == 1 and names[0] not in disks:
+            disks[host] = names[0]
+    return disks
 
 
 def check_own_disks(

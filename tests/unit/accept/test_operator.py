@@ -3,9 +3,10 @@
 
 import json
 import unittest
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import fixtures
@@ -448,7 +449,14 @@ class ListingTest(testtools.TestCase):
 
 
 class VolumesTest(testtools.TestCase):
-    """A cluster uses the disks of the first type, and one of the second."""
+    """A cluster uses the disks of the first type, and one of the second.
+
+    :param users: servers with volumes of the first type, by the volume's host.
+    :param pool_host: name before "@" in the names of Cinder's pools.
+    """
+
+    users: Mapping[str, str] = MappingProxyType({'h1': 's'})
+    pool_host = 'h1'
 
     def run_test(
         self,
@@ -483,19 +491,20 @@ class VolumesTest(testtools.TestCase):
                 'os-vol-host-attr:host': 'h1@two#two',
             },
         }
-        attached = {
-            'id': 'v',
-            'volume_type': 'slot-1',
-            'os-vol-host-attr:host': 'h1@one#one',
-            'attachments': [{'server_id': 's'}],
-        }
+        attached = [
+            {
+                'id': f'v-{server}',
+                'volume_type': 'slot-1',
+                'os-vol-host-attr:host': f'{host}@one#one',
+                'attachments': [{'server_id': server}],
+            }
+            for host, server in self.users.items()
+        ]
         test: Any = test_volumes.VolumesTest(name)
         test.check_results = []
         test.os_admin = SimpleNamespace(
             volumes_client_latest=SimpleNamespace(
-                list_volumes=lambda **_: {
-                    'volumes': [attached] if used else []
-                },
+                list_volumes=lambda **_: {'volumes': attached if used else []},
                 create_volume=lambda volume_type, **_: {
                     'volume': {'id': volume_type}
                 },
@@ -518,7 +527,7 @@ class VolumesTest(testtools.TestCase):
                 list_pools=lambda **_: {
                     'pools': [
                         {
-                            'name': f'h1@{pool}#{pool}',
+                            'name': f'{self.pool_host}@{pool}#{pool}',
                             'capabilities': {'volume_backend_name': pool},
                         }
                         for pool in pools
@@ -552,6 +561,19 @@ class VolumesTest(testtools.TestCase):
     def test_no_such_backend(self) -> None:
         _, reason = self.run_test('test_backends', ('two',), used=False)
         self.assertIn('slot-1: backend of a volume', reason)
+
+    def test_cluster_of_volume_services(self) -> None:
+        """Each of its services has the same disk."""
+        name = 'test_disks_of_one_node'
+        self.users = {'h1': 's', 'h2': 't'}
+        for pool_host, disks in (('h1', None), ('cluster', 'cluster@one#one')):
+            self.pool_host = pool_host
+            test, reason = self.run_test(name, ('one', 'two'), used=True)
+            failed = [
+                check.subject for check in test.check_results if not check.good
+            ]
+            self.assertEqual([f'servers on {disks}'] if disks else [], failed)
+            self.assertEqual(bool(disks), 'servers on' in reason)
 
     def test_another_backend(self) -> None:
         """A type that leads to no backend has no room, and is not full."""

@@ -116,6 +116,10 @@ class VolumesTest(OperatorTest):
             if not hosts:
                 full_types.append(name)
         servers = {server for _, server in disk_users}
+        _, pools = volume_types_and_pools(self.os_admin)
+        disks = disk_checks.name_disks(
+            {host for host, _ in (*disk_users, *types)}, pools
+        )
         self.assert_results(
             [
                 check_result.CheckResult(
@@ -124,8 +128,13 @@ class VolumesTest(OperatorTest):
                     str(len(servers) or 'none now: types alone are judged'),
                     True,
                 ),
-                *disk_checks.check_own_disks(disk_users),
-                *disk_checks.check_own_disks(types, 'volume types'),
+                *disk_checks.check_own_disks(
+                    (disks[host], server) for host, server in disk_users
+                ),
+                *disk_checks.check_own_disks(
+                    ((disks[host], name) for host, name in types),
+                    'volume types',
+                ),
             ]
         )
         self.skip_if_unchecked('no disk is free of', full_types)
