@@ -28,11 +28,11 @@ def collect_history(
     A run counts if it agrees with a run of the sweep, of the same kind, in
     workload, size of the data, hosts, versions, and in all other facts that
     must agree between runs. The facts of guests are the same on the hosts of
-    another site, so a run with other hosts than those of the sweep does not
-    count, if both name their hosts. A record of the sweep itself, or of one of
-    its clusters, is never part of the history, and a record without cluster
-    and pass is not used. A search repeats the configurations that had high
-    rates, so its records are not used either.
+    another site, so a sweep whose runs on bare metal had other hosts does not
+    count, if both sweeps have such runs. A record of the sweep itself, or of
+    one of its clusters, is never part of the history, and a record without
+    cluster and pass is not used. A search repeats the configurations that had
+    high rates, so its records are not used either.
 
     No more sweeps are read than the history needs, and only one at a time.
 
@@ -46,12 +46,7 @@ def collect_history(
     }
     own_ids = {record.id for record in own_records}
     own_clusters = {record.observations.cluster for record in own_records}
-    own_hosts = {
-        name
-        for record in own_records
-        if record.valid
-        for name in baselines.list_hosts(record)
-    }
+    own_hosts = _list_bare_hosts(own_records)
     references = _list_references(own_records)
     results: dict[str, bool] = {}
 
@@ -63,7 +58,10 @@ def collect_history(
             )
         return results[key]
 
-    def select(records: Iterable[RunRecord]) -> Iterator[RunRecord]:
+    def select(records: Sequence[RunRecord]) -> Iterator[RunRecord]:
+        hosts = _list_bare_hosts(records)
+        if own_hosts and hosts and own_hosts.isdisjoint(hosts):
+            return
         for record in records:
             if (
                 not record.valid
@@ -74,9 +72,6 @@ def collect_history(
                 or get_location(record) is None
                 or record.observations.cluster in own_clusters
             ):
-                continue
-            hosts = baselines.list_hosts(record)
-            if own_hosts and hosts and own_hosts.isdisjoint(hosts):
                 continue
             if is_comparable(record):
                 yield record
@@ -152,7 +147,7 @@ def collect_recent(
 
 def _sort_scatters(
     sweeps: Iterable[Sequence[RunRecord]],
-    select: Callable[[Iterable[RunRecord]], Iterable[RunRecord]],
+    select: Callable[[Sequence[RunRecord]], Iterable[RunRecord]],
 ) -> Iterator[History]:
     """Return the scatter of selected runs by sweep, the newest run's first.
 
@@ -186,6 +181,20 @@ def compute_scatter(records: Sequence[RunRecord]) -> History:
         rows.setdefault(record.configuration, []).append(record)
     clusters = percentages.list_clusters(rows)
     return estimator.fit_sweep(clusters, BARE_METAL).own
+
+
+def _list_bare_hosts(records: Iterable[RunRecord]) -> set[str]:
+    """Return the names of the hosts of valid runs on bare metal.
+
+    The names of the hosts of guests are IDs of Nova, which differ between
+    projects and between deployments of the same machines.
+    """
+    return {
+        name
+        for record in records
+        if record.valid and record.kind == 'baseline'
+        for name in baselines.list_hosts(record)
+    }
 
 
 def _list_references(records: Iterable[RunRecord]) -> list[RunRecord]:

@@ -306,6 +306,32 @@ class HistoryTest(testtools.TestCase):
             history = collect_history([others], records)
             self.assertEqual(degrees, history.total.degrees)
 
+    def test_ids_of_hosts_of_guests_do_not_matter(self) -> None:
+        """They differ between projects, and after a new deployment."""
+        own, other, elsewhere = (
+            [
+                factory.edit(
+                    *(run, 'phases/0/hosts'),
+                    {
+                        name if run.kind == 'baseline' else digit * 56: {
+                            'workers': 1
+                        }
+                    },
+                )
+                for run in self.build_sweep(sweep, hosts=3)
+            ]
+            for sweep, name, digit in (
+                ('own', 'a1', '0'),
+                ('first', 'a1.one.org', '1'),
+                ('seventh', 'b1', '0'),
+            )
+        )
+        history = collect_history([other], own)
+        self.assertEqual(2, history.guests.degrees)
+        self.assertEqual(4, history.total.degrees)
+        # A site whose hosts have other names, also for its guests.
+        self.assertEqual(History(), collect_history([elsewhere], own))
+
     def test_records_of_older_releases_do_not_count(self) -> None:
         other = [
             factory.edit(run, 'seen/pass', ...)
