@@ -290,7 +290,7 @@ class FileRunStore:
         return [*names, *sorted(others)]
 
     def iter_sweeps(
-        self, is_selected: Selector | None = None
+        self, is_selected: Selector | None = None, ended_by: str = ''
     ) -> Iterator[list[RunRecord]]:
         """Read the usable records of sweeps, one sweep after the other."""
         policy = self._load_policy()
@@ -298,7 +298,11 @@ class FileRunStore:
         entries_by_sweep = _group_by_sweep(entries)
         systems = self._select_systems(entries, is_selected, policy)
         runs = [entry.run for entry in entries.values()]
-        sweeps = {run.sweep for run in runs if run.system in systems}
+        sweeps = {
+            run.sweep
+            for run in runs
+            if run.system in systems and run.ended <= (ended_by or run.ended)
+        }
         for sweep in list_newest_first(
             run for run in runs if run.sweep in sweeps
         ):

@@ -77,7 +77,7 @@ def collect_history(
                 yield record
 
     if isinstance(sweeps, StoredSweeps):
-        sweeps = sweeps.store.iter_sweeps(is_comparable)
+        sweeps = sweeps.store.iter_sweeps(is_comparable, ended_by)
 
     history = History()
     for scatter in _sort_scatters(sweeps, select):

@@ -181,7 +181,7 @@ class RunStore(TextStore, Protocol):
         """
 
     def iter_sweeps(
-        self, is_selected: Selector | None = None
+        self, is_selected: Selector | None = None, ended_by: str = ''
     ) -> Iterator[list[RunRecord]]:
         """Read the usable records of sweeps, one sweep after the other.
 
@@ -190,6 +190,8 @@ class RunStore(TextStore, Protocol):
 
         :param is_selected: function that decides by a record of a system
             under test whether sweeps on this system are read; None reads all.
+        :param ended_by: time by which such a run of a sweep must have ended,
+            so that the sweep is read; empty for any time.
         """
 
     def find_last_sweep(self, *, is_configured: bool = False) -> str:

@@ -302,18 +302,17 @@ class SqlRunStore:
             return list(connection.scalars(query))
 
     def iter_sweeps(
-        self, is_selected: Selector | None = None
+        self, is_selected: Selector | None = None, ended_by: str = ''
     ) -> Iterator[list[RunRecord]]:
         """Read the usable records of sweeps, one sweep after the other."""
         condition: ColumnElement[bool] = sqlalchemy.true()
         if is_selected is not None:
-            selected = sqlalchemy.select(RECORDS.c.sweep).where(
-                RECORDS.c.system.in_(
-                    self._select_systems(is_selected, sqlalchemy.true())
-                )
-            )
-            condition = RECORDS.c.sweep.in_(selected)
-        for sweep in self._list_sweeps(condition):
+            systems = self._select_systems(is_selected, condition)
+            condition &= RECORDS.c.system.in_(systems)
+        if ended_by:
+            condition &= RECORDS.c.ended <= ended_by
+        sweeps = sqlalchemy.select(RECORDS.c.sweep).where(condition)
+        for sweep in self._list_sweeps(RECORDS.c.sweep.in_(sweeps)):
             records, _ = self.read_sweep(sweep)
             if records:
                 yield records

@@ -11,8 +11,14 @@ from hvstack import errors
 from hvstack.model.target import BARE_METAL
 from hvstack.results import record, signing
 from hvstack.results.file_run_store import FileRunStore
+from hvstack.results.history import collect_earlier
 from hvstack.results.record_data import RunRecord
-from hvstack.results.run_store import IndexedRun, RunStore, iter_records
+from hvstack.results.run_store import (
+    IndexedRun,
+    RunStore,
+    StoredSweeps,
+    iter_records,
+)
 from tests.unit.results import factory
 
 
@@ -170,6 +176,26 @@ class StoreTest(testtools.TestCase):
         path = self.path(store.load_records('quick')[0])
         path.write_text(path.read_text().replace('"maps":6', '"maps":7'))
         self.assertRaises(errors.InputError, store.load_records, 'quick')
+
+    def test_later_sweeps_are_not_read_for_the_history(self) -> None:
+        for index in range(52):
+            self.store.append(
+                factory.run(
+                    *(BARE_METAL, 0, 100),
+                    sweep=f'sweep-{index}',
+                    started=f'2026-11-21T05:{index:02d}:00Z',
+                )
+            )
+        own = self.store.read_sweep('sweep-1')[0]
+        store = self.store
+        self.reads.clear()
+        collect_earlier(StoredSweeps(store), own, own[0].size_bytes)
+        # The earlier sweep, the own one, and an example of the system.
+        self.assertGreaterEqual(4, len(self.reads))
+        sweeps = self.store.iter_sweeps(ended_by=own[0].ended)
+        self.assertEqual(
+            ['sweep-1', 'sweep-0'], [records[0].sweep for records in sweeps]
+        )
 
     def test_lists_of_keys_are_read_once_for_all_records(self) -> None:
         for index in range(3):

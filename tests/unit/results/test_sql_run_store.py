@@ -19,9 +19,10 @@ from hvstack import errors, textfile
 from hvstack.model.target import BARE_METAL
 from hvstack.results import record, skipped, stores, telemetry, telemetry_files
 from hvstack.results.file_run_store import FileRunStore
+from hvstack.results.history import collect_earlier
 from hvstack.results.record_data import RunRecord
 from hvstack.results.record_transfer import transfer_records
-from hvstack.results.run_store import RunStore, iter_records
+from hvstack.results.run_store import RunStore, StoredSweeps, iter_records
 from hvstack.results.sql_database import FILES, RECORDS
 from hvstack.results.sql_run_store import SqlRunStore
 from tests.unit.results import factory
@@ -196,6 +197,25 @@ class SqlStoreTest(testtools.TestCase):
         )
         self.assertEqual(
             ['third', 'first'], [records[0].sweep for records in sweeps]
+        )
+
+    def test_later_sweeps_are_not_read_for_the_history(self) -> None:
+        for index in range(52):
+            self.store.append(
+                factory.run(
+                    *(BARE_METAL, 0, 100),
+                    sweep=f'sweep-{index}',
+                    started=f'2026-11-21T05:{index:02d}:00Z',
+                )
+            )
+        own = self.store.read_sweep('sweep-1')[0]
+        store = self.store
+        collect_earlier(StoredSweeps(store), own, own[0].size_bytes)
+        # The earlier sweep, the own one, and an example of the system.
+        self.assertGreaterEqual(4, store.read_count)
+        sweeps = self.store.iter_sweeps(ended_by=own[0].ended)
+        self.assertEqual(
+            ['sweep-1', 'sweep-0'], [records[0].sweep for records in sweeps]
         )
 
     def test_edited_records_are_refused(self) -> None:
