@@ -169,8 +169,8 @@ class _Times:
         self._study = study
         self._times = {
             (size, name): run_times.compute_median_times(
-                _select_backend(iter_records(store), backend),
-                *(size, run_times.MAX_TIMED_RUNS, name),
+                iter_records(store),
+                *(size, run_times.MAX_TIMED_RUNS, name, backend),
             )
             for size, name in {
                 (study.get_size(variant), variant.workload.name)
@@ -180,9 +180,7 @@ class _Times:
         self._loss_seconds = self._scaling_seconds = None
         setups = [variant.setup.later for variant in study.variants]
         if any(setup.lost_hosts or setup.scaled_compute for setup in setups):
-            records = list(
-                _limit_runs(_select_backend(iter_records(store), backend))
-            )
+            records = list(_select_runs(iter_records(store), backend))
             self._loss_seconds = run_times.compute_median_loss_seconds(records)
             self._scaling_seconds = run_times.compute_median_scaling_seconds(
                 records
@@ -215,29 +213,23 @@ class _Times:
         }
 
 
-def _select_backend(
+def _select_runs(
     records: Iterable[RunRecord], backend: str
 ) -> Iterable[RunRecord]:
-    """Yield records of bare metal and of a backend.
+    """Yield records with losses of hosts or changes of compute workers.
 
-    Emulated CPUs are many times slower. Failed runs without a backend remain,
-    since their time is not that between two clusters.
+    :param records: records of any sweeps.
+    :param backend: name of the compute backend of these records.
     """
-    return (
-        record
-        for record in records
-        if record.kind == 'baseline' or record.sut.backend in (None, backend)
-    )
-
-
-def _limit_runs(records: Iterable[RunRecord]) -> Iterable[RunRecord]:
-    """Yield records with losses of hosts or changes of compute workers."""
     return itertools.islice(
         (
             record
             for record in records
-            if record.observations.host_losses
-            or record.observations.compute_scaling
+            if run_times.is_of_backend(record, backend)
+            and (
+                record.observations.host_losses
+                or record.observations.compute_scaling
+            )
         ),
         run_times.MAX_TIMED_RUNS,
     )

@@ -299,7 +299,7 @@ def load_status(
         )
     run_seconds = None
     if parse_budget(sweep.spec.budget).hours is not None:
-        # This reads the records of all sweeps.
+        # This may read many records of earlier sweeps.
         run_seconds = search_settings.compute_run_seconds(
             sweep, stored_records, search_records
         )

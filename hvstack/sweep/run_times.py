@@ -20,6 +20,7 @@ def compute_median_times(
     size_bytes: int,
     max_runs: int | None = None,
     workload: str = TPCX_HS.name,
+    backend: str | None = None,
 ) -> tuple[float | None, float | None]:
     """Return median seconds of a run and of a change of the cluster.
 
@@ -33,6 +34,8 @@ def compute_median_times(
         None reads all records.
     :param workload: name of the workload; runs of other workloads are
         ignored.
+    :param backend: name of the compute backend; guests of other backends are
+        ignored; None ignores none.
     :returns: seconds of a run, and seconds between the last run on a cluster
         and the first run on the next; None without records.
     """
@@ -43,7 +46,9 @@ def compute_median_times(
         execution = run_id.parse_execution_id(run_record.sweep)
         if is_enough and execution not in by_execution:
             break
-        if run_record.valid and (
+        # The runs of another backend separate those of bare metal.
+        is_counted = backend is None or is_of_backend(run_record, backend)
+        if (is_counted and run_record.valid) and (
             run_record.size_bytes,
             run_record.sut.workload,
         ) == (size_bytes, workload):
@@ -52,7 +57,7 @@ def compute_median_times(
             _Span(
                 *(run_record.started, run_record.ended),
                 *(run_record.configuration, run_record.observations.cluster),
-                _sum_later_seconds(run_record),
+                *(_sum_later_seconds(run_record), is_counted),
             )
         )
     gaps = [
@@ -60,11 +65,27 @@ def compute_median_times(
         - last.later_seconds
         for spans in by_execution.values()
         for last, span in itertools.pairwise(sorted(spans))
+        if last.is_counted and span.is_counted
         if _is_other_cluster(last, span)
     ]
     return (
         statistics.median(runs) if runs else None,
         statistics.median(gaps) if gaps else None,
+    )
+
+
+def is_of_backend(run_record: RunRecord, backend: str) -> bool:
+    """Return whether a run is one of bare metal or of a backend.
+
+    Emulated CPUs are many times slower. Failed runs without a backend count,
+    since their time is not that between two clusters.
+
+    :param run_record: record of the run.
+    :param backend: name of the compute backend.
+    """
+    return run_record.kind == 'baseline' or run_record.sut.backend in (
+        None,
+        backend,
     )
 
 
@@ -117,6 +138,7 @@ class _Span(NamedTuple):
     cluster: str
     #: Seconds of what follows the run on its cluster.
     later_seconds: float = 0.0
+    is_counted: bool = True
 
 
 def _is_other_cluster(last: _Span, span: _Span) -> bool:

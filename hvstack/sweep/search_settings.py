@@ -8,7 +8,10 @@ from hvstack.results.history import collect_history
 from hvstack.results.record_data import RunRecord
 from hvstack.sweep.budget import parse_budget
 from hvstack.sweep.rate_search import MAX_RUNS, SearchSettings
-from hvstack.sweep.run_times import compute_median_times
+from hvstack.sweep.run_times import (
+    MAX_TIMED_RUNS,
+    compute_median_times,
+)
 from hvstack.sweep.search_space import Space
 from hvstack.sweep.strategies import count_confirmation_runs
 from hvstack.sweep.sweep_store import Sweep
@@ -22,24 +25,28 @@ def compute_run_seconds(
     """Return the median seconds of a run of a search with its new cluster.
 
     They must not change when the search is finished, so only the search and
-    sweeps that were measured before it count.
+    the newest sweeps that were measured before it with its backend count.
 
     :param sweep: sweep with a strategy.
-    :param stored_records: records of all sweeps by sweep.
+    :param stored_records: records of all sweeps by sweep, the newest first.
     :param search_records: records of the search.
     :returns: None if no run is known.
     """
+    assert sweep.spec is not None
     run, setup = compute_median_times(search_records, sweep.size_bytes)
     if run is None or setup is None:
+        earlier_records = (
+            run_record
+            for records in stored_records
+            for run_record in records
+            if run_record.ended <= sweep.started
+            and run_id.parse_sweep_id(run_record.sweep) != sweep.id
+        )
         earlier_run, earlier_setup = compute_median_times(
-            (
-                run_record
-                for records in stored_records
-                for run_record in records
-                if run_record.ended <= sweep.started
-                and run_id.parse_sweep_id(run_record.sweep) != sweep.id
-            ),
+            earlier_records,
             sweep.size_bytes,
+            MAX_TIMED_RUNS,
+            backend=sweep.spec.backend,
         )
         run = earlier_run if run is None else run
         setup = earlier_setup if setup is None else setup

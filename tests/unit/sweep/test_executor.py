@@ -94,6 +94,9 @@ class CourseTest(testtools.TestCase):
         for workload in task_args['workloads']:
             name = workload['configuration']
             first, sizes = workload['first_index'], workload['sizes']
+            facts: dict[str, Any] = {}
+            if name != BARE_METAL:
+                facts['backend'] = options['cloud']['backend']
             if self.is_away and name != BARE_METAL:
                 continue
             self.tasks.append([(name, first, len(sizes))])
@@ -115,6 +118,7 @@ class CourseTest(testtools.TestCase):
                     observations={
                         'cluster': f'{name_in_records}-{name}-{first}'
                     },
+                    **facts,
                 )
                 location = passes.locate_run(
                     sweep_store.load_records(name_in_records),
@@ -525,6 +529,24 @@ class CourseTest(testtools.TestCase):
             'and the confirmation alone needs 10 runs. Use ',
         )
 
+    def test_budget_of_hours_ignores_runs_of_other_backends(self) -> None:
+        """Emulated CPUs are many times slower."""
+        for backend in ('qemu', 'kvm'):
+            run_record = factory.run(
+                *('i1', 0, 1800),
+                sweep=f'earlier-{backend}',
+                size=SIZE,
+                started='2026-11-01T00:00:00Z',
+                backend=backend,
+            )
+            factory.save(run_record, sweep_store.RECORDS_DIR)
+            if backend == 'qemu':
+                self.begin_search(budget='0.4h')
+            else:
+                self.assertRaises(
+                    errors.InputError, self.begin_search, budget='0.4h'
+                )
+
     def test_failed_runs_use_the_budget(self) -> None:
         self.broken = 'i2-'
         sweep = self.begin_search(budget='15')
@@ -652,6 +674,7 @@ class CourseTest(testtools.TestCase):
                 sweep=name,
                 size=SIZE,
                 started=started,
+                backend='kvm',
             )
             factory.save(run_record, sweep_store.RECORDS_DIR)
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import fixtures
 import testtools
 
+from hvstack.model.target import BARE_METAL
 from hvstack.results.record_data import RunRecord
 from hvstack.sweep import forecast, run_times
 from tests.unit.results import factory
@@ -56,6 +57,24 @@ class MedianTimesTest(testtools.TestCase):
                     )
             _, setup = run_times.compute_median_times(records, 10**9)
             self.assertEqual(200, setup)
+
+    def test_backends(self) -> None:
+        """The guests of another backend are not a change of the cluster."""
+        records = [
+            factory.run(
+                *(name, 0, 100),
+                started=f'2026-11-21T05:{5 * index:02}:00Z',
+                observations={'cluster': f'CID-{index}'},
+            )
+            for index, name in enumerate((BARE_METAL, 'i1', BARE_METAL))
+        ]
+        for backend, times in (('lxc', (100, 200)), ('kvm', (100, None))):
+            self.assertEqual(
+                times,
+                run_times.compute_median_times(
+                    records, 10**9, backend=backend
+                ),
+            )
 
     def test_no_more_sweeps_are_read_than_needed(self) -> None:
         sweeps: list[str] = []
