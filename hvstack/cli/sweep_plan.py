@@ -220,6 +220,7 @@ def _find_times(
         iter_records(sweep_store.open_store(parsed_args.records)),
         parsed_args.size,
         run_times.MAX_TIMED_RUNS,
+        backend=parsed_args.backend,
     )
     return (
         median_run if run is None else run,

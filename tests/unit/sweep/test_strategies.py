@@ -8,6 +8,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import fixtures
 import testtools
@@ -645,11 +646,15 @@ class PlanCommandTest(testtools.TestCase):
         self.assertIn("tuning profile 'stock'", out)
 
     def test_json_with_recorded_times(self) -> None:
-        for configuration, index, minute, seconds in (
-            (BARE_METAL, 0, 0, 100),
-            ('i1', 0, 2, 120),
-            ('i1', 1, 7, 140),
+        # Runs on emulated CPUs do not tell the times of other guests.
+        for configuration, index, minute, seconds, backend in (
+            (BARE_METAL, 0, 0, 100, ''),
+            ('i1', 0, 2, 120, 'lxc'),
+            ('i1', 1, 7, 140, 'lxc'),
+            ('i1', 2, 12, 1400, 'qemu'),
+            ('i1', 3, 45, 1400, 'qemu'),
         ):
+            facts: dict[str, Any] = {'backend': backend} if backend else {}
             factory.save(
                 factory.run(
                     configuration,
@@ -658,6 +663,7 @@ class PlanCommandTest(testtools.TestCase):
                     size=SIZE_BYTES,
                     started=f'2026-11-21T05:{minute:02d}:00Z',
                     observations={'cluster': configuration},
+                    **facts,
                 ),
                 self.top / 'records',
             )
