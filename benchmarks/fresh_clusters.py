@@ -209,7 +209,8 @@ class Experiment:
             }
         )
         return WorkloadPlanner(
-            conf.load(), args, plan.spec.tuning, plan, load_baseline
+            *(conf.load(), args, plan.spec.tuning, plan, load_baseline),
+            lambda: RunId(self.name, self.configuration, 0),
         ).plan_workload(self.size_bytes)
 
     def restart_hadoop(

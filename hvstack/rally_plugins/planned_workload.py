@@ -15,7 +15,8 @@ from hvstack.model import compute_backends
 from hvstack.model.target import BareMetal
 from hvstack.rally_plugins.workload_args import WorkloadArgs
 from hvstack.results.record_data import RunRecord
-from hvstack.sweep import platform_slots
+from hvstack.results.run_id import RunId
+from hvstack.sweep import platform_slots, sweep_store
 from hvstack.tpcxhs.task_counts import (
     PlatformSlots,
     count_slots,
@@ -34,6 +35,8 @@ class WorkloadPlanner:
     :param plan: cluster plan; None on bare metal.
     :param load_baseline: function that loads the newest comparable run on
         bare metal, if the workload names a baseline.
+    :param find_run: function that returns the identity of a run of the
+        workload in its sweep.
     """
 
     options: ConfOptions
@@ -41,15 +44,17 @@ class WorkloadPlanner:
     tuning: str
     plan: ClusterPlan | None
     load_baseline: Callable[[], RunRecord]
+    find_run: Callable[[], RunId]
 
     def plan_workload(self, size_bytes: int) -> Workload:
         """Return the workload of a run, with the tasks of the whole sweep.
 
         The number of tasks fills the bare-metal hosts, and if possible all
         configurations of the sweep. Without an inventory of these hosts, it is
-        the number in the record of the baseline, or the number that fills the
-        clusters. On emulated CPUs, it is 1, because such a run only shows that
-        a job succeeds.
+        the number in the record of the baseline, that of the earlier runs of
+        the configuration in the sweep, or the number that fills the clusters.
+        On emulated CPUs, it is 1, because such a run only shows that a job
+        succeeds.
 
         :param size_bytes: size of the data set in bytes; the default of the
             replication is the minimum of 3 and the number of worker hosts, in
@@ -121,6 +126,15 @@ class WorkloadPlanner:
                 "workload has no cluster plan. Set 'baseline_hosts' in "
                 'hvstack.conf, or add the context hvstack_flavors.'
             )
+        # The release that began the sweep may have had other numbers.
+        recorded = self._find_recorded()
+        if recorded is not None:
+            return Workload(
+                size_bytes,
+                args.replication or recorded.replication,
+                recorded.maps,
+                recorded.reduces,
+            )
         parts, copies = self._count_own_tasks(), self.plan.nodes.replication
         if args.tasks.compared:
             compared = (
@@ -141,6 +155,18 @@ class WorkloadPlanner:
                     self.tuning,
                 )
         return Workload(size_bytes, args.replication or copies, parts, parts)
+
+    def _find_recorded(self) -> RunRecord | None:
+        """Return the last valid run of the configuration in the sweep."""
+        run, store = self.find_run(), sweep_store.open_store()
+        earlier = [
+            item
+            for item in store.list_runs(run.sweep)
+            if item.valid
+            and item.configuration == run.target.name
+            and item.size_bytes == self.args.sizes[0]
+        ]
+        return store.load_run(earlier[-1]) if earlier else None
 
     def _count_own_tasks(self) -> int:
         """Return the number of map tasks that fills the planned cluster."""

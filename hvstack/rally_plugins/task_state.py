@@ -252,6 +252,7 @@ class TaskState:
             self.node_settings(args)['tuning'],
             self.plan,
             lambda: self.load_baselines(args)[-1],
+            lambda: self.steps(args)[0].run_id(self.sweep_id(args)),
         )
         workload = planner.plan_workload(size_bytes)
         workload_type = TYPES[args.setup.workload or TPCX_HS.name]

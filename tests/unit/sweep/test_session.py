@@ -560,6 +560,28 @@ class SessionTest(testtools.TestCase):
             *(SIZE, workload_args(configuration=BARE_METAL)),
         )
 
+    def test_resumed_sweep_without_bare_metal(self) -> None:
+        """An older release had other numbers of tasks."""
+        self.no_hosts()
+        self.plan(workers=4)
+        config = workload(sweep='s', configuration='i1')
+        run_record = factory.run('i1', 0, 50, size=SIZE, sweep='s')
+        run_record = factory.edit(run_record, 'replication', 1)
+        factory.save(run_record, sweep_store.RECORDS_DIR)
+        # The warm-up job has the same numbers.
+        for size in (SIZE, SIZE // 1000):
+            self.assertEqual(
+                Workload(size, 1, 6, 6),
+                self.state.workload(size, parse_args(config)),
+            )
+        for others in (
+            {'sweep': 's2'},
+            {'configuration': 'i2'},
+            {'sizes': [2 * SIZE]},
+        ):
+            args = parse_args({**config, **others})
+            self.assertEqual(16, self.state.workload(SIZE, args).maps)
+
     def test_compared_configurations_without_bare_metal(self) -> None:
         """All have the same numbers of tasks and of replicas."""
         self.no_hosts()
