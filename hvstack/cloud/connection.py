@@ -28,8 +28,10 @@ PLACEMENT_API = '1.36'
 #: Seconds after which a service that says nothing has failed. Heat's API
 #: waits 60 s for a busy engine; an upload counts from its last byte.
 _TIMEOUT = 300.0
-#: HTTP statuses of a proxy whose service does not answer.
+#: HTTP statuses of a proxy whose service does not answer, or that limits the
+#: number of requests.
 AWAY = (
+    HTTPStatus.TOO_MANY_REQUESTS,
     HTTPStatus.BAD_GATEWAY,
     HTTPStatus.SERVICE_UNAVAILABLE,
     HTTPStatus.GATEWAY_TIMEOUT,

@@ -69,6 +69,7 @@ class ConnectTest(testtools.TestCase):
             ({'status_code': 502}, True),
             ({'status_code': 503}, True),
             ({'status_code': 504}, True),
+            ({'status_code': 429}, True),
             ({'exc': requests.ConnectTimeout}, True),
             ({'status_code': 500}, False),
             ({'status_code': 403}, False),
