@@ -41,7 +41,7 @@ def undo(
     """Undo entries, newest first, and return a line for each.
 
     Those of another cloud, region or project are left alone. Ctrl-C does not
-    stop it: it takes effect at the end.
+    stop it: it takes effect at the end, unless some could not be undone.
 
     :param conns: connections, an administrator's and a tenant's perhaps;
         each entry takes the one that it was made with.
@@ -67,11 +67,13 @@ def undo(
                 continue
             journal.forget(entry)
             lines.append(name)
-    if failed:
-        raise errors.CloudError(
-            f'Cannot undo changes: {" ".join(failed)} The next hvstack '
-            'command tries again.'
-        )
+        if failed:
+            # Within the block: after a signal, its end raises
+            # KeyboardInterrupt, which would hide what is not undone.
+            raise errors.CloudError(
+                f'Cannot undo changes: {" ".join(failed)} The next hvstack '
+                'command tries again.'
+            )
     return lines
 
 

@@ -163,3 +163,19 @@ class UndoTest(testtools.TestCase):
         self.assertEqual(3, len(deleted))
         self.assertEqual([], journal.entries())
         self.assertIn('hvstack is undoing its changes', message.getvalue())
+
+    def test_ctrl_c_does_not_hide_what_is_not_undone(self) -> None:
+        entry = self.note(cluster_flavors.KIND, 'f1')
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
+
+        def delete(request: Any, context: Any) -> str:
+            os.kill(os.getpid(), signal.SIGINT)
+            context.status_code = 500
+            return ''
+
+        self.cloud.http.delete(f'{fake.NOVA}/flavors/f1', text=delete)
+        with contextlib.redirect_stderr(io.StringIO()):
+            error = self.assertRaises(errors.CloudError, self.recover)
+        self.assertIn('flavor f1', str(error))
+        self.assertEqual([entry], journal.entries())
