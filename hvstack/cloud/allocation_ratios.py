@@ -6,6 +6,7 @@ Nova leaves them alone as long as ``cpu_allocation_ratio`` and
 otherwise each of its inventory updates overwrites them.
 """
 
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from hvstack import errors
 from hvstack.cloud import journal, lease, placement
 from hvstack.cloud.connection import AWAY, get_status, refused, scope
 from hvstack.results.typed_json import JsonObject, named
+
+LOG = logging.getLogger(__name__)
 
 KIND = 'ratio'
 
@@ -189,8 +192,11 @@ def _spared(
     )
 
 
-def undo(conn: Connection, data: JsonObject) -> None:
-    """Put one ratio back, unless someone else has changed it since."""
+def undo(conn: Connection, data: JsonObject) -> bool:
+    """Put one ratio back, unless someone else has changed it since.
+
+    :returns: whether the ratio is not one that someone else has set.
+    """
     change = journal.read_data(_RatioChange, data)
     try:
         content = placement.inventories(conn, change.provider)['inventories']
@@ -200,7 +206,7 @@ def undo(conn: Connection, data: JsonObject) -> None:
             get_status(exc) == HTTPStatus.NOT_FOUND
             and change.provider not in placement.providers(conn).values()
         ):
-            return
+            return True
         raise
     now = content.get(change.resource_class, {}).get('allocation_ratio')
     if now is not None and float(now) == float(change.after):
@@ -211,6 +217,18 @@ def undo(conn: Connection, data: JsonObject) -> None:
             change.resource_class,
             change.before,
         )
+    elif now is not None and float(now) != float(change.before):
+        LOG.warning(
+            'The ratio of %s on %s stays %s: it is not the %s that hvstack '
+            'set; before, it was %s.',
+            change.resource_class,
+            change.host,
+            now,
+            change.after,
+            change.before,
+        )
+        return False
+    return True
 
 
 def _put(

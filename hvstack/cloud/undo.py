@@ -22,7 +22,8 @@ from hvstack.cloud import (
 from hvstack.progress import Progress
 from hvstack.results.typed_json import JsonObject
 
-_UNDO: dict[str, Callable[[Connection, JsonObject], None]] = {
+#: Each may return False: nothing was undone, and it has said why.
+_UNDO: dict[str, Callable[[Connection, JsonObject], bool | None]] = {
     cluster_flavors.KIND: cluster_flavors.undo,
     cluster_flavors.ACCESS_KIND: cluster_flavors.undo_access,
     cpu_mode.KIND: cpu_mode.undo,
@@ -38,7 +39,7 @@ def undo(
     conns: Iterable[Connection],
     progress: Progress | None = None,
 ) -> list[str]:
-    """Undo entries, newest first, and return a line for each.
+    """Undo entries, newest first, and return a line for each that was.
 
     Those of another cloud, region or project are left alone. Ctrl-C does not
     stop it: it takes effect at the end, unless some could not be undone.
@@ -61,12 +62,13 @@ def undo(
             name = _name(entry)
             try:
                 with progress.stage(name) if progress else nullcontext():
-                    _undo(entry, conn, progress)
+                    is_undone = _undo(entry, conn, progress)
             except errors.HVStackError as exc:
                 failed.append(f'{name}: {str(exc).removesuffix(".")}.')
                 continue
             journal.forget(entry)
-            lines.append(name)
+            if is_undone:
+                lines.append(name)
         if failed:
             # Within the block: after a signal, its end raises
             # KeyboardInterrupt, which would hide what is not undone.
@@ -79,17 +81,17 @@ def undo(
 
 def _undo(
     entry: journal.JournalEntry, conn: Connection, progress: Progress | None
-) -> None:
+) -> bool:
     if entry.kind == stacks.KIND:
         stack_undo.undo(conn, entry.data, progress)
-    elif entry.kind in _UNDO:
-        _UNDO[entry.kind](conn, entry.data)
-    else:
-        raise errors.InputError(
-            f'Cannot undo a change of type {entry.kind!r} ({entry.path}): '
-            'this release does not know it. Use the newer release of hvstack '
-            'that wrote it.'
-        )
+        return True
+    if entry.kind in _UNDO:
+        return _UNDO[entry.kind](conn, entry.data) is not False
+    raise errors.InputError(
+        f'Cannot undo a change of type {entry.kind!r} ({entry.path}): '
+        'this release does not know it. Use the newer release of hvstack '
+        'that wrote it.'
+    )
 
 
 def _name(entry: journal.JournalEntry) -> str:

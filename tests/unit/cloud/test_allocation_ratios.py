@@ -131,7 +131,10 @@ class RatiosTest(testtools.TestCase):
     def test_a_value_of_someone_else_stays(self) -> None:
         allocation_ratios.set_ratios(self.conn, self.hosts, {'VCPU': 2.0})
         self.placement.inventories['VCPU']['allocation_ratio'] = 3.0
-        undo.undo_own([self.conn])
+        with self.assertLogs('hvstack', 'WARNING') as logs:
+            self.assertEqual([], undo.undo_own([self.conn]))
+        self.assertIn('VCPU on hv-host2 stays 3.0', logs.output[0])
+        self.assertEqual([], journal.entries())
         self.assertEqual(3.0, self.placement.ratio('VCPU'))
 
     def test_undo_does_not_list_the_hosts(self) -> None:
