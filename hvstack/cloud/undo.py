@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Undoing what the journal names, newest first."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 
 from openstack.connection import Connection
@@ -42,7 +42,7 @@ def undo(
     """Undo entries, newest first, and return a line for each that was.
 
     Those of another cloud, region or project are left alone. Ctrl-C does not
-    stop it: it takes effect at the end, unless some could not be undone.
+    stop it: it takes effect at the end.
 
     :param conns: connections, an administrator's and a tenant's perhaps;
         each entry takes the one that it was made with.
@@ -56,27 +56,35 @@ def undo(
         if (conn := connection.find_in_scope(entry.scope, conns)) is not None
     ]
     lines = []
-    failed = []
-    with interrupts.deferred('hvstack is undoing its changes', progress):
-        for entry, conn in pending:
-            name = _name(entry)
-            try:
-                with progress.stage(name) if progress else nullcontext():
-                    is_undone = _undo(entry, conn, progress)
-            except errors.HVStackError as exc:
-                failed.append(f'{name}: {str(exc).removesuffix(".")}.')
-                continue
-            journal.forget(entry)
-            if is_undone:
-                lines.append(name)
+    failed: list[str] = []
+    try:
+        with interrupts.deferred('hvstack is undoing its changes', progress):
+            for entry, conn in pending:
+                name = _name(entry)
+                try:
+                    with progress.stage(name) if progress else nullcontext():
+                        is_undone = _undo(entry, conn, progress)
+                except errors.HVStackError as exc:
+                    failed.append(f'{name}: {str(exc).removesuffix(".")}.')
+                    continue
+                journal.forget(entry)
+                if is_undone:
+                    lines.append(name)
+    except KeyboardInterrupt:
+        # What was not undone must not be hidden by Ctrl-C, nor stop it.
         if failed:
-            # Within the block: after a signal, its end raises
-            # KeyboardInterrupt, which would hide what is not undone.
-            raise errors.CloudError(
-                f'Cannot undo changes: {" ".join(failed)} The next hvstack '
-                'command tries again.'
-            )
+            (progress or Progress()).warn(_describe_failures(failed))
+        raise
+    if failed:
+        raise errors.CloudError(_describe_failures(failed))
     return lines
+
+
+def _describe_failures(failed: Sequence[str]) -> str:
+    return (
+        f'Cannot undo changes: {" ".join(failed)} The next hvstack command '
+        'tries again.'
+    )
 
 
 def _undo(
