@@ -107,7 +107,8 @@ def try_lock(lock: IO[str]) -> bool:
     """Return whether this process gets the lock, and write its pid there.
 
     The first process that gets it also writes the random ID by which hosts
-    recognize their user.
+    recognize their user. Hosts with a mark recognize the user by the ID that
+    was valid when they were taken, which is thus kept until their release.
     """
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -117,7 +118,7 @@ def try_lock(lock: IO[str]) -> bool:
     lock.write(f'{os.getpid()}\n')
     lock.flush()
     path = ACQUIRED_HOSTS_DIR / host_script.HOLDER.name
-    if not path.exists():
+    if not path.exists() and not _list_marks():
         paths.write_whole(path, f'{uuid.uuid4()}\n')
     return True
 

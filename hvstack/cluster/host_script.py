@@ -35,12 +35,16 @@ def build_holder() -> str:
     """Return who uses a host: an ID, and a description after a space.
 
     Processes with the same state directory exclude each other by its lock.
+    Without the file :data:`HOLDER`, the ID is that of older releases, by which
+    their crashed runs hold hosts.
     """
     machine = pid_files.machine() or socket.gethostname()
     random_id = ''
     with contextlib.suppress(OSError):
         random_id = HOLDER.read_text(encoding='utf-8', errors='replace')
-    text = f'{machine} {paths.STATE.absolute()} {random_id}'
+    text = f'{machine} {paths.STATE.absolute()}'
+    if random_id:
+        text += f' {random_id}'
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return f'{digest} user {os.getuid()} on {socket.gethostname()}'
 

@@ -4,8 +4,10 @@
 On loop devices and in network namespaces, as root only.
 """
 
+import hashlib
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +15,8 @@ from pathlib import Path
 import fixtures
 import testtools
 
-from hvstack import pid_files, shell_scripts
-from hvstack.cluster import host_script
+from hvstack import paths, pid_files, shell_scripts
+from hvstack.cluster import acquired_hosts, host_script
 from hvstack.hadoop import os_profiles
 from hvstack.lab.hosts import sizes
 
@@ -97,6 +99,45 @@ os.chroot(sys.argv[1])
 print(flush=True)
 sys.stdin.read()
 """
+
+
+class HolderIDTest(testtools.TestCase):
+    """The ID by which hosts recognize the user of a crashed run."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.directory = Path(self.useFixture(fixtures.TempDir()).path)
+        for target, value in (
+            ('acquired_hosts.ACQUIRED_HOSTS_DIR', self.directory),
+            ('host_script.HOLDER', self.directory / 'holder'),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(f'hvstack.cluster.{target}', value)
+            )
+
+    def get_id(self) -> str:
+        """Return the ID after this process had the lock."""
+        with acquired_hosts.open_lock() as lock:
+            self.assertTrue(acquired_hosts.try_lock(lock))
+        return host_script.build_holder().partition(' ')[0]
+
+    def compute_id(self, suffix: str) -> str:
+        machine = pid_files.machine() or socket.gethostname()
+        text = f'{machine} {paths.STATE.absolute()}{suffix}'
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def test_hosts_that_an_older_release_has_taken(self) -> None:
+        """They were not released, and the mark was deleted."""
+        mark = self.directory / 'a.json'
+        mark.touch()
+        self.assertEqual(self.compute_id(''), self.get_id())
+        mark.unlink()
+        random_id = self.get_id()
+        holder = self.directory / 'holder'
+        self.assertEqual(self.compute_id(f' {holder.read_text()}'), random_id)
+        # Hosts that are taken from now on have this ID.
+        mark.touch()
+        self.assertEqual(random_id, self.get_id())
 
 
 class HolderTest(testtools.TestCase):
