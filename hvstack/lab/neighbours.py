@@ -65,6 +65,13 @@ def has_rules(hook: str, table: str) -> bool:
     :param table: text of the chain's table as ``nft list table`` prints it.
     """
     key = 'oifname ' if hook == 'forward' else ''
+    if hook == 'input':
+        # Those with 'oif' or 'oifname' are rules for forwarded packets.
+        table = '\n'.join(
+            line
+            for line in table.splitlines()
+            if 'iif' in line and 'oif' not in line
+        )
     return f'{key}"hv-*"' in table or all(
         f'{key}"{name}"' in table for name in constants.BRIDGES
     )

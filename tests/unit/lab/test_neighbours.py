@@ -48,6 +48,10 @@ class FirewallTest(testtools.TestCase):
         self.assertFalse(neighbours.has_rules('forward', rules))
         rules = 'iifname "hv-*" oifname "hv-*" accept'
         self.assertTrue(neighbours.has_rules('forward', rules))
+        # It accepted no packets to the control plane, but hid that.
+        self.assertFalse(neighbours.has_rules('input', rules))
+        rules += '\niif { "hv-data", "hv-mgmt", "hv-prov" } accept'
+        self.assertTrue(neighbours.has_rules('input', rules))
 
     def test_start_of_a_lab_behind_a_firewall(self) -> None:
         """Hosts did not reach the control plane, for no visible reason."""
