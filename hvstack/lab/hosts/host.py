@@ -187,11 +187,13 @@ def configure(host: HostSize, options: dict[str, Any]) -> set[str]:
     for name in _DIRECTORIES:
         (host_dir / name).mkdir(parents=True, exist_ok=True)
     dedicated = options.get('dedicated', {}).get(host.name, '')
+    # A file of hvstack stands for the others.
+    needed = (host_dir, venv.directory(), Path(switch_setup.__file__))
     context = {
         'host': host,
         'directory': host_dir,
-        # A file of hvstack stands for the others.
-        'kept_paths': (host_dir, venv.directory(), switch_setup.__file__),
+        # Mount points have no links.
+        'kept_paths': [path.resolve() for path in needed],
         'programs': programs(host),
         'cells': _cells(host),
         'cgroup_version': cgroups.version(),

@@ -444,7 +444,10 @@ class FilesTest(testtools.TestCase):
 
     def test_directories_of_the_lab_on_loop_devices(self) -> None:
         """They were unmounted in the host, which ended."""
-        self.swap('hvstack.lab.venv.directory', lambda: Path('/cache/venv'))
+        # The cache may be a link.
+        link = self.directory / 'link'
+        link.symlink_to('/cache')
+        self.swap('hvstack.lab.venv.directory', lambda: link / 'venv')
         directory, _ = self.configured()
         init = (directory / 'init').read_text()
         loop = init[init.index("grep '^/dev/loop'") :].partition('\ndone\n')[0]
