@@ -79,7 +79,7 @@ def _machine() -> Iterator[LabDiagnosis]:
     )
     yield _release()
     yield _memory()
-    needed = requirements.needed_gib()
+    needed = requirements.needed_gib(settings.load() or LabSettings())
     for directory in (paths.STATE, paths.CACHE):
         free = requirements.free_gib(directory)
         enough = free >= needed

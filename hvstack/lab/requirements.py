@@ -10,7 +10,7 @@ from pathlib import Path
 import requests
 
 from hvstack import errors, paths
-from hvstack.lab import constants, kernel_modules, packages, settings
+from hvstack.lab import constants, kernel_modules, packages, settings, venv
 from hvstack.lab.hosts import cgroups, sizes, switch_setup
 from hvstack.lab.settings import LabSettings
 
@@ -65,7 +65,7 @@ def check(lab_settings: LabSettings) -> None:
     check_switch()
     check_proxy()
     check_path()
-    check_disk()
+    check_disk(lab_settings)
     if lab_settings.lvm:
         kernel_modules.check()
 
@@ -149,13 +149,14 @@ def check_path() -> None:
         )
 
 
-def check_disk() -> None:
+def check_disk(lab_settings: LabSettings) -> None:
     """Refuse to continue where the disk is nearly full.
 
+    :param lab_settings: settings of the lab.
     :raises hvstack.errors.MissingPrerequisiteError: a directory has too
         little free space.
     """
-    needed = needed_gib()
+    needed = needed_gib(lab_settings)
     for directory in (paths.STATE, paths.CACHE):
         free = free_gib(directory)
         if free < needed:
@@ -166,9 +167,23 @@ def check_disk() -> None:
             )
 
 
-def needed_gib() -> int:
-    """Return the free space, in GiB, that the lab needs from now on."""
-    return DISK_GIB if settings.load() is None else _REMAINING_DISK_GIB
+def needed_gib(lab_settings: LabSettings) -> int:
+    """Return the free space, in GiB, that the lab needs from now on.
+
+    :param lab_settings: settings that the lab is to have.
+    """
+    before = settings.load()
+    if before is None or not venv.ready() or _adds(before, lab_settings):
+        return DISK_GIB
+    return _REMAINING_DISK_GIB
+
+
+def _adds(before: LabSettings, after: LabSettings) -> bool:
+    """Tell whether a lab gets hosts or services, which use more space."""
+    return after.hosts > before.hosts or any(
+        getattr(after, name) and not getattr(before, name)
+        for name in settings.EXTRAS
+    )
 
 
 def free_gib(directory: Path) -> float:

@@ -21,29 +21,42 @@ class MachineTest(testtools.TestCase):
             fixtures.MonkeyPatch(f'hvstack.lab.requirements.{name}', value)
         )
 
+    def keep_settings(self) -> list[str]:
+        """Use settings of a lab, and an environment of its services.
+
+        :returns: a list; the environment is missing once it is empty.
+        """
+        directory = Path(self.useFixture(fixtures.TempDir()).path)
+        is_ready = ['yes']
+        for name, value in (
+            ('settings._SETTINGS', directory / 'settings'),
+            ('venv.ready', lambda: bool(is_ready)),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(f'hvstack.lab.{name}', value))
+        return is_ready
+
     def test_full_disk_is_refused_with_directory_and_sizes(self) -> None:
         self.set('DISK_GIB', 10**9)
         exc = self.assertRaises(
-            errors.MissingPrerequisiteError, requirements.check_disk
+            errors.MissingPrerequisiteError,
+            requirements.check_disk,
+            LabSettings(),
         )
         self.assertIn(f'{paths.STATE} has ', str(exc))
         self.assertIn(f'needs {10**9}', str(exc))
 
     def test_lab_that_fills_the_disk(self) -> None:
         """It could not be started again."""
-        directory = Path(self.useFixture(fixtures.TempDir()).path)
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'hvstack.lab.settings._SETTINGS', directory / 'settings'
-            )
-        )
+        self.keep_settings()
         self.set('free_gib', lambda _: 5.0)
         exc = self.assertRaises(
-            errors.MissingPrerequisiteError, requirements.check_disk
+            errors.MissingPrerequisiteError,
+            requirements.check_disk,
+            LabSettings(),
         )
         self.assertIn('needs 15 GiB', str(exc))
         settings.save(LabSettings())
-        requirements.check_disk()
+        requirements.check_disk(LabSettings())
         self.assertEqual(
             {'ok'},
             {
@@ -54,13 +67,41 @@ class MachineTest(testtools.TestCase):
         )
         self.set('free_gib', lambda _: 1.0)
         exc = self.assertRaises(
-            errors.MissingPrerequisiteError, requirements.check_disk
+            errors.MissingPrerequisiteError,
+            requirements.check_disk,
+            LabSettings(),
         )
         self.assertIn('needs 2 GiB', str(exc))
 
+    def test_lab_that_is_to_use_more_of_the_disk(self) -> None:
+        """Its disk was full in the middle of the change."""
+        is_ready = self.keep_settings()
+        self.set('free_gib', lambda _: 5.0)
+        settings.save(LabSettings(hosts=2))
+        for lab_settings in (
+            LabSettings(hosts=2, ceph=True),
+            LabSettings(hosts=2, lvm=True),
+            LabSettings(hosts=3),
+        ):
+            exc = self.assertRaises(
+                errors.MissingPrerequisiteError,
+                requirements.check_disk,
+                lab_settings,
+            )
+            self.assertIn('needs 15 GiB', str(exc))
+        settings.save(LabSettings(hosts=2, ceph=True))
+        requirements.check_disk(LabSettings(hosts=1))
+        # The environment of the services is to be built again.
+        is_ready.clear()
+        self.assertRaises(
+            errors.MissingPrerequisiteError,
+            requirements.check_disk,
+            LabSettings(hosts=2, ceph=True),
+        )
+
     def test_room_enough_is_fine(self) -> None:
         self.set('DISK_GIB', 0)
-        requirements.check_disk()
+        requirements.check_disk(LabSettings())
 
     def test_directory_that_is_not_there_yet_counts_as_its_parent(
         self,
