@@ -30,7 +30,9 @@ NO_MODULES = {'PYTHONPATH': '', 'PYTHONHOME': ''}
 #: Directories of the settings of uv, except those of the user.
 _UV_SETTINGS = (Path('/etc/uv'), Path('/etc/xdg/uv'))
 #: What pip prints of its package index, with the section.
-_PIP_INDEX = re.compile("^(install|global)\\.index-url='(.*)'$", re.MULTILINE)
+_PIP_OPTION = re.compile(
+    "^((?:install|global)\\.(?:index-url|trusted-host))='(.*)'$", re.MULTILINE
+)
 #: What uv prints of a package whose file has another digest.
 _CHANGED = re.compile('Hash mismatch for `([^`]+)`')
 
@@ -118,34 +120,45 @@ def ensure(pauses: Sequence[float] = (5, 15, 30)) -> None:
     env = dict(NO_MODULES)
     if _CERTIFICATES.exists() and 'UV_SYSTEM_CERTS' not in os.environ:
         env['UV_SYSTEM_CERTS'] = '1'
-    index = _find_index()
-    if index:
-        env['UV_DEFAULT_INDEX'] = index
+    env |= _find_index()
     processutils.retried(lambda: _install(install, env), pauses=pauses)
     (target / '.complete').touch()
 
 
-def _find_index() -> str:
-    """Return the package index that pip is set to, if uv is set to none.
+def _find_index() -> dict[str, str]:
+    """Return variables with the package index that pip is set to.
 
-    It may contain a password. The text is empty if neither is set.
+    It may contain a password. There are none if uv is set to an index, or pip
+    is not. The hosts whose certificates pip does not verify belong to it.
     """
     if os.environ.get('UV_DEFAULT_INDEX') or os.environ.get('UV_INDEX_URL'):
-        return ''
+        return {}
     home = os.environ.get('XDG_CONFIG_HOME') or Path.home() / '.config'
     files = [path / 'uv.toml' for path in (*_UV_SETTINGS, Path(home, 'uv'))]
     if 'UV_CONFIG_FILE' in os.environ:
         files.append(Path(os.environ['UV_CONFIG_FILE']))
     for path in files:
         if path.is_file() and b'index' in path.read_bytes():
-            return ''
-    if os.environ.get('PIP_INDEX_URL'):
-        return os.environ['PIP_INDEX_URL']
+            return {}
     # 'pip config get' reads one file only.
     argv = [sys.executable, '-m', 'pip', '--disable-pip-version-check']
     text = processutils.run([*argv, 'config', 'list'], check=False).stdout
-    indexes = dict(_PIP_INDEX.findall(text))
-    return str(indexes.get('install') or indexes.get('global') or '')
+    options = dict(_PIP_OPTION.findall(text))
+
+    def find(variable: str, option: str) -> str:
+        sections = (f'install.{option}', f'global.{option}')
+        values = [os.environ.get(variable), *map(options.get, sections)]
+        return str(next(filter(None, values), ''))
+
+    index = find('PIP_INDEX_URL', 'index-url')
+    if not index:
+        return {}
+    variables = {'UV_DEFAULT_INDEX': index}
+    # pip prints the end of a line as a backslash and 'n'; uv wants blanks.
+    hosts = find('PIP_TRUSTED_HOST', 'trusted-host').replace('\\n', ' ')
+    if hosts and not os.environ.get('UV_INSECURE_HOST'):
+        variables['UV_INSECURE_HOST'] = ' '.join(hosts.split())
+    return variables
 
 
 def _install(argv: Sequence[str], env: Mapping[str, str]) -> None:

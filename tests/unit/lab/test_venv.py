@@ -50,6 +50,7 @@ class InstallTest(testtools.TestCase):
             f'[ "$1" = pip ] || {{ mkdir -p {venv.directory()}; exit 0; }}\n'
             f'echo "$@" >>{self.directory}/calls\n'
             f'echo "$UV_DEFAULT_INDEX" >{self.directory}/index\n'
+            f'echo "$UV_INSECURE_HOST" >{self.directory}/hosts\n'
             f'cat {self.directory}/message >&2\n'
             f'exit {status}\n'
         )
@@ -62,12 +63,17 @@ class InstallTest(testtools.TestCase):
             for name in (
                 *('UV_DEFAULT_INDEX', 'UV_INDEX_URL', 'UV_CONFIG_FILE'),
                 *('PIP_INDEX_URL', 'PIP_CONFIG_FILE', 'XDG_CONFIG_HOME'),
+                *('PIP_TRUSTED_HOST', 'UV_INSECURE_HOST'),
             ):
                 stack.enter_context(
                     fixtures.EnvironmentVariable(name, variables.get(name))
                 )
             venv.ensure(())
         return (self.directory / 'index').read_text().strip()
+
+    def read_hosts(self) -> str:
+        """Return the hosts whose certificates uv did not verify."""
+        return (self.directory / 'hosts').read_text().strip()
 
     def calls(self) -> list[str]:
         return (self.directory / 'calls').read_text().splitlines()
@@ -136,6 +142,47 @@ class InstallTest(testtools.TestCase):
         settings.unlink()
         config_env['PIP_CONFIG_FILE'] = os.devnull
         self.assertEqual('', self.find_index(**config_env))
+
+    def test_hosts_that_pip_trusts(self) -> None:
+        """A mirror with a certificate of its own was refused."""
+        if not importlib.util.find_spec('pip'):
+            self.skipTest('needs pip')
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.lab.venv._UV_SETTINGS', ())
+        )
+        self.uv('', 0)
+        config = self.directory / 'pip.conf'
+        mirror = 'https://mirror.test/simple'
+        hosts = 'trusted-host =\n    mirror.test\n    other.test:8443\n'
+        config_env = {
+            'XDG_CONFIG_HOME': str(self.directory),
+            'PIP_CONFIG_FILE': str(config),
+        }
+        for text, variables, expected in (
+            (f'index-url = {mirror}\n', {}, ''),
+            (
+                f'index-url = {mirror}\n{hosts}',
+                {},
+                'mirror.test other.test:8443',
+            ),
+            (hosts, {'PIP_INDEX_URL': mirror}, 'mirror.test other.test:8443'),
+            (
+                f'index-url = {mirror}\n{hosts}',
+                {'PIP_TRUSTED_HOST': 'a.test  b.test'},
+                'a.test b.test',
+            ),
+            # Settings of uv win, and the hosts belong to the index.
+            (
+                f'index-url = {mirror}\n{hosts}',
+                {'UV_INSECURE_HOST': 'c.test'},
+                'c.test',
+            ),
+            (hosts, {}, ''),
+            (hosts, {'UV_DEFAULT_INDEX': mirror}, ''),
+        ):
+            config.write_text(f'[global]\n{text}')
+            self.find_index(**config_env, **variables)
+            self.assertEqual(expected, self.read_hosts())
 
 
 class DigestsTest(testtools.TestCase):
@@ -303,21 +350,29 @@ class UserTest(testtools.TestCase):
         (self.clone / '.venv' / 'bin').symlink_to(self.programs)
         log = self.clone / 'index'
         self.write_program('python', 'exit 0')
-        self.write_program('uv', f'echo "$UV_DEFAULT_INDEX" >{log}')
+        self.write_program(
+            'uv', f'echo "$UV_DEFAULT_INDEX $UV_INSECURE_HOST" >{log}'
+        )
+        # In the form in which pip prints two lines.
+        (self.clone / 'options').write_text(
+            "global.extra-index-url='x'\nglobal.index-url='pip'\n"
+            "global.trusted-host='\\na.test\\nb.test:8443'\n"
+        )
         self.write_program(
             'pip',
-            '[ "$*" = "${*%config list}" ] || '
-            "echo \"global.extra-index-url='x'\nglobal.index-url='pip'\"",
+            f'[ "$*" = "${{*%config list}}" ] || cat {self.clone}/options',
         )
         settings = self.clone / 'uv' / 'uv.toml'
         settings.parent.mkdir()
         config_env = {'XDG_CONFIG_HOME': str(self.clone)}
         for text, variables, index in (
-            ('', {}, 'pip'),
-            ('', {'PIP_INDEX_URL': 'other'}, 'other'),
-            ('', {'UV_DEFAULT_INDEX': 'other'}, 'other'),
-            ('', {'UV_INDEX_URL': 'other'}, ''),
-            ('index-url = "other"', {}, ''),
+            ('', {}, 'pip a.test b.test:8443'),
+            ('', {'PIP_INDEX_URL': 'other'}, 'other a.test b.test:8443'),
+            ('', {'PIP_TRUSTED_HOST': 'c.test\n d.test'}, 'pip c.test d.test'),
+            ('', {'UV_INSECURE_HOST': 'c.test'}, 'pip c.test'),
+            ('', {'UV_DEFAULT_INDEX': 'other'}, 'other '),
+            ('', {'UV_INDEX_URL': 'other'}, ' '),
+            ('index-url = "other"', {}, ' '),
         ):
             settings.write_text(text)
             self.assertEqual(
