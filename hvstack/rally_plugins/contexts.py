@@ -96,9 +96,11 @@ class _Context(context.Context):
         """Make the changes of the context."""
 
     def cleanup(self) -> None:
-        """Undo the changes."""
-        task = task_state.get_task_state(self.context)
-        self.undo(task)
+        """Undo the changes, unless the process was refused and has none."""
+        # Rally also cleans up after a refused start. A start here would skip
+        # the check of the token.
+        if task_state.is_started():
+            self.undo(task_state.get_task_state(self.context))
 
     @classmethod
     def undo(cls, task: TaskState) -> None:

@@ -396,6 +396,11 @@ class TaskState:
 _STATES: list[TaskState] = []
 
 
+def is_started() -> bool:
+    """Return whether this process has a state."""
+    return bool(_STATES)
+
+
 def get_task_state(
     context: Mapping[str, Any], args: WorkloadArgs | None = None
 ) -> TaskState:

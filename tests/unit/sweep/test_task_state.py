@@ -74,6 +74,17 @@ class StartTest(testtools.TestCase):
 
     def test_a_start_that_fails_does_not_keep_the_lock(self) -> None:
         """Rally tries again with the next workload."""
+        self.refuse_first_start()
+        self.assertRaises(errors.BusyError, self.start)
+        state = self.start()
+        self.assertIs(state, self.start())
+        # The second start has the lock.
+        self.assertRaises(
+            errors.BusyError, sweep_store.lock_measurements().__enter__
+        )
+
+    def refuse_first_start(self) -> None:
+        """Have the lease of the cloud refused once."""
         failures = [errors.BusyError('another machine has the lease')]
 
         def acquire(*_: Any) -> None:
@@ -83,13 +94,16 @@ class StartTest(testtools.TestCase):
         self.useFixture(
             fixtures.MonkeyPatch('hvstack.cloud.lease.acquire', acquire)
         )
+
+    def test_a_clean_up_after_a_refused_start_starts_nothing(self) -> None:
+        """Rally cleans up after it, without the arguments for the token."""
+        self.refuse_first_start()
         self.assertRaises(errors.BusyError, self.start)
-        state = self.start()
-        self.assertIs(state, self.start())
-        # The second start has the lock.
-        self.assertRaises(
-            errors.BusyError, sweep_store.lock_measurements().__enter__
-        )
+        context = contexts.FlavorsContext.__new__(contexts.FlavorsContext)
+        context.context = {'admin': {'credential': fake.CREDENTIAL}}
+        context.cleanup()
+        self.assertEqual([], task_state._STATES)
+        self.assertFalse(task_state.is_started())
 
     def leave_changes(self, state: task_state.TaskState) -> None:
         """Have a flavor and the lease, as after a clean-up that failed."""
