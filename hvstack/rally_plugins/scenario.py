@@ -218,7 +218,7 @@ def _measure(task: TaskState, args: WorkloadArgs, step: Step) -> RunRecord:
             task.save_failure(args, step, str(exc))
         raise
     for record in records:
-        task.report_record(record)
+        task.progress.report_record(record)
     task.saved_records += records
     return next(record for record in records if record.index == step.index)
 

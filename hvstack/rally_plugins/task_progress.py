@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from hvstack.progress import Progress
+from hvstack.results.record_data import RunRecord
 from hvstack.results.timeline import Timeline
 from hvstack.sweep import task_events
 from hvstack.sweep.task_events import EventPipe
@@ -29,3 +30,14 @@ class TaskProgress(Progress):
         """Print a line, and send it to the parent process."""
         super().say(text, is_important=is_important)
         self.events.send(task_events.Message(text))
+
+    def report_record(self, run_record: RunRecord) -> None:
+        """Send a saved record to the parent process."""
+        self.events.send(
+            task_events.SavedRecord(
+                run_record.id,
+                run_record.configuration,
+                run_record.index,
+                run_record.valid,
+            )
+        )

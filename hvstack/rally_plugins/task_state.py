@@ -8,7 +8,6 @@ a single process.
 
 import atexit
 import contextlib
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -361,19 +360,8 @@ class TaskState:
         run_result.add_kills(sorted(self.read_kills() - self.known_kills))
         run_record = run_result.to_record(step.run_id(self.sweep_id(args)))
         sweep_store.open_store().append(run_record)
-        self.report_record(run_record)
+        self.progress.report_record(run_record)
         self.progress.say(f'{step.label} failed: {run_result.reason[:300]}')
-
-    def report_record(self, run_record: record_data.RunRecord) -> None:
-        """Send a saved record to the parent process."""
-        self.progress.events.send(
-            task_events.SavedRecord(
-                run_record.id,
-                run_record.configuration,
-                run_record.index,
-                run_record.valid,
-            )
-        )
 
     def read_kills(self) -> set[str]:
         """Return the kernel's lines about processes out of memory.
@@ -459,7 +447,7 @@ def _start(
     :param args: arguments of the first workload; None if they are unknown.
     :raises hvstack.errors.HVStackError: see :func:`get_task_state`.
     """
-    progress = TaskProgress(events=task_events.open_pipe(os.environ))
+    progress = TaskProgress(events=task_events.get_process_pipe())
     session = TaskState(admin, tenant, conf.load(), progress)
     credentials.check_logins(admin, tenant)
     credentials.check(tenant, session.options.cloud)

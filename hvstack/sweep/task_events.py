@@ -7,6 +7,7 @@ such pipe, and a pipe that is lost never affects a measurement.
 """
 
 import contextlib
+import functools
 import json
 import os
 import stat
@@ -113,3 +114,13 @@ def open_pipe(env: MutableMapping[str, str]) -> EventPipe:
             os.set_inheritable(descriptor, False)
             return EventPipe(descriptor)
     return EventPipe()
+
+
+@functools.cache
+def get_process_pipe() -> EventPipe:
+    """Return the inherited pipe of this process, which is opened once.
+
+    A process whose start was refused starts again with the next workload, and
+    needs the same pipe.
+    """
+    return open_pipe(os.environ)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Start of a Rally process, against a cloud at the HTTP boundary."""
 
+import os
 import signal
 from typing import Any
 
@@ -12,7 +13,7 @@ from hvstack.cloud import connection, journal
 from hvstack.cluster import bare_metal
 from hvstack.rally_plugins import contexts, task_state
 from hvstack.results import record
-from hvstack.sweep import sweep_store
+from hvstack.sweep import sweep_store, task_events
 from tests.unit.cloud import fake
 from tests.unit.sweep.directories import BaselineHosts, SweepDirectories
 
@@ -104,6 +105,23 @@ class StartTest(testtools.TestCase):
         context.cleanup()
         self.assertEqual([], task_state._STATES)
         self.assertFalse(task_state.is_started())
+
+    def test_a_second_start_has_the_pipe_to_the_parent(self) -> None:
+        """The first one removes its variable from the environment."""
+        source, sink = os.pipe()
+        self.addCleanup(os.close, source)
+        self.addCleanup(os.close, sink)
+        self.useFixture(
+            fixtures.EnvironmentVariable(
+                task_events.VARIABLE, task_events.format_variable(sink)
+            )
+        )
+        task_events.get_process_pipe.cache_clear()
+        self.addCleanup(task_events.get_process_pipe.cache_clear)
+        self.refuse_first_start()
+        self.assertRaises(errors.BusyError, self.start)
+        self.start().progress.say('measuring')
+        self.assertIn(b'measuring', os.read(source, 4096))
 
     def leave_changes(self, state: task_state.TaskState) -> None:
         """Have a flavor and the lease, as after a clean-up that failed."""
