@@ -32,7 +32,7 @@ from hvstack.rally_plugins.workload_args import (
     SweepShape,
     WorkloadArgs,
 )
-from hvstack.results import baselines, record_data
+from hvstack.results import baselines, record_data, run_clock
 from hvstack.results.workload_types import TPCX_HS, TYPES
 from hvstack.sweep import (
     capabilities,
@@ -45,8 +45,9 @@ from hvstack.sweep import (
 )
 from hvstack.sweep.node_setup import NodeSetup
 from hvstack.sweep.run_order import Step
+from hvstack.tpcxhs import run
 from hvstack.tpcxhs.host_losses import HostLossSpec
-from hvstack.tpcxhs.result import RunResult
+from hvstack.tpcxhs.result import RunResult, format_now
 from hvstack.tpcxhs.workload import Workload
 
 
@@ -349,7 +350,14 @@ class TaskState:
         :param reason: reason of the failure; processes that the kernel killed
             are added.
         """
-        moment = sweep_store.format_now()
+        run_id = step.run_id(self.sweep_id(args))
+        store = sweep_store.open_store()
+        # As the start of a run: a failure within an earlier run counts as
+        # forged.
+        run_clock.start(
+            run.compute_last_end(store.read_sweep(run_id.sweep)[0])
+        )
+        moment = format_now()
         try:
             workload = self.workload(step.size_bytes, args)
         except errors.InputError:
@@ -358,8 +366,8 @@ class TaskState:
         run_result = RunResult(workload, started=moment, ended=moment)
         run_result.reason = ' '.join(reason.split())[:2000]
         run_result.add_kills(sorted(self.read_kills() - self.known_kills))
-        run_record = run_result.to_record(step.run_id(self.sweep_id(args)))
-        sweep_store.open_store().append(run_record)
+        run_record = run_result.to_record(run_id)
+        store.append(run_record)
         self.progress.report_record(run_record)
         self.progress.say(f'{step.label} failed: {run_result.reason[:300]}')
 

@@ -24,7 +24,7 @@ from types import MappingProxyType
 from hvstack import errors, textfile
 from hvstack.cluster.base import Cluster, Node
 from hvstack.progress import Progress
-from hvstack.results import passes, record_data, signing, telemetry_files
+from hvstack.results import passes, record_data, signing
 from hvstack.results.benchmark import KIT_SIZES
 from hvstack.tpcxhs import (
     datacheck,
@@ -353,6 +353,7 @@ def _measure_pair(
             ),
         ],
         sampling=SamplingSpec.load(),
+        earliest=run.compute_last_end(earlier_records),
     )
     if spec.baseline:
         whole.observations['compared_with'] = spec.baseline
@@ -371,13 +372,7 @@ def _measure_pair(
             run_result.observations['without_counters'] = missing
         samples = kit_evidence.cut_telemetry(whole, run_result, [_NETWORK])
         new_record = run_result.to_record(run_id, derived=False)
-        if samples:
-            summary = telemetry_files.save_or_add_gap(
-                samples, store, new_record.id
-            )
-            new_record = record_data.add_observations(
-                new_record, {'telemetry': summary}
-            )
+        new_record = run.add_telemetry(new_record, samples, store)
         new_record = passes.add_location(
             new_record, [*earlier_records, *records]
         )

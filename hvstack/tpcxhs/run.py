@@ -7,7 +7,7 @@ published TPCx-HS results".
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from hvstack import conf, errors
@@ -32,6 +32,8 @@ from hvstack.results import (
     telemetry_files,
     workload_types,
 )
+from hvstack.results.run_store import RunStore
+from hvstack.results.telemetry import Telemetry
 from hvstack.results.workload_types import TESTDFSIO, TPCX_HS
 from hvstack.tpcxhs import compute_scaling, host_losses, preparation
 from hvstack.tpcxhs.deadlines import DEFAULT_LIMITS, Limits, load_limits
@@ -233,6 +235,17 @@ def _run_steps(
     run_result.ended = format_now()
 
 
+def compute_last_end(run_records: Iterable[record_data.RunRecord]) -> float:
+    """Return the Unix time of the end of the last run; 0 without runs."""
+    return max(
+        (
+            datetime.fromisoformat(run_record.ended).timestamp()
+            for run_record in run_records
+        ),
+        default=0.0,
+    )
+
+
 def measure(
     cluster: Cluster, spec: RunSpec, progress: Progress | None = None
 ) -> record_data.RunRecord:
@@ -252,13 +265,7 @@ def measure(
         progress=progress,
         limits=load_limits(spec, store),
         sampling=SamplingSpec.load(),
-        earliest=max(
-            (
-                datetime.fromisoformat(run_record.ended).timestamp()
-                for run_record in earlier_records
-            ),
-            default=0.0,
-        ),
+        earliest=compute_last_end(earlier_records),
     )
     if spec.baseline:
         run_result.observations['compared_with'] = spec.baseline
@@ -267,14 +274,25 @@ def measure(
     if spec.compute_scaling and run_result.is_valid:
         _scale_compute(cluster, spec, run_result, progress)
     run_record = run_result.to_record(spec.run_id)
-    if run_result.telemetry:
-        summary = telemetry_files.save_or_add_gap(
-            run_result.telemetry, store, run_record.id
-        )
-        run_record = record_data.add_observations(
-            run_record, {'telemetry': summary}
-        )
+    run_record = add_telemetry(run_record, run_result.telemetry, store)
     return store.append(passes.add_location(run_record, earlier_records))
+
+
+def add_telemetry(
+    run_record: record_data.RunRecord,
+    samples: Telemetry | None,
+    store: RunStore,
+) -> record_data.RunRecord:
+    """Save the samples of a run, and return its record with a summary.
+
+    :param run_record: record of the run.
+    :param samples: samples of the nodes; None without sampling.
+    :param store: store of the record.
+    """
+    if not samples:
+        return run_record
+    summary = telemetry_files.save_or_add_gap(samples, store, run_record.id)
+    return record_data.add_observations(run_record, {'telemetry': summary})
 
 
 def _lose_hosts(

@@ -3,6 +3,8 @@
 
 import os
 import signal
+import time
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import fixtures
@@ -15,7 +17,9 @@ from hvstack.rally_plugins import contexts, task_state
 from hvstack.results import record
 from hvstack.sweep import sweep_store, task_events
 from tests.unit.cloud import fake
+from tests.unit.results import factory
 from tests.unit.sweep.directories import BaselineHosts, SweepDirectories
+from tests.unit.sweep.test_session import workload_args
 
 
 class StartTest(testtools.TestCase):
@@ -122,6 +126,27 @@ class StartTest(testtools.TestCase):
         self.assertRaises(errors.BusyError, self.start)
         self.start().progress.say('measuring')
         self.assertIn(b'measuring', os.read(source, 4096))
+
+    def test_a_failure_after_the_clock_was_set_back(self) -> None:
+        """Within the run before it, both records would count as forged."""
+        state = self.start()
+        now = datetime.now(UTC)
+        sweep_store.open_store().append(
+            factory.run(
+                *('i1', 0, 3600),
+                sweep='mine',
+                started=(now - timedelta(hours=1)).strftime(factory.TIME),
+            )
+        )
+        system_time = time.time
+        self.useFixture(
+            fixtures.MonkeyPatch('time.time', lambda: system_time() - 60)
+        )
+        args = workload_args(sweep='mine', configuration='i2')
+        state.save_failure(args, state.steps(args)[0], 'no host is up')
+        first, second = sweep_store.open_store().load_records('mine')
+        self.assertEqual('no host is up', second.reason)
+        self.assertLessEqual(first.ended, second.started)
 
     def leave_changes(self, state: task_state.TaskState) -> None:
         """Have a flavor and the lease, as after a clean-up that failed."""

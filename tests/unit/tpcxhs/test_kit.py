@@ -10,7 +10,7 @@ import json
 import re
 import stat
 import time
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +21,7 @@ import testtools
 
 from hvstack import errors, processutils
 from hvstack.cluster.command_node import CommandNode
-from hvstack.model.target import BareMetal
+from hvstack.model.target import BARE_METAL, BareMetal
 from hvstack.results import record, record_data, run_clock, selfcheck
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.run_id import RunId
@@ -30,6 +30,7 @@ from hvstack.tpcxhs.deadlines import StallWatch
 from hvstack.tpcxhs.result import RunResult, RunSpec
 from hvstack.tpcxhs.workload import Workload
 from tests.unit.cluster.lab_tree import LabTree
+from tests.unit.results import factory
 from tests.unit.tpcxhs.test_job_memory import Manager
 from tests.unit.tpcxhs.test_run import Hadoop, Some
 
@@ -221,6 +222,35 @@ class KitTest(testtools.TestCase):
                 (f'job_{start + 598}000_0001', start + 1.0),
                 (job.job_id, job.started_at),
             )
+
+    def test_clock_that_is_set_back_between_pairs(self) -> None:
+        """The records of both pairs counted as forged."""
+        system_time = time.time
+        now = datetime.now(UTC)
+        started = (now - timedelta(hours=1)).strftime(factory.TIME)
+        first = FileRunStore(self.top / 'records').append(
+            factory.run(BARE_METAL, 0, 3600, sweep='mine', started=started)
+        )
+        answer = KitNode.answer
+
+        def tell_time(node: KitNode, command: str) -> str:
+            if command.startswith('date '):
+                return f'{system_time()}\n'
+            return answer(node, command)
+
+        for name, value in (
+            (f'{__name__}.KitNode.answer', tell_time),
+            ('time.time', lambda: system_time() - 60),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(name, value))
+        zero = int(now.timestamp()) - 10_000
+        self.gateway.log_text = run_log(1, 2000, zero=zero)
+        self.gateway.log_text += run_log(2, 1900, zero=zero)
+        second, _ = self.measure()
+        self.assertLessEqual(
+            datetime.fromisoformat(first.ended) - timedelta(seconds=2),
+            datetime.fromisoformat(second.started),
+        )
 
     def test_controller_without_a_clock(self) -> None:
         self.gateway.broken['date '] = processutils.Result(0, 'x\n', '')
