@@ -3,8 +3,9 @@
 
 A cluster is as large as the hosts that are up. The runs of a smaller one are
 not comparable with the earlier runs of the sweep, but a search would count
-their rates. The variants of a study and the sides of trials, which have sweeps
-of their own, are compared with each other as well.
+their rates. The variants of a study, which have sweeps of their own, are
+compared with each other as well. The sides of trials can differ in their
+hosts, but all trials of a side must share them.
 """
 
 from hvstack import errors
@@ -30,6 +31,8 @@ def check_plan(task: TaskState, args: WorkloadArgs, plan: ClusterPlan) -> None:
 
     :raises hvstack.errors.HostsChangedError: one was refused.
     """
+    if FACT in args.allow:
+        return
     reason = task.refused_hosts.get(_get_key(task, args, plan))
     if reason:
         raise errors.HostsChangedError(reason)
@@ -70,14 +73,14 @@ def _read_count(sweep: str, plan: ClusterPlan) -> int | None:
     :param plan: cluster plan, whose storage and controllers the run has.
     """
     store = sweep_store.open_store()
-    execution = run_id.parse_execution_id(sweep)
-    if execution == sweep:
+    group = _get_group(sweep)
+    if group == (sweep, ''):
         runs = store.list_runs(sweep)
     else:
         runs = [
             run
             for run in store.list_all_runs()
-            if run_id.parse_execution_id(run.sweep) == execution
+            if _get_group(run.sweep) == group
         ]
     for run in runs:
         target = parse_target(run.configuration)
@@ -94,7 +97,24 @@ def _read_count(sweep: str, plan: ClusterPlan) -> int | None:
     return None
 
 
+def _get_group(sweep: str) -> tuple[str, str]:
+    """Return the study or the trials of a sweep, whose sweeps share hosts.
+
+    :param sweep: name of the sweep.
+    :returns: ID of the study or of the trials, and the side of trials.
+    """
+    execution = run_id.parse_execution_id(sweep)
+    is_side = execution != sweep and execution.startswith('trials-')
+    return execution, sweep[-1] if is_side else ''
+
+
 def _get_key(
     task: TaskState, args: WorkloadArgs, plan: ClusterPlan
-) -> tuple[str, frozenset[str]]:
-    return task.sweep_id(args), frozenset(plan.hosts.providers)
+) -> tuple[str | frozenset[str], ...]:
+    """Return the key of the clusters with the same expected hosts."""
+    return (
+        *_get_group(task.sweep_id(args)),
+        plan.spec.configuration.storage,
+        plan.spec.controllers,
+        frozenset(plan.hosts.providers),
+    )

@@ -81,8 +81,8 @@ class TaskState:
     storage: str = ''
     #: Why the configuration of the workload cannot exist.
     skip_reason: str = ''
-    #: Why a sweep cannot have a cluster on these hosts for workers.
-    refused_hosts: dict[tuple[str, frozenset[str]], str] = field(
+    #: Why such clusters cannot be on these hosts for workers.
+    refused_hosts: dict[tuple[str | frozenset[str], ...], str] = field(
         default_factory=dict
     )
     known_kills: set[str] = field(default_factory=set)

@@ -84,21 +84,38 @@ class HostCountTest(testtools.TestCase):
             self.state.refused_hosts.clear()
         self.check(2, allow=['hosts'])
 
-    def test_parts_of_a_study_and_of_trials(self) -> None:
-        """The first run of a part does not decide for the others."""
-        for first, second in (
-            ('study-x-v1', 'study-x-v2'),
-            ('trials-x-0-a', 'trials-x-0-b'),
-        ):
-            self.add('i1', 3, sweep=first)
-            self.check(3, sweep=second)
-            error = self.assertRaises(
-                errors.HostsChangedError, *(self.check, 2), sweep=second
-            )
-            execution = first.rpartition('-')[0].removesuffix('-0')
-            self.assertIn(f"continue '{execution}'", str(error))
-            self.state.refused_hosts.clear()
+    def test_variants_of_a_study(self) -> None:
+        """The first run of a variant decides for the others."""
+        self.add('i1', 3, sweep='study-x-v1')
+        self.check(3, sweep='study-x-v2')
+        error = self.assertRaises(
+            errors.HostsChangedError, *(self.check, 2), sweep='study-x-v2'
+        )
+        self.assertIn("continue 'study-x'", str(error))
+        # No further variant creates a cluster on these hosts.
+        args = workload_args(sweep='study-x-v3')
+        plan = build_plan('a', 'b')
+        self.assertRaises(
+            errors.HostsChangedError,
+            *(host_count.check_plan, self.state, args, plan),
+        )
+        self.check(2, sweep='study-x-v3', allow=['hosts'])
         self.check(2, sweep='study-y-v1')
+
+    def test_sides_of_trials(self) -> None:
+        """A command before a side may turn a host off."""
+        self.add('i1', 3, sweep='trials-x-0-a')
+        self.check(2, sweep='trials-x-0-b')
+        self.add('i1', 2, sweep='trials-x-0-b', backend='kvm')
+        self.check(3, sweep='trials-x-1-a')
+        self.check(2, sweep='trials-x-1-b')
+        for side, count in (('a', 2), ('b', 3)):
+            error = self.assertRaises(
+                errors.HostsChangedError,
+                *(self.check, count),
+                sweep=f'trials-x-1-{side}',
+            )
+            self.assertIn("continue 'trials-x'", str(error))
 
     def test_other_controllers(self) -> None:
         """They can have hosts of their own."""
@@ -124,9 +141,7 @@ class HostCountTest(testtools.TestCase):
         )
         for other in (
             (workload_args(sweep='other'), plan),
-            (
-                args,
-                SimpleNamespace(hosts=SimpleNamespace(providers={'a': ''})),
-            ),
+            (args, build_plan('a')),
+            (args, build_plan('a', 'b', controllers='separate')),
         ):
             host_count.check_plan(self.state, *other)
