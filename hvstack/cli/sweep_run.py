@@ -303,6 +303,8 @@ class Run(_Running):
         with contextlib.closing(
             connection.connect(parsed_args.os_cloud)
         ) as conn:
+            # The next process would log in, and Keystone would refuse it.
+            credentials.check_logins(conn)
             credentials.check(conn, conf.load().cloud)
             ensure_image(conn.config.name, progress)
             # Hosts that a dead process took from Nova must be back.

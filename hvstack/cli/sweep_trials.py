@@ -80,7 +80,7 @@ class Run(Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Begin or continue."""
         # Show does not need the time to import openstacksdk.
-        from hvstack.cloud import connection, lease
+        from hvstack.cloud import connection, credentials, lease
         from hvstack.sweep import recovery, resource_check, token_check
 
         if parsed_args.max_trials is not None and parsed_args.max_trials < 1:
@@ -108,6 +108,8 @@ class Run(Command):
                 options.cloud.host_profile,
                 connection.format_cloud(conn),
             )
+        # The next connection would log in, and Keystone would refuse it.
+        credentials.check_logins(conn)
         progress = Progress()
         ready(
             *(parsed_args.os_cloud, progress),
