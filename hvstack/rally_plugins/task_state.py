@@ -354,9 +354,8 @@ class TaskState:
         store = sweep_store.open_store()
         # As the start of a run: a failure within an earlier run counts as
         # forged.
-        run_clock.start(
-            run.compute_last_end(store.read_sweep(run_id.sweep)[0])
-        )
+        earlier_records, _ = store.read_sweep(run_id.sweep)
+        run_clock.start(run.compute_last_end(earlier_records))
         moment = format_now()
         try:
             workload = self.workload(step.size_bytes, args)
