@@ -80,7 +80,7 @@ class SettingsTest(testtools.TestCase):
             raise errors.MissingPrerequisiteError('no module')
 
         for name in ('switch', 'proxy', 'path', 'disk'):
-            self.lab.swap(f'requirements.check_{name}', lambda: None)
+            self.lab.swap(f'requirements.check_{name}', lambda *_: None)
         self.lab.swap('hosts.cgroups.check', lambda: None)
         self.lab.swap('kernel_modules.check', refuse)
         self.lab.swap('hosts.sizes.machine_mib', lambda: 64_000)
