@@ -14,7 +14,7 @@ from hvstack.model.flavor import Flavor, count_classes
 from hvstack.model.host_share import to_fraction
 
 #: Hosts that take new servers. Nova gives the trait to all others.
-_ENABLED = '!COMPUTE_STATUS_DISABLED'
+ENABLED = '!COMPUTE_STATUS_DISABLED'
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def room(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
         max_servers = request.configuration.instances if number == 0 else count
         traits = placement.join_required_traits(flavor.extra_specs)
         hosts = host_checks.list_zone_hosts(
-            conn, f'{traits},{_ENABLED}' if traits else _ENABLED, request.zone
+            conn, f'{traits},{ENABLED}' if traits else ENABLED, request.zone
         )
         if not hosts:
             # The checks of traits and of services name the reason.

@@ -18,6 +18,7 @@ from hvstack.accept import check_result, flavor_checks, host_inspection
 from hvstack.accept.flavor_checks import NovaFlavor
 from hvstack.accept.guest_checks import GuestCell
 from hvstack.accept.host_inspection import Access
+from hvstack.cloud.host_room import ENABLED
 from hvstack.cloud.placement import HostInventories
 from hvstack.model.catalogue import CatalogueEntry
 from hvstack.model.host import HostProfile
@@ -28,9 +29,6 @@ from hvstack.tempest_plugin.listing import (
     list_items,
     list_up_hypervisors,
 )
-
-#: Hosts that take new servers. Nova gives the trait to all others.
-_ENABLED = '!COMPUTE_STATUS_DISABLED'
 
 
 class Providers:
@@ -108,7 +106,7 @@ class OperatorTest(Providers, BaseTest):
         ]
         try:
             response = self.providers_client.list_resource_providers(
-                required=','.join([*traits, _ENABLED])
+                required=','.join([*traits, ENABLED])
             )
         except exceptions.BadRequest:
             if not traits:
