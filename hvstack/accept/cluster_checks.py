@@ -20,22 +20,25 @@ def check_placement(
     *,
     per_host: int,
     shared: bool,
+    full: bool = True,
 ) -> list[CheckResult]:
     """Check the hosts of the nodes of a cluster.
 
     :param workers: Nova's ``hostId`` by worker.
     :param controllers: Nova's ``hostId`` by controller.
     :param per_host: maximum number of workers per host (I).
-    :param shared: whether hosts of workers may also run controllers, and the
-        workers may leave slots of them free.
+    :param shared: whether hosts of workers may also run controllers.
+    :param full: whether the workers use every slot of their hosts, unless
+        these are shared. Nova spreads workers that do not.
     """
     check_results = check_workers_per_host(workers, per_host)
     hosts = set(workers.values())
-    if not shared:
+    if full and not shared:
         needed = -(-len(workers) // per_host)
         check_results.append(
             check_equal('hosts with workers', needed, len(hosts))
         )
+    if not shared:
         colocated = sorted(
             name for name, host in controllers.items() if host in hosts
         )

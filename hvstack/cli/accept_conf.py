@@ -288,8 +288,13 @@ def _existing(
         cluster_plan = _plan(conn, configuration, options)
     except errors.HVStackError:
         # The existing cluster may have another configuration or other hosts.
-        return {}
-    return _list_backend_options(cluster_plan, parsed_args)
+        return {'controllers_beside_workers': True}
+    return {
+        'controllers_beside_workers': not has_separate_controller_hosts(
+            cluster_plan
+        ),
+        **_list_backend_options(cluster_plan, parsed_args),
+    }
 
 
 def _plan(

@@ -363,8 +363,8 @@ class ClusterTest(HDFSFiles, MemberTest):
                 per_host=int(parameters['workers_per_host'])
                 if existing
                 else CONF.hvstack.workers_per_host,
-                # No other request says which hosts it has, nor fills them.
-                shared=existing or CONF.hvstack.controllers_beside_workers,
+                shared=CONF.hvstack.controllers_beside_workers,
+                full=not existing,
             ),
             *cluster_checks.check_workers_per_host(
                 {name: ids[name] for name in sorted(compute)},

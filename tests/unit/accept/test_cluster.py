@@ -134,11 +134,15 @@ class PlacementTest(testtools.TestCase):
     def test_existing_cluster(self) -> None:
         """Its stack says how many workers a host has, no other plan."""
         hosts = {'w0': 'h0', 'w1': 'h0', 'w2': 'h1', 'w3': 'h2', 'c': 'h2'}
-        existing = {'stack': 'mine'}
+        existing = {'stack': 'mine', 'controllers_beside_workers': True}
         self.assertEqual([], self.check(hosts, existing, workers_per_host='2'))
         self.assertEqual(
             ['workers on host h0'],
             self.check(hosts, existing, workers_per_host='1'),
+        )
+        self.assertEqual(
+            ['controllers beside workers'],
+            self.check(hosts, {'stack': 'mine'}, workers_per_host='2'),
         )
         self.assertEqual(
             ['hosts with workers', 'controllers beside workers'],

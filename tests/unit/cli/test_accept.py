@@ -232,6 +232,7 @@ class AcceptTest(CloudTest):
         self.assertIn('no_cluster', self.conf(cloud, *args))
         options = self.conf(cloud, *args, '--stack', 'mine')
         self.assertEqual('mine', options['stack'])
+        self.assertEqual('True', options['controllers_beside_workers'].title())
         for name in ('no_cluster', 'stack_request', 'replication'):
             self.assertNotIn(name, options)
 
