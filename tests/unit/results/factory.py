@@ -14,6 +14,7 @@ from hvstack.results import record_data
 from hvstack.results.benchmark import RECORD_BYTES
 from hvstack.results.record_data import RunRecord, compute_rate
 from hvstack.results.run_id import RunId
+from hvstack.results.run_store import RunStore
 
 #: A host, and the tasks of a job.
 CPUS, MEMORY_MIB, TASKS = 64, 131072, 6
@@ -131,6 +132,18 @@ def save(record: RunRecord, directory: Path) -> Path:
     _ENDS[directory, record.sweep] = ended = ended + (start - started)
     times = {'started': start.strftime(TIME), 'ended': ended.strftime(TIME)}
     return records.save(record_data.change(record, times), directory)
+
+
+def append_sweeps(store: RunStore, count: int) -> None:
+    """Store sweeps of a run on bare metal each, one a minute."""
+    for index in range(count):
+        store.append(
+            run(
+                *(BARE_METAL, 0, 100),
+                sweep=f'sweep-{index}',
+                started=f'2026-11-21T05:{index:02d}:00Z',
+            )
+        )
 
 
 def placement(configuration: Configuration) -> dict[str, Any]:

@@ -178,14 +178,7 @@ class StoreTest(testtools.TestCase):
         self.assertRaises(errors.InputError, store.load_records, 'quick')
 
     def test_later_sweeps_are_not_read_for_the_history(self) -> None:
-        for index in range(52):
-            self.store.append(
-                factory.run(
-                    *(BARE_METAL, 0, 100),
-                    sweep=f'sweep-{index}',
-                    started=f'2026-11-21T05:{index:02d}:00Z',
-                )
-            )
+        factory.append_sweeps(self.store, 52)
         own = self.store.read_sweep('sweep-1')[0]
         store = self.store
         self.reads.clear()
