@@ -348,7 +348,10 @@ class Delete(_OnCloud):
                 if journal_entry not in foreign_entries
             ]
         else:
-            lines = undo.undo(journal_entries, [admin, tenant], Progress())
+            # The sweep of another machine may use the same ratios.
+            lines = undo.undo_with_lease(
+                journal_entries, [admin, tenant], Progress()
+            )
         if foreign_entries:
             raise errors.CloudError(
                 f'Cannot delete {len(foreign_entries)} of its resources: they '

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from openstack.connection import Connection
 
 from hvstack import errors, processutils
-from hvstack.cloud import hypervisors, journal, placement, servers
+from hvstack.cloud import hypervisors, journal, lease, placement, servers
 from hvstack.cloud.connection import scope
 from hvstack.progress import Progress
 from hvstack.results.typed_json import JsonObject
@@ -63,7 +63,8 @@ def switch(
     :param mode: one of :data:`MODES`.
     :param command: a shell's, in which ``{mode}`` stands for the mode.
     :returns: whether anything was changed.
-    :raises hvstack.errors.BusyError: a host has servers.
+    :raises hvstack.errors.BusyError: a host has servers, or this process has
+        lost its lease.
     :raises hvstack.errors.HVStackError: the hosts differ, or the command
         does not switch them.
     """
@@ -77,6 +78,7 @@ def switch(
             'Switch all hosts to one mode.'
         )
     _unused(conn, providers)
+    lease.check(conn)
     data: JsonObject = {
         'name': mode,
         'before': next(iter(before.values())),

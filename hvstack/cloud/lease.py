@@ -182,25 +182,47 @@ def acquire(
 def held(conn: Connection, progress: Progress | None = None) -> Iterator[None]:
     """Hold the lease on a cloud for a block, and for its child processes.
 
+    Blocks may be nested: the outermost one, or the process that called
+    :func:`acquire`, releases the lease.
+
     :param conn: connection of an administrator.
     :param progress: where waiting is announced.
     :raises hvstack.errors.BusyError: another process has the lease.
     :raises hvstack.errors.CloudError: Placement refused; a lease that could
         not be released stays in the journal.
     """
+    current = _LEASES.get(scope(conn))
+    if current is not None and current.is_valid():
+        yield
+        return
     lease = acquire(conn, progress)
     if lease is None:
         yield
         return
+    # An enclosing block may have lost its lease.
+    outer = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = lease.provider
     try:
         yield
     finally:
-        del os.environ[VARIABLE]
+        if outer is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = outer
         for entry in journal.own():
             if entry.data.get('provider') == lease.provider:
                 undo(conn, entry.data)
                 journal.forget(entry)
+
+
+def is_own(data: JsonObject) -> bool:
+    """Return whether this process acquired the lease of an entry.
+
+    :param data: data of the entry in the journal.
+    """
+    return any(
+        lease.provider == data.get('provider') for lease in _LEASES.values()
+    )
 
 
 def check(conn: Connection) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Undoing what the journal names, newest first."""
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 
 from openstack.connection import Connection
 
@@ -32,6 +32,10 @@ _UNDO: dict[str, Callable[[Connection, JsonObject], bool | None]] = {
     lease.KIND: lease.undo,
     allocation_ratios.KIND: allocation_ratios.undo,
 }
+#: Changes that are undone with the lease on the cloud: the sweep of another
+#: machine may run with the same ratios and the same CPU mode, and has no entry
+#: in this journal.
+_LEASED = (allocation_ratios.KIND, cpu_mode.KIND)
 
 
 def undo(
@@ -49,35 +53,172 @@ def undo(
     :raises hvstack.errors.CloudError: some could not be; the others were,
         and these stay in the journal.
     """
-    conns = list(conns)
+    failed: list[str] = []
+    with _finishing(failed, progress):
+        lines = _undo_all(entries, list(conns), progress, failed)
+    _raise_failures(failed)
+    return lines
+
+
+def undo_with_lease(
+    entries: Iterable[journal.JournalEntry],
+    conns: Iterable[Connection],
+    progress: Progress | None = None,
+) -> list[str]:
+    """Undo entries as :func:`undo`, but ratios and CPU modes with the lease.
+
+    :param conns: connections, an administrator's and a tenant's perhaps.
+    :raises hvstack.errors.CloudError: some could not be, because another
+        process has the lease, for example; the others were, and these stay
+        in the journal.
+    """
+    failed: list[str] = []
+    with _finishing(failed, progress):
+        lines, refusals = _undo_leased(
+            list(entries),
+            list(conns),
+            failed,
+            progress,
+            progress or Progress(),
+        )
+        failed += refusals
+    _raise_failures(failed)
+    return lines
+
+
+@contextmanager
+def _finishing(failed: list[str], progress: Progress | None) -> Iterator[None]:
+    """Let Ctrl-C take effect at the end, and not hide what was not undone."""
+    try:
+        with interrupts.deferred('hvstack is undoing its changes', progress):
+            yield
+    except KeyboardInterrupt:
+        if failed:
+            (progress or Progress()).warn(_describe_failures(failed))
+        raise
+
+
+def _undo_all(
+    entries: Iterable[journal.JournalEntry],
+    conns: Sequence[Connection],
+    progress: Progress | None,
+    failed: list[str],
+) -> list[str]:
+    """Undo entries, newest first.
+
+    :param failed: gets a sentence for each that could not be undone.
+    :returns: a line for each that was.
+    """
     pending = [
         (entry, conn)
         for entry in journal.newest_first(entries)
         if (conn := connection.find_in_scope(entry.scope, conns)) is not None
     ]
     lines = []
-    failed: list[str] = []
+    reasons: dict[Connection, str] = {}
+    entries_by_reason: dict[str, list[journal.JournalEntry]] = {}
+    for entry, conn in pending:
+        if entry.kind in _LEASED:
+            if conn not in reasons:
+                reasons[conn] = _explain_lost_lease(conn)
+            if reasons[conn]:
+                entries_by_reason.setdefault(reasons[conn], []).append(entry)
+                continue
+        name = _name(entry)
+        try:
+            with progress.stage(name) if progress else nullcontext():
+                is_undone = _undo(entry, conn, progress)
+        except errors.HVStackError as exc:
+            failed.append(f'{name}: {str(exc).removesuffix(".")}.')
+            continue
+        journal.forget(entry)
+        if is_undone:
+            lines.append(name)
+    failed += [
+        f'{_format_names(group)}: {reason}'
+        for reason, group in entries_by_reason.items()
+    ]
+    return lines
+
+
+def _explain_lost_lease(conn: Connection) -> str:
+    """Return why this process may not change ratios; empty if it may."""
     try:
-        with interrupts.deferred('hvstack is undoing its changes', progress):
-            for entry, conn in pending:
-                name = _name(entry)
+        lease.check(conn)
+    except errors.HVStackError as exc:
+        return str(exc)
+    return ''
+
+
+def _undo_leased(
+    entries: Sequence[journal.JournalEntry],
+    conns: Sequence[Connection],
+    failed: list[str],
+    progress: Progress | None,
+    output: Progress,
+) -> tuple[list[str], list[str]]:
+    """Undo entries, and those that need the lease of their cloud with it.
+
+    :param failed: gets a sentence for each that could not be undone.
+    :param progress: where each entry is reported; None for no report.
+    :param output: where waiting for the lease is announced.
+    :returns: a line for each that was undone, and a sentence for the entries
+        of each cloud whose lease another process has.
+    """
+    leased: dict[Connection, list[journal.JournalEntry]] = {}
+    for entry in entries:
+        conn = connection.find_in_scope(entry.scope, conns)
+        if entry.kind in _LEASED and conn is not None:
+            leased.setdefault(conn, []).append(entry)
+    if not leased:
+        return _undo_all(entries, conns, progress, failed), []
+    # Otherwise this process would wait until the lease that a dead process
+    # of this machine left has run out.
+    abandoned = [
+        entry
+        for entry in entries
+        if entry.kind == lease.KIND and not lease.is_own(entry.data)
+    ]
+    lines = _undo_all(abandoned, conns, progress, failed)
+    excluded_ids = {entry.id for entry in abandoned}
+    refusals: list[str] = []
+    try:
+        with ExitStack() as stack:
+            for conn, group in leased.items():
                 try:
-                    with progress.stage(name) if progress else nullcontext():
-                        is_undone = _undo(entry, conn, progress)
+                    # A process that lost its lease does not acquire it again:
+                    # at its exit, Python starts no thread to renew it.
+                    lease.check(conn)
+                    stack.enter_context(lease.held(conn, output))
                 except errors.HVStackError as exc:
-                    failed.append(f'{name}: {str(exc).removesuffix(".")}.')
-                    continue
-                journal.forget(entry)
-                if is_undone:
-                    lines.append(name)
-    except KeyboardInterrupt:
-        # What was not undone must not be hidden by Ctrl-C, nor stop it.
-        if failed:
-            (progress or Progress()).warn(_describe_failures(failed))
-        raise
+                    excluded_ids |= {entry.id for entry in group}
+                    is_busy = isinstance(exc, errors.BusyError)
+                    (refusals if is_busy else failed).append(
+                        f'{_format_names(group)}: {exc}'
+                    )
+            lines += _undo_all(
+                [entry for entry in entries if entry.id not in excluded_ids],
+                conns,
+                progress,
+                failed,
+            )
+    except errors.HVStackError as exc:
+        # The lease could not be released.
+        failed.append(str(exc))
+    return lines, refusals
+
+
+def _format_names(entries: Sequence[journal.JournalEntry]) -> str:
+    """Return the name of the newest entry and the number of the others."""
+    name = _name(journal.newest_first(entries)[0])
+    if len(entries) == 1:
+        return name
+    return f'{name} and {len(entries) - 1} other changes of ratios or modes'
+
+
+def _raise_failures(failed: Sequence[str]) -> None:
     if failed:
         raise errors.CloudError(_describe_failures(failed))
-    return lines
 
 
 def _describe_failures(failed: Sequence[str]) -> str:
@@ -131,7 +272,8 @@ def recover(
     """Undo what dead processes left, and return a line for each.
 
     Entries that this release does not know, and those of processes that may
-    still run where they are not visible, stay, with a line of progress.
+    still run where they are not visible, stay, with a line of progress. So do
+    ratios and CPU modes while another process has the lease on the cloud.
 
     :raises hvstack.errors.CloudError: some of it could not be undone.
     """
@@ -156,7 +298,15 @@ def recover(
                     f'not know its type ({entry.path}). Use the newer release '
                     'of hvstack that wrote it.'
                 )
-        return undo(abandoned, conns) if abandoned else []
+        failed: list[str] = []
+        with _finishing(failed, None):
+            lines, refusals = _undo_leased(
+                abandoned, conns, failed, None, output
+            )
+        for reason in refusals:
+            output.say(f'not restored: {reason}')
+    _raise_failures(failed)
+    return lines
 
 
 def undo_own(
@@ -164,9 +314,12 @@ def undo_own(
 ) -> list[str]:
     """Undo what this process still has in the journal.
 
+    Ratios and CPU modes need the lease on the cloud, as another machine can
+    have used them since this process released its lease or lost it.
+
     :raises hvstack.errors.CloudError: some of it could not be undone.
     """
-    return undo(journal.own(), conns, progress)
+    return undo_with_lease(journal.own(), conns, progress)
 
 
 def undo_failed(
