@@ -288,7 +288,7 @@ def _set_ratios(
 
     The cluster keeps them without the lease.
     """
-    if not allocation_ratios.differ(
+    if not allocation_ratios.is_set_needed(
         admin, plan.hosts.providers, plan.ratios, shared=plan.is_shared
     ):
         return

@@ -115,6 +115,7 @@ def _undo_all(
         if (conn := connection.find_in_scope(entry.scope, conns)) is not None
     ]
     lines = []
+    ratio_users = allocation_ratios.count_users()
     reasons: dict[Connection, str] = {}
     entries_by_reason: dict[str, list[journal.JournalEntry]] = {}
     for entry, conn in pending:
@@ -124,6 +125,12 @@ def _undo_all(
             if reasons[conn]:
                 entries_by_reason.setdefault(reasons[conn], []).append(entry)
                 continue
+        setting = allocation_ratios.get_setting(entry)
+        if setting is not None and ratio_users[setting] > 1:
+            # Another cluster or sweep uses the same ratio.
+            ratio_users[setting] -= 1
+            journal.forget(entry)
+            continue
         name = _name(entry)
         try:
             with progress.stage(name) if progress else nullcontext():

@@ -171,6 +171,32 @@ class RatiosTest(testtools.TestCase):
         self.assertIn(HOST, str(error))
         self.assertEqual(2.0, self.placement.ratio('VCPU'))
 
+    def test_two_clusters_with_the_same_ratio(self) -> None:
+        requested = {'VCPU': 2.0, 'MEMORY_MB': 1.0}
+        self.assertTrue(self.is_set_needed(requested))
+        for owner in ('cluster a', 'cluster b'):
+            allocation_ratios.set_ratios(self.conn, self.hosts, requested)
+            journal.hand_over(journal.own(), owner)
+            self.assertEqual(1, len(journal.owned(owner)))
+            # The next one would get an entry, too.
+            self.assertTrue(self.is_set_needed(requested))
+        self.assertEqual(
+            [], undo.undo(journal.owned('cluster a'), [self.conn])
+        )
+        self.assertEqual(2.0, self.placement.ratio('VCPU'))
+        self.assertEqual(1, len(journal.entries()))
+        self.assertEqual(
+            ['ratio VCPU hv-host2'],
+            undo.undo(journal.owned('cluster b'), [self.conn]),
+        )
+        self.assertEqual(1.0, self.placement.ratio('VCPU'))
+        self.assertFalse(self.is_set_needed({'MEMORY_MB': 1.0}))
+
+    def is_set_needed(self, requested: dict[str, float]) -> bool:
+        return allocation_ratios.is_set_needed(
+            self.conn, self.hosts, requested
+        )
+
     def test_check_names_the_option(self) -> None:
         error = self.assertRaises(
             errors.CloudError,
