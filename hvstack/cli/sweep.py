@@ -123,9 +123,10 @@ class Recover(Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Undo, newest first, and say what."""
         # The other commands do not need the time to import openstacksdk.
-        from hvstack.cloud import connection, journal
+        from hvstack.cloud import connection, journal, undo
         from hvstack.sweep import recovery
 
+        progress = Progress()
         conn = connection.connect(parsed_args.os_cloud)
         for line in recovery.recover([conn]):
             self.app.stdout.write(f'restored: {line}\n')
@@ -133,6 +134,8 @@ class Recover(Command):
             owner = entry.owner or f'process {entry.pid}'
             name = entry.data.get('name', 'of lab hosts')
             self.app.stdout.write(f'kept: {entry.kind} {name} of {owner}\n')
+            if reason := undo.explain_other_scope(entry, [conn]):
+                progress.say(reason)
 
 
 def add_size(

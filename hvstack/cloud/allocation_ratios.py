@@ -164,6 +164,12 @@ def _refuse(
 ) -> errors.BusyError:
     """Return the error for a ratio that another process has changed."""
     subject = f'Cannot set the ratio of {resource_class} on {name}'
+    if other.abandoned:
+        return errors.BusyError(
+            f'{subject}: process {other.pid}, which no longer runs, has '
+            f"changed it already. Run 'hvstack sweep recover' with the cloud, "
+            f'project and user of its entry in the journal ({other.scope}).'
+        )
     return errors.BusyError(
         f'{subject}: {other.owner or f"process {other.pid}"} has changed it '
         'already. End this process first.'

@@ -273,6 +273,29 @@ def _explain_unknown(entry: journal.JournalEntry) -> str:
     )
 
 
+def explain_other_scope(
+    entry: journal.JournalEntry, conns: Iterable[Connection]
+) -> str:
+    """Return why no command with these connections undoes a dead change.
+
+    :returns: empty if one does, or if a cluster or a process that may still
+        run keeps the change.
+    """
+    if (
+        not entry.scope
+        or not entry.abandoned
+        or connection.find_in_scope(entry.scope, conns) is not None
+    ):
+        return ''
+    return (
+        f'Cannot undo the change {_name(entry)!r} ({entry.path}): its process '
+        'no longer runs, and the change was made with another URL, project, '
+        f"user or region ({entry.scope}). Run 'hvstack sweep recover "
+        "--os-cloud NAME' with that cloud. If the user or the project no "
+        'longer exists, undo the change by hand and delete the file.'
+    )
+
+
 def recover(
     conns: Iterable[Connection], progress: Progress | None = None
 ) -> list[str]:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Allocation ratios: set with the journal, restored, foreign ones kept."""
 
+import json
+from dataclasses import asdict, replace
 from typing import Any
 
 import testtools
@@ -196,6 +198,20 @@ class RatiosTest(testtools.TestCase):
         return allocation_ratios.is_set_needed(
             self.conn, self.hosts, requested
         )
+
+    def test_ratio_of_a_process_that_no_longer_runs(self) -> None:
+        allocation_ratios.set_ratios(self.conn, self.hosts, {'VCPU': 2.0})
+        (entry,) = journal.entries()
+        dead = replace(entry, start=entry.start - 1)
+        entry.path.write_text(json.dumps(asdict(dead)))
+        error = self.assertRaises(
+            errors.BusyError,
+            allocation_ratios.set_ratios,
+            *(self.conn, self.hosts, {'VCPU': 1.5}),
+        )
+        self.assertIn('which no longer runs', str(error))
+        self.assertIn("Run 'hvstack sweep recover'", str(error))
+        self.assertIn(entry.scope, str(error))
 
     def test_check_names_the_option(self) -> None:
         error = self.assertRaises(

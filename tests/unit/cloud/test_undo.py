@@ -16,6 +16,7 @@ import testtools
 from hvstack import errors
 from hvstack.cloud import cluster_flavors, connection, journal, undo
 from hvstack.progress import Progress
+from tests.unit.cli.runner import run_command
 from tests.unit.cloud import fake
 
 
@@ -141,6 +142,31 @@ class UndoTest(testtools.TestCase):
         self.assertEqual(region, connection.scope(conn))
         older = f'{url} {project} {user}'
         self.assertIs(conn, connection.find_in_scope(older, [conn]))
+
+    def test_entry_of_a_user_that_no_longer_exists(self) -> None:
+        """Only 'sweep recover' names it: other clouds are the usual reason."""
+        scope = connection.scope(self.conn)
+        other = self.note(cluster_flavors.KIND, 'f1', scope=f'{scope}x')
+        owned = self.note(
+            cluster_flavors.KIND, 'f2', scope=f'{scope}x', owner='cluster a'
+        )
+        self.assertEqual([], self.recover())
+        self.assertEqual('', self.stream.getvalue())
+        self.assertEqual('', undo.explain_other_scope(owned, [self.conn]))
+        for name, function in (
+            ('cloud.connection.connect', lambda _: self.conn),
+            ('sweep.recovery.recover', self.recover_all),
+        ):
+            self.useFixture(fixtures.MonkeyPatch(f'hvstack.{name}', function))
+        status, output, error = run_command('sweep', 'recover')
+        self.assertEqual(0, status, error)
+        self.assertEqual(2, output.count('kept: '))
+        self.assertEqual(1, error.count('Cannot undo the change'))
+        self.assertIn(f"'flavor f1' ({other.path})", error)
+        self.assertIn(f'({scope}x)', error)
+
+    def recover_all(self, conns: Any) -> list[str]:
+        return undo.recover(conns, self.progress)
 
     def test_ctrl_c_during_an_undo(self) -> None:
         for name in ('f1', 'f2', 'f3'):
