@@ -39,8 +39,8 @@ class FlavorChange:
     """One difference between the catalogue and the cloud.
 
     :param flavor: its name.
-    :param action: ``create``, ``add``, ``change``, ``remove``, ``retire`` or
-        ``delete``.
+    :param action: ``create``, ``add``, ``change``, ``remove``, ``retire``,
+        ``delete``, or ``keep`` for access that would end with a cluster.
     :param field: what changes: an extra spec, ``description``, ``access``,
         or ``flavor``.
     """
@@ -71,10 +71,13 @@ class Options:
     :param public: for everybody, rather than for some projects.
     :param projects: ids of those that have access, exactly; None leaves
         access as it is.
+    :param temporary_access: IDs of flavors and projects whose access would
+        end with a cluster or a process of hvstack.
     """
 
     public: bool = False
     projects: Collection[str] | None = None
+    temporary_access: Collection[tuple[str, str]] = ()
 
 
 def labels(host: str, entry: CatalogueEntry) -> dict[str, str]:
@@ -197,6 +200,9 @@ def plan(
         public, is in the way.
     """
     flavors_by_name = nova_flavors.list_flavors(conn)
+    options = replace(
+        options, temporary_access=cluster_flavors.list_temporary_access()
+    )
     jobs = [
         _publish(
             conn,
@@ -338,6 +344,14 @@ def _publish(
             job.steps.append(
                 partial(nova_flavors.grant, conn, published, project)
             )
+        for project in sorted(project_ids & set(options.projects)):
+            if (published.id, project) in options.temporary_access:
+                job.changes.append(
+                    FlavorChange(derived.name, 'keep', 'access', after=project)
+                )
+                job.steps.append(
+                    partial(cluster_flavors.keep_access, published.id, project)
+                )
         for project in sorted(project_ids - set(options.projects)):
             job.changes.append(
                 FlavorChange(derived.name, 'remove', 'access', before=project)

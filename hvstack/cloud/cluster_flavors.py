@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Publishing derived flavors in Nova, and taking them back."""
 
+import logging
 import uuid
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from openstack.compute.v2.flavor import Flavor as NovaFlavor
+from openstack.compute.v2.server import Server as NovaServer
 from openstack.connection import Connection
 
 from hvstack import errors
-from hvstack.cloud import journal, nova_flavors
+from hvstack.cloud import journal, nova_flavors, orphans, stacks
 from hvstack.cloud.connection import refused, scope
 from hvstack.model.flavor import Flavor
 from hvstack.results.typed_json import JsonObject
+
+LOG = logging.getLogger(__name__)
 
 KIND = 'flavor'
 #: Kind of the entries for the access of a project to an existing flavor.
@@ -150,6 +154,36 @@ def list_owners(flavor_id: str) -> list[str]:
     )
 
 
+def list_temporary_access() -> set[tuple[str, str]]:
+    """Return the access that ends with a cluster or a process.
+
+    As for :func:`list_owners`, a journal that cannot be read has no entry.
+
+    :returns: IDs of a flavor and a project.
+    """
+    try:
+        journal_entries = journal.entries()
+    except (errors.InputError, OSError):
+        return set()
+    return {
+        (str(entry.data.get('id')), str(entry.data.get('project')))
+        for entry in journal_entries
+        if entry.kind == ACCESS_KIND
+    }
+
+
+def keep_access(flavor_id: str, project_id: str) -> None:
+    """Let a project keep its access when clusters and processes end.
+
+    :param flavor_id: ID of the flavor in Nova.
+    :param project_id: ID of the project.
+    """
+    for entry in journal.entries():
+        ids = entry.data.get('id'), entry.data.get('project')
+        if entry.kind == ACCESS_KIND and ids == (flavor_id, project_id):
+            journal.forget(entry)
+
+
 def find_differences(existing: NovaFlavor, flavor: Flavor) -> list[str]:
     """Return the differences of a flavor in Nova from a derived one.
 
@@ -177,16 +211,53 @@ def find_differences(existing: NovaFlavor, flavor: Flavor) -> list[str]:
     ]
 
 
-def undo(conn: Connection, data: JsonObject) -> None:
-    """Delete a flavor that we made, unless another entry needs it.
+def undo(conn: Connection, data: JsonObject) -> bool:
+    """Delete a flavor that we made, unless another entry or server needs it.
 
-    Servers that use it stay.
+    A cluster that another machine created has its entries there.
+
+    :returns: whether the flavor does not stay for the servers of others.
     """
     created = journal.read_data(_CreatedFlavor, data)
     if len(_list_entries(KIND, created)) > 1:
-        return
+        return True
+    server = _find_foreign_server(conn, created)
+    if server is not None:
+        LOG.warning(
+            "The flavor '%s' stays: servers of another cluster use it, such "
+            "as '%s'. Delete it with 'openstack flavor delete' after them.",
+            created.name,
+            server.name,
+        )
+        return False
     with refused(f"Cannot delete flavor '{created.name}'"):
         conn.compute.delete_flavor(created.id, ignore_missing=True)
+    return True
+
+
+def _find_foreign_server(
+    conn: Connection, flavor: _CreatedFlavor
+) -> NovaServer | None:
+    """Return a server with a flavor that is none of a stack in the journal.
+
+    The stack of the flavor's cluster is deleted before, and Nova does not
+    list deleted servers, nor soft-deleted ones. If its deletion failed, the
+    stack is still in the journal.
+    """
+    stack_ids = {
+        entry.data.get('id')
+        for entry in journal.entries()
+        if entry.kind == stacks.KIND
+    }
+    with refused(f"Cannot list the servers of flavor '{flavor.name}'"):
+        for server in conn.compute.servers(
+            all_projects=True, flavor=flavor.id
+        ):
+            stack_id = (server.metadata or {}).get(orphans.METADATA)
+            is_own = stack_id is not None and stack_id in stack_ids
+            if not is_own and server.task_state != 'deleting':
+                return server
+    return None
 
 
 def undo_access(conn: Connection, data: JsonObject) -> None:

@@ -13,8 +13,10 @@ from hvstack import errors
 from hvstack.cloud import (
     catalogue_publisher,
     cluster_flavors,
+    connection,
     journal,
     nova_flavors,
+    undo,
 )
 from hvstack.model.catalogue import Catalogue, CatalogueEntry
 from hvstack.model.configuration import parse
@@ -230,6 +232,28 @@ class PublishTest(testtools.TestCase):
         self.nova.access[flavor_id] = {'p7'}
         self.assertEqual([], self.publish(entry()))
         self.assertEqual({'p7'}, self.nova.access[flavor_id])
+
+    def test_access_outlives_the_cluster_that_added_it(self) -> None:
+        flavor_id = self.add_published_flavor()
+        self.nova.access[flavor_id] = {'p1', 'p2'}
+        for project in ('p1', 'p2'):
+            journal.note(
+                cluster_flavors.ACCESS_KIND,
+                {'name': FLAVOR.name, 'id': flavor_id, 'project': project},
+                connection.scope(self.conn),
+            )
+        journal.hand_over(journal.own(), 'cluster a')
+        # What is only shown stays as it is.
+        self.jobs([entry()], projects={'p1', 'p2'})
+        self.assertEqual(2, len(journal.entries()))
+        self.assertEqual(
+            [('keep', 'access'), ('remove', 'access')],
+            self.publish(entry(), projects={'p1'}),
+        )
+        self.assertEqual([], self.publish(entry(), projects={'p1'}))
+        self.nova.access[flavor_id].add('p2')
+        undo.undo(journal.owned('cluster a'), [self.conn])
+        self.assertEqual({'p1'}, self.nova.access[flavor_id])
 
     def test_changed_size_retires_what_is_used(self) -> None:
         old = self.add_published_flavor()

@@ -7,7 +7,7 @@ from typing import Any
 import testtools
 
 from hvstack import errors
-from hvstack.cloud import cluster_flavors, journal, undo
+from hvstack.cloud import cluster_flavors, connection, journal, undo
 from hvstack.model.flavor import Flavor
 from tests.unit.cloud import fake
 
@@ -183,6 +183,49 @@ class FlavorsTest(testtools.TestCase):
         undo.undo(journal.owned('cluster b'), [self.conn])
         self.assertTrue(deletion.called)
         self.assertEqual([], journal.entries())
+
+    def test_flavor_of_a_cluster_of_another_machine_stays(self) -> None:
+        """Its journal is there, and it cannot be scaled without a flavor."""
+        servers = [
+            {'id': 's1', 'name': 'a-worker-0', 'OS-EXT-STS:task_state': None}
+        ]
+        listing = self.http.get(
+            f'{fake.NOVA}/servers/detail', json={'servers': servers}
+        )
+        deletion = self.http.delete(f'{fake.NOVA}/flavors/f1')
+        for task_state, stack_id, is_deleted in (
+            (None, 's-other', False),
+            # Nova deletes it, or the deletion of its own stack failed.
+            ('deleting', 's-other', True),
+            (None, 's-own', True),
+        ):
+            stack = journal.note(
+                'stack', {'name': 'a', 'id': 's-own'}, 'another cloud'
+            )
+            self.addCleanup(journal.forget, stack)
+            servers[0] |= {
+                'OS-EXT-STS:task_state': task_state,
+                'metadata': {'hvstack_stack': stack_id},
+            }
+            before = deletion.call_count
+            journal.note(
+                cluster_flavors.KIND,
+                {'name': WANTED.name, 'id': 'f1'},
+                connection.scope(self.conn),
+            )
+            if is_deleted:
+                self.assertEqual(
+                    [f'flavor {WANTED.name}'], undo.undo_own([self.conn])
+                )
+            else:
+                with self.assertLogs('hvstack', 'WARNING') as logs:
+                    self.assertEqual([], undo.undo_own([self.conn]))
+                self.assertIn('servers of another cluster', logs.output[0])
+            self.assertEqual(is_deleted, deletion.call_count > before)
+            self.assertEqual({'stack'}, {e.kind for e in journal.entries()})
+        query = listing.last_request.qs
+        self.assertEqual(['f1'], query['flavor'])
+        self.assertIn('all_tenants', query)
 
     def test_access_that_was_revoked_by_hand(self) -> None:
         projects = self.set_access()
