@@ -294,11 +294,37 @@ def scope(conn: Connection) -> str:
     """Return URL, project, user and region of a connection, without a secret.
 
     The regions of a cloud can have the same Keystone. Without a region in
-    clouds.yaml, the scope has none.
+    clouds.yaml, the scope has one only if the cloud has several.
     """
     text = f'{_get_url(conn)} {conn.current_project_id} {conn.current_user_id}'
-    region = conn.config.get_region_name()
+    region = _get_region(conn)
     return f'{text} {region}' if region else text
+
+
+def _get_region(conn: Connection) -> str:
+    """Return the region that a connection uses.
+
+    :returns: empty if clouds.yaml has none and the cloud has a single one.
+    :raises hvstack.errors.CloudError: Keystone refused.
+    """
+    region = conn.config.get_region_name()
+    if region:
+        return str(region)
+    catalog = access(conn).service_catalog
+    regions = {
+        endpoint.get('region_id') or endpoint.get('region')
+        for service in catalog.catalog
+        for endpoint in service.get('endpoints', ())
+    }
+    if len(regions - {None}) < 2:
+        return ''
+    # keystoneauth takes the first endpoint of a service, in any region.
+    with refused('Cannot find the region of the cloud'):
+        endpoint = catalog.endpoint_data_for(
+            service_type='compute',
+            interface=conn.config.get_interface('compute'),
+        )
+    return str(endpoint.region_name or '')
 
 
 def _get_url(conn: Connection) -> str:
@@ -334,7 +360,7 @@ def _split_scope(text: str) -> list[str]:
 
 def format_cloud(conn: Connection) -> str:
     """Return URL and region of a connection: its cloud for all projects."""
-    return f'{_get_url(conn)} {conn.config.get_region_name() or ""}'.rstrip()
+    return f'{_get_url(conn)} {_get_region(conn)}'.rstrip()
 
 
 def check_cloud(conn: Connection, cloud: str, subject: str) -> None:

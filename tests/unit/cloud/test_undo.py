@@ -143,6 +143,19 @@ class UndoTest(testtools.TestCase):
         older = f'{url} {project} {user}'
         self.assertIs(conn, connection.find_in_scope(older, [conn]))
 
+    def test_two_regions_without_region_name(self) -> None:
+        """Keystoneauth takes the endpoint of the first region."""
+        before = connection.scope(self.conn)
+        regions = ('RegionOne', 'RegionTwo')
+        cloud = self.useFixture(fake.FakeCloud(regions=regions))
+        conn = cloud.connect()
+        self.assertEqual(f'{before} RegionOne', connection.scope(conn))
+        self.assertTrue(connection.format_cloud(conn).endswith(' RegionOne'))
+        # Older releases wrote no region.
+        self.assertIs(conn, connection.find_in_scope(before, [conn]))
+        other = f'{before} RegionTwo'
+        self.assertIsNone(connection.find_in_scope(other, [conn]))
+
     def test_entry_of_a_user_that_no_longer_exists(self) -> None:
         """Only 'sweep recover' names it: other clouds are the usual reason."""
         scope = connection.scope(self.conn)
