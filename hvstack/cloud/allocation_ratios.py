@@ -322,6 +322,23 @@ def _put(
     )
 
 
+def restore_vcpu(
+    conn: Connection,
+    providers: Mapping[str, str],
+    ratios: Mapping[str, float],
+) -> None:
+    """Set the ratios of VCPU that hosts had before they had none.
+
+    :param providers: UUID by host name.
+    :param ratios: ratio by host name; other hosts keep theirs.
+    :raises hvstack.errors.CloudError: Placement refused.
+    """
+    for name, current_ratios in current(conn, providers).items():
+        ratio = ratios.get(name)
+        if ratio is not None and current_ratios.get('VCPU', ratio) != ratio:
+            _put(conn, providers[name], name, 'VCPU', ratio)
+
+
 def merge_equal(
     by_host: dict[str, dict[str, float]],
 ) -> dict[str, float] | dict[str, dict[str, float]]:

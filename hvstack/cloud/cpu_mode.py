@@ -7,12 +7,19 @@ of the operator's, on hosts without servers.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from openstack.connection import Connection
 
 from hvstack import errors, processutils
-from hvstack.cloud import hypervisors, journal, lease, placement, servers
+from hvstack.cloud import (
+    allocation_ratios,
+    hypervisors,
+    journal,
+    lease,
+    placement,
+    servers,
+)
 from hvstack.cloud.connection import scope
 from hvstack.progress import Progress
 from hvstack.results.typed_json import JsonObject
@@ -31,11 +38,14 @@ class _ModeChange:
     :param before: mode of the hosts before the change.
     :param providers: UUID by host name.
     :param command: command that switches the hosts.
+    :param vcpu_ratios: allocation ratio of VCPU by host name before the
+        change, of the hosts that had VCPU; empty in entries of old releases.
     """
 
     before: str
     providers: Mapping[str, str]
     command: str
+    vcpu_ratios: Mapping[str, float] = field(default_factory=dict)
 
 
 def current(conn: Connection, providers: Mapping[str, str]) -> dict[str, str]:
@@ -84,6 +94,14 @@ def switch(
         'before': next(iter(before.values())),
         'providers': dict(providers),
         'command': command,
+        # nova-compute creates the inventory again with its initial ratio.
+        'vcpu_ratios': {
+            name: ratios['VCPU']
+            for name, ratios in allocation_ratios.current(
+                conn, providers
+            ).items()
+            if 'VCPU' in ratios
+        },
     }
     if progress is not None:
         progress.say(f"switching the hosts' CPUs to {mode}: {command}")
@@ -93,7 +111,7 @@ def switch(
 
 
 def undo(conn: Connection, data: JsonObject) -> None:
-    """Put hosts back into the mode that they were in."""
+    """Put hosts back into the mode that they were in, with its ratios."""
     change = journal.read_data(_ModeChange, data)
     provider_ids = set(placement.providers(conn).values())
     providers = {
@@ -103,6 +121,7 @@ def undo(conn: Connection, data: JsonObject) -> None:
         return
     _unused(conn, providers)
     _switch(conn, providers, change.before, change.command)
+    allocation_ratios.restore_vcpu(conn, providers, change.vcpu_ratios)
 
 
 def _switch(

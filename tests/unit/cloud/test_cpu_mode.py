@@ -27,6 +27,7 @@ class HostModeTest(testtools.TestCase):
                 f'{fake.PLACEMENT}/resource_providers/{name}/inventories',
                 json=self.inventories,
             )
+        self.ratio = 1.0
         self.servers()
         self.command = f'printf {{mode}} >{self.file}'
         self.conn = self.cloud.connect()
@@ -38,9 +39,13 @@ class HostModeTest(testtools.TestCase):
         return {
             'resource_provider_generation': 1,
             'inventories': {
-                resource_class: {'total': 8, 'allocation_ratio': 1.0}
+                resource_class: {'total': 8, 'allocation_ratio': self.ratio}
             },
         }
+
+    def put(self, request: Any, _context: Any) -> Any:
+        self.ratio = request.json()['allocation_ratio']
+        return request.json()
 
     def servers(self, *hosts: str) -> None:
         self.cloud.http.get(
@@ -73,6 +78,31 @@ class HostModeTest(testtools.TestCase):
         self.assertEqual(['host_mode dedicated'], undo.undo_own([self.conn]))
         self.assertEqual('shared', self.file.read_text())
         self.assertEqual([], journal.entries())
+
+    def test_ratio_of_shared_cpus_is_restored(self) -> None:
+        """nova-compute creates the inventory again with its initial ratio."""
+        self.ratio = 4.0
+        changed = self.cloud.http.put(
+            f'{fake.PLACEMENT}/resource_providers/h0/inventories/VCPU',
+            json=self.put,
+        )
+        self.switch('dedicated')
+        (entry,) = journal.own()
+        self.assertEqual(dict.fromkeys(HOSTS, 4.0), entry.data['vcpu_ratios'])
+        self.ratio = 16.0
+        journal.update(entry, vcpu_ratios={'h0': 4.0})
+        undo.undo_own([self.conn])
+        self.assertEqual(4.0, self.ratio)
+        self.assertEqual(1, changed.call_count)
+
+    def test_entry_of_an_older_release(self) -> None:
+        self.switch('dedicated')
+        (entry,) = journal.own()
+        data = {k: v for k, v in entry.data.items() if k != 'vcpu_ratios'}
+        self.ratio = 16.0
+        cpu_mode.undo(self.conn, data)
+        self.assertEqual('shared', self.file.read_text())
+        self.assertEqual(16.0, self.ratio)
 
     def test_the_journal_comes_first(self) -> None:
         error = self.assertRaises(
