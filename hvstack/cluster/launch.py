@@ -2,7 +2,7 @@
 """From a plan to a running cluster: publish, create, wait."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from openstack.connection import Connection
 
@@ -32,6 +32,7 @@ from hvstack.conf import CloudOptions
 from hvstack.hadoop import daemons
 from hvstack.model.compute_backends import timeout_factor
 from hvstack.model.topology import Topology
+from hvstack.nouns import format_noun
 from hvstack.progress import Progress
 
 #: Seconds in which a server that Heat replaced boots and sends its host key.
@@ -102,6 +103,11 @@ def launch(
                 controllers_first=heat_environment.controllers_first(plan),
             ),
         )
+        warning = describe_missing_hosts(
+            topology_refresh.nodes(tenant, outputs), plan.nodes.replication
+        )
+        if warning and plan.node_groups and plan.hdfs is None:
+            (progress or Progress()).warn(warning)
         return cluster, outputs
     except BaseException:
         cluster.close()
@@ -283,3 +289,29 @@ def wait_until_ready(
             timeout=ready_timeout,
             progress=progress,
         )
+
+
+def describe_missing_hosts(
+    nodes: Sequence[topology_refresh.StackNode], replication: int
+) -> str:
+    """Return a warning if too few hosts have workers for all replicas.
+
+    Where workers leave slots of the hosts free, Nova chooses the hosts, and
+    may fill one before it uses the next.
+
+    :param nodes: nodes with their hosts.
+    :param replication: requested number of HDFS replicas, which Hadoop keeps
+        on different hosts.
+    :returns: a sentence and its remedy; empty if there are enough hosts.
+    """
+    workers = [node for node in nodes if node.role == 'worker']
+    hosts = {node.host for node in workers}
+    if len(hosts) >= replication:
+        return ''
+    return (
+        f'HDFS stores {len(hosts)} of {replication} replicas of each block: '
+        f'the {format_noun(len(workers), "worker")} run on '
+        f'{format_noun(len(hosts), "host")}, and Hadoop stores no two '
+        'replicas of a block on one host. Create the cluster again without '
+        '--workers, which uses all hosts, or with more workers.'
+    )

@@ -10,7 +10,7 @@ import fixtures
 import testtools
 
 from hvstack import errors, processutils
-from hvstack.cluster import observation, topology_refresh
+from hvstack.cluster import launch, observation, topology_refresh
 from hvstack.hadoop import daemons
 from hvstack.hadoop.site_files import TABLE
 from hvstack.model.topology import Mismatch, Topology, build_topology
@@ -113,6 +113,19 @@ class NodesTest(testtools.TestCase):
             topology_refresh.of_nodes(nodes).groups,
         )
         self.assertFalse(any(node.on_volumes for node in nodes))
+
+    def test_too_few_hosts_for_the_replicas(self) -> None:
+        """The controller's host counts only if it has a worker, too."""
+        nodes = self.nodes()
+        describe = launch.describe_missing_hosts
+        self.assertEqual('', describe(nodes, 2))
+        self.assertIn('HDFS stores 2 of 3 replicas', describe(nodes, 3))
+        self.servers('bb', 'bb', 'bb', zones=('n', 'n', 'n'))
+        self.assertIn(
+            'HDFS stores 1 of 2 replicas of each block: the 3 workers run on '
+            '1 host,',
+            describe(self.nodes(), 2),
+        )
 
     def test_volumes(self) -> None:
         self.servers('aa', 'bb', 'bb', zones=('n', 'n', 'n'), volumes=True)
