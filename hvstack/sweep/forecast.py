@@ -243,7 +243,8 @@ def estimate_max_seconds(sweep: Sweep) -> float | None:
 def _find_times(sweep: Sweep) -> tuple[float | None, float | None]:
     """Return median seconds of a run and of a change of the cluster.
 
-    They are those of the sweep, or of the newest runs of the same size.
+    They are those of the sweep, or of the newest runs of the same size on
+    its backend; a sweep of single steps does not know its backend.
     """
     run, setup = compute_median_times(
         sweep_store.load_all_records(sweep.id), sweep.size_bytes
@@ -253,6 +254,7 @@ def _find_times(sweep: Sweep) -> tuple[float | None, float | None]:
             iter_records(sweep_store.open_store()),
             sweep.size_bytes,
             MAX_TIMED_RUNS,
+            backend=sweep.spec.backend if sweep.spec else None,
         )
         run = other_run if run is None else run
         setup = other_setup if setup is None else setup

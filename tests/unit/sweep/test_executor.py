@@ -792,7 +792,18 @@ class CourseTest(testtools.TestCase):
             'left: 10 runs, no run of this size',
             forecast.format_remaining(self.sweep),
         )
-        # As long as those of another sweep, until it has runs of its own.
+        # As long as those of another sweep on this backend, until it has runs
+        # of its own.
+        factory.save(
+            factory.run(
+                *('i1', 0, 9000),
+                sweep='emulated',
+                size=SIZE,
+                started='2026-11-21T06:00:00Z',
+                backend='qemu',
+            ),
+            sweep_store.RECORDS_DIR,
+        )
         factory.save(
             factory.run(
                 *(BARE_METAL, 0, 600),
