@@ -3,6 +3,7 @@
 
 import argparse
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -38,6 +39,7 @@ from hvstack.sweep.cluster_needs import ClusterNeeds, Hosts, compute_needs
 from hvstack.sweep.rate_search import MAX_RUNS, SearchSettings
 from hvstack.sweep.search_space import Space
 from hvstack.sweep.strategies import ModelBased, Strategy
+from hvstack.tpcxhs import deadlines
 from hvstack.tpcxhs.deadlines import Limits
 
 
@@ -302,7 +304,7 @@ def _clusters(
 
 def _lines(plan: _SweepPlan, clusters: Sequence[ClusterNeeds]) -> list[str]:
     """Return the plan for a terminal."""
-    lines = _work_lines(plan)
+    lines = _work_lines(plan, clusters)
     lines += [
         f'disks: {", ".join(item["configurations"])}: {item["reason"]}'
         for item in plan.get('disks', ())
@@ -312,7 +314,38 @@ def _lines(plan: _SweepPlan, clusters: Sequence[ClusterNeeds]) -> list[str]:
     return lines
 
 
-def _work_lines(plan: _SweepPlan) -> list[str]:
+def _estimate_seconds(clusters: Sequence[ClusterNeeds]) -> float | None:
+    """Return the estimated seconds of the slowest run; None without hosts."""
+    return max(
+        (math.fsum(cluster.estimates.values()) for cluster in clusters),
+        default=None,
+    )
+
+
+def _format_unknown_time(
+    plan: _SweepPlan, clusters: Sequence[ClusterNeeds]
+) -> str:
+    """Return the line on the time of a sweep without a recorded run."""
+    run = _estimate_seconds(clusters)
+    if run is None:
+        return (
+            'how long is not known: no run of this size is recorded, give '
+            '--run-seconds and --setup-seconds, or --hosts for an estimate'
+        )
+    hours = [f'{run * count / 3600:.0f}' for count in plan['runs']]
+    return (
+        f'estimated at {_range(hours)} hours without the time for clusters: '
+        f'{run:.0f} s a run if a disk has {deadlines.DISK_SPEED / 1e6:.0f} '
+        f'MB/s, a port {deadlines.NETWORK_SPEED / 1e6:.0f} MB/s and a CPU '
+        f'{deadlines.CPU_SPEED / 1e6:.0f} MB/s, one after the other. No run '
+        'of this size is recorded; --run-seconds and --setup-seconds replace '
+        'the estimate'
+    )
+
+
+def _work_lines(
+    plan: _SweepPlan, clusters: Sequence[ClusterNeeds]
+) -> list[str]:
     possible, skipped = plan['configurations'], plan['skipped']
     lines = [f'cloud: {line}' for line in plan['cloud']]
     lines += [
@@ -337,11 +370,7 @@ def _work_lines(plan: _SweepPlan) -> list[str]:
     if 'search' in plan:
         lines += search_plan.format_forecast(plan['search'])
     if plan['seconds'] is None:
-        lines.append(
-            'how long is not known: no run of this size is recorded, give '
-            '--run-seconds and --setup-seconds'
-        )
-        return lines
+        return [*lines, _format_unknown_time(plan, clusters)]
     setup = (
         'no time for clusters, which --setup-seconds gives'
         if plan['setup_seconds'] is None
@@ -361,7 +390,7 @@ def _cluster_lines(cluster: ClusterNeeds) -> list[str]:
         jvm: mib or 'as in the guest image'
         for jvm, mib in cluster.heaps_mib.items()
     }
-    deadlines = {
+    limits = {
         phase: f'{seconds / 3600:.1f} h'
         for phase, seconds in cluster.deadlines.items()
     }
@@ -371,7 +400,7 @@ def _cluster_lines(cluster: ClusterNeeds) -> list[str]:
         f'{cluster.sort_maps} maps and {cluster.tasks} reduces',
         _format_waves(cluster),
         f'Java heaps of HSSort in MiB: {_join(heaps)}',
-        f'deadlines: {_join(deadlines)}',
+        f'deadlines: {_join(limits)}',
     ]
     if cluster.quota:
         quota = {name: n for name, n in asdict(cluster.quota).items() if n}

@@ -70,6 +70,8 @@ class ClusterNeeds:
     :param quota: what the project needs; None on bare metal.
     :param heat_resources: number of resources of the stack; 0 on bare metal.
     :param pages: number of large pages that the workers of a host use.
+    :param estimates: estimated seconds of each phase, by the assumed speeds
+        of :mod:`hvstack.tpcxhs.deadlines`.
     :param slots: number of tasks that run at the same time.
     :param is_filled: whether the tasks fill all containers in whole waves.
     """
@@ -81,6 +83,7 @@ class ClusterNeeds:
     sort_maps: int
     heaps_mib: dict[str, int]
     deadlines: dict[str, float]
+    estimates: dict[str, float]
     quota: Need | None = None
     heat_resources: int = 0
     pages: int = 0
@@ -174,6 +177,11 @@ def _compute(
     tuning_profile = tuning_profiles.load(hosts.tuning)
     splits = workload.count_splits(tuning_profile.max_block_mib * MIB)
     instances = configuration.instances if configuration else 1
+    hardware = WorkerHosts(
+        worker_hosts,
+        platform.vcpus * instances,
+        _count_disks(hosts.profile, plan, instances),
+    )
     return ClusterNeeds(
         configuration.label if configuration else target.name,
         size.workers,
@@ -181,14 +189,8 @@ def _compute(
         tasks,
         splits,
         _heaps(platform.sizing, splits, tasks, tuning_profile.sampled_keys),
-        hosts.limits.deadlines(
-            workload,
-            WorkerHosts(
-                worker_hosts,
-                platform.vcpus * instances,
-                _count_disks(hosts.profile, plan, instances),
-            ),
-        ),
+        hosts.limits.deadlines(workload, hardware),
+        deadlines.estimate_phases(workload, hardware),
         validation.needs(plan) if plan else None,
         validation.count_resources(plan) if plan else 0,
         _count_pages(plan.flavors.worker, instances) if plan else 0,

@@ -76,6 +76,13 @@ class PaperScaleTest(testtools.TestCase):
         needs = compute('vsphere6', 32, 30 * TB, 'instances=1,2,4,10,20')
         for name, need in needs.items():
             self.assertGreater(need.deadlines['HSSort'], 2 * 4292, name)
+            self.assertEqual(
+                {
+                    phase: 900 + 2 * seconds
+                    for phase, seconds in need.estimates.items()
+                },
+                need.deadlines,
+            )
         ten, thirty = (
             compute('vsphere6', 32, size * TB, 'instances=4')['i4']
             for size in (10, 30)

@@ -623,6 +623,22 @@ class PlanCommandTest(testtools.TestCase):
             *('--records', str(self.top / 'records'), *args),
         )
 
+    def test_estimated_time(self) -> None:
+        """Without a recorded run, the assumed speeds estimate the time."""
+        words = ('--values', 'instances=1,2', '--strategy', 'full-factorial')
+        words += ('--hosts', '3', '--size', '100MB')
+        _, out, _ = self.call(*words, '--format', 'json')
+        plan = json.loads(out)
+        run = max(
+            sum(cluster['estimates'].values()) for cluster in plan['clusters']
+        )
+        self.assertGreater(run, 0)
+        self.assertIsNone(plan['seconds'])
+        _, out, _ = self.call(*words)
+        self.assertIn(f'{run:.0f} s a run if a disk has 80 MB/s, a port ', out)
+        _, out, _ = self.call(*words, '--run-seconds', '60')
+        self.assertNotIn('if a disk has', out)
+
     def test_table(self) -> None:
         status, out, err = self.call(
             '--values', *WORDS, '--strategy', 'full-factorial'
@@ -633,6 +649,7 @@ class PlanCommandTest(testtools.TestCase):
         self.assertIn('measures 7 of them in 22 runs', out)
         self.assertIn('those on bare metal included', out)
         self.assertIn('how long is not known', out)
+        self.assertIn('or --hosts for an estimate', out)
         _, out, _ = self.call(
             *('--values', *WORDS, '--strategy', 'full-factorial'),
             *('--backend', 'qemu'),
