@@ -251,7 +251,9 @@ def _heaps(
     sizing: NodeSizing, splits: int, tasks: int, keys: int
 ) -> dict[str, int]:
     """Return the Java heaps in MiB of HSSort, by JVM."""
-    master = job_memory.master_mib(splits + tasks, sizing.master_room_mib)
+    master = job_memory.master_mib(
+        splits + tasks, sizing.master_room_mib, sizing.master_heap_mib
+    )
     return {
         'daemon': sizing.daemon_mib or 0,
         'map': sizing.map_heap_mib,

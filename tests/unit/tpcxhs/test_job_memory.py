@@ -12,15 +12,21 @@ from hvstack.tpcxhs import job_memory
 
 
 class Manager:
-    """A ResourceManager with NodeManagers of some sizes in MiB."""
+    """A ResourceManager with NodeManagers of some sizes in MiB.
+
+    Its JobHistory server has the options of a tuning profile.
+    """
 
     name = 'c'
     address = '10.0.0.1'
     role = 'controller'
 
-    def __init__(self, *sizes: int, labelled: int = 0) -> None:
+    def __init__(
+        self, *sizes: int, labelled: int = 0, options: str = '-Xmx249m'
+    ) -> None:
         self.sizes = sizes
         self.labelled = labelled
+        self.options = options
         self.queries = 0
 
     def put(self, text: str, path: str, mode: int = 0o644) -> None:
@@ -28,6 +34,10 @@ class Manager:
 
     def run(self, command: str, **_: Any) -> processutils.Result:
         self.queries += 1
+        name = 'yarn.app.mapreduce.am.command-opts'
+        if f'/conf?name={name}' in command:
+            answer = {'property': {'key': name, 'value': self.options}}
+            return processutils.Result(0, json.dumps(answer), '')
         nodes = [
             {'usedMemoryMB': 512, 'availMemoryMB': size - 512}
             for size in self.sizes
@@ -62,6 +72,21 @@ class JobMemoryTest(testtools.TestCase):
         self.assertEqual('-Dmapreduce.job.split.metainfo.maxsize=-1', limit)
         client = job_memory.client_mib(111_848, 2_000_000)
         self.assertGreater(client, 512)
+
+    def test_tuning_profile_has_more(self) -> None:
+        """vsan, Table 6, has 1720 MiB, of which 3 TB need 621."""
+        tasks = 11_390 + 377
+        for options, count in (
+            ('-Xmx1720m -XX:+UseSerialGC', 0),
+            ('-Xmx1720m -Xmx615m', 2),
+            ('-XX:MaxRAMPercentage=80', 2),
+        ):
+            *memory, limit = job_memory.master_options(
+                Manager(33_000, options=options), tasks, 40
+            )
+            self.assertIn('metainfo.maxsize', limit)
+            self.assertEqual(count, len(memory), options)
+        self.assertIsNone(job_memory.master_mib(tasks, 33_000, 1720))
 
     def test_node_is_smaller(self) -> None:
         """vsphere6, 20 VMs: two containers of 1500 MiB on each worker."""
