@@ -233,6 +233,7 @@ class LeaseTest(testtools.TestCase):
 
     def test_child_processes_share_it(self) -> None:
         with lease.held(self.conn):
+            self.addCleanup(lease._LEASES[connection.scope(self.conn)].stop)
             self.forget_own()
             self.assertIsNone(lease.acquire(self.conn))
             lease.check(self.conn)

@@ -50,8 +50,14 @@ class UndoWithLeaseTest(testtools.TestCase):
             self.useFixture(
                 fixtures.MonkeyPatch(f'hvstack.cloud.lease.{name}', value)
             )
+        self.addCleanup(self.stop_leases)
         self.useFixture(fixtures.EnvironmentVariable(lease.VARIABLE))
         self.stream = io.StringIO()
+
+    def stop_leases(self) -> None:
+        """End the threads of the leases that a test did not release."""
+        for item in lease._LEASES.values():
+            item.stop()
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -212,6 +218,7 @@ class UndoWithLeaseTest(testtools.TestCase):
         """The inner block acquires it again, the outer one ends as before."""
         with lease.held(self.conn):
             outer = os.environ[lease.VARIABLE]
+            self.addCleanup(lease._LEASES[connection.scope(self.conn)].stop)
             self.leases.providers.clear()
             self.now += lease.DURATION
             with lease.held(self.conn):
