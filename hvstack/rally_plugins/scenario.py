@@ -127,8 +127,9 @@ class TPCxHS(scenario.OpenStackScenario):
             ``output_replication`` is that of HSSort's output. ``lost_hosts``
             hosts are lost at once after each run, ``loss_rounds`` times, and
             ``scaled_compute`` compute workers are removed and added again.
-            ``workload`` is another workload than TPCx-HS: ``terasort`` or
-            ``testdfsio``, whose number of files is ``maps``.
+            ``workload`` is another workload than TPCx-HS: ``terasort``,
+            ``testdfsio``, whose number of files is ``maps``, ``nnbench`` or
+            ``mrbench``.
         :param compared: all configurations of the sweep, whose containers the
             tasks fill; None uses those of ``shape``.
         :param maps: number of map tasks of HSGen, such as that of a paper;

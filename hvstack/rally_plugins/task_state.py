@@ -260,7 +260,7 @@ class TaskState:
         return replace(
             workload,
             maps=args.tasks.maps or workload.maps,
-            # TestDFSIO has a single reduce task, whatever the number of maps.
+            # Others have a single reduce task, whatever the number of maps.
             reduces=reduces if workload_type.sorter else 1,
             settings=args.setup.hadoop,
             output_replication=args.setup.output_replication,

@@ -254,7 +254,9 @@ def _work(record: 'RunRecord') -> Iterator[Contradiction]:
     if workload is None or names != workload.phases:
         return  # _phases reports it.
     if workload is not TPCX_HS:
-        if workload is TESTDFSIO:
+        if not workload.has_data:
+            yield from _operations(record)
+        elif workload is TESTDFSIO:
             yield from _files(record)
         else:
             yield from _sort(record)
@@ -350,11 +352,30 @@ def _files(record: 'RunRecord') -> Iterator[Contradiction]:
                 f'counters of {phase.name}',
                 f'have {counter} {value}, less than the data set',
             )
-        if phase.job.maps not in (None, record.maps):
-            yield 'maps', f'of {phase.name} is {phase.job.maps}'
-        rate = phase.reported
-        if rate is None or not 0 < rate < math.inf:
-            yield f'phases.{phase.name}', f'has reported {rate!r:.40}'
+        yield from _reported(record, phase)
+
+
+def _operations(record: 'RunRecord') -> Iterator[Contradiction]:
+    """Yield values that are not those of NNBench or MRBench."""
+    if record.sut.facts.get('map_tasks') != record.maps:
+        yield 'environment.map_tasks', f'is not {record.maps}'
+    for phase in record.phases:
+        value = phase.job.counters.get('MAP_INPUT_RECORDS')
+        if value != record.maps:
+            yield (
+                f'counters of {phase.name}',
+                f'have MAP_INPUT_RECORDS {value}, not {record.maps}',
+            )
+        yield from _reported(record, phase)
+
+
+def _reported(record: 'RunRecord', phase: Phase) -> Iterator[Contradiction]:
+    """Yield contradictions of a phase whose program reports a value."""
+    if phase.job.maps not in (None, record.maps):
+        yield 'maps', f'of {phase.name} is {phase.job.maps}'
+    rate = phase.reported
+    if rate is None or not 0 < rate < math.inf:
+        yield f'phases.{phase.name}', f'has reported {rate!r:.40}'
 
 
 def _data_check(

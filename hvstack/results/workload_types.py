@@ -39,6 +39,8 @@ class WorkloadType:
         a sort.
     :param sorter: phase that sorts; empty without a sort.
     :param reported: values that the programs of phases report.
+    :param has_data: whether a run writes a data set, whose size a rate is
+        about.
     """
 
     name: str
@@ -48,6 +50,7 @@ class WorkloadType:
     generator: str = ''
     sorter: str = ''
     reported: tuple[ReportedValue, ...] = ()
+    has_data: bool = True
 
     @property
     def main_job(self) -> str:
@@ -85,5 +88,30 @@ TESTDFSIO = WorkloadType(
         ReportedValue('read throughput', 'TestDFSIO read', 'MB/s'),
     ),
 )
+#: NNBench loads the NameNode with operations on empty files.
+NNBENCH = WorkloadType(
+    name='nnbench',
+    title='NNBench',
+    phases=('NNBench create', 'NNBench open', 'NNBench delete'),
+    jobs=('NNBench create', 'NNBench open', 'NNBench delete'),
+    reported=(
+        ReportedValue('create rate', 'NNBench create', '1/s'),
+        ReportedValue('open rate', 'NNBench open', '1/s'),
+        ReportedValue('delete rate', 'NNBench delete', '1/s'),
+    ),
+    has_data=False,
+)
+#: MRBench runs a small job several times.
+MRBENCH = WorkloadType(
+    name='mrbench',
+    title='MRBench',
+    phases=('MRBench',),
+    jobs=('MRBench',),
+    reported=(ReportedValue('small job rate', 'MRBench', '1/min'),),
+    has_data=False,
+)
 #: All workloads by name.
-TYPES = {item.name: item for item in (TPCX_HS, TERASORT, TESTDFSIO)}
+TYPES = {
+    item.name: item
+    for item in (TPCX_HS, TERASORT, TESTDFSIO, NNBENCH, MRBENCH)
+}

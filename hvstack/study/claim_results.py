@@ -42,6 +42,7 @@ _FACTS_BY_SETTING = {
     'replication': ('replication',),
     'files': ('files',),
     'file_bytes': ('files',),
+    'maps': ('map_tasks',),
     'output_replication': ('output_replication',),
     'tuning': ('tuning', 'hadoop_profile', 'application_masters'),
     'os_profile': ('os_profile', 'thp'),
@@ -88,6 +89,7 @@ def list_varied_facts(first: Variant, second: Variant) -> set[str]:
             'size_factor': variant.size_factor,
             'replication': variant.replication,
             'files': variant.files,
+            'maps': variant.maps,
             # The number of files grows with the data.
             'file_bytes': variant.file_bytes
             and (variant.file_bytes, variant.size_factor),

@@ -225,7 +225,9 @@ def _check_measure(
     :raises hvstack.errors.InputError: the workload does not have it.
     """
     reported = [value.measure for value in workload.reported]
-    measures = [RATE, AGENTS_RATE, MISSING_BLOCKS, *BYTE_MEASURES, *reported]
+    measures = [MISSING_BLOCKS, *reported]
+    if workload.has_data:
+        measures = [RATE, AGENTS_RATE, *BYTE_MEASURES, *measures]
     if workload.sorter:
         measures += [LOCAL_MAPS, ADDED_TASKS, *_JOB_SHARES]
     if workload is TPCX_HS:

@@ -80,8 +80,11 @@ class Study:
     def get_size(self, variant: Variant) -> int:
         """Return the size of the data of a variant in bytes.
 
-        It is a multiple of the size of a record of TeraGen.
+        It is a multiple of the size of a record of TeraGen, and a single one
+        for workloads without data.
         """
+        if not variant.workload.has_data:
+            return RECORD_BYTES
         records = round(self.size_bytes * variant.size_factor / RECORD_BYTES)
         return max(1, records) * RECORD_BYTES
 

@@ -151,7 +151,7 @@ def _list_cells(row: VariantRow) -> tuple[str, ...]:
             seconds[value.phase] += f' ({format_number(rate)} {value.unit})'
     return (
         row.variant.name,
-        format_size(row.size_bytes),
+        format_size(row.size_bytes) if workload.has_data else '-',
         str(len(row.valid)),
         format_number(row.total_seconds),
         *(seconds.get(phase, format_number(None)) for phase in workload.jobs),

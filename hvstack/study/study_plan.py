@@ -12,6 +12,7 @@ from hvstack.report.formats import format_size
 from hvstack.results import quantiles
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore, iter_records
+from hvstack.results.workload_types import TYPES
 from hvstack.study.claims import Claim
 from hvstack.study.definition import Study
 from hvstack.study.study_store import StartedStudy
@@ -88,7 +89,8 @@ def build_plan(
         'in_memory': [
             variant.name
             for variant in started.measured_variants
-            if study.get_size(variant) <= profile.memory_mib * 2**20
+            if variant.workload.has_data
+            and study.get_size(variant) <= profile.memory_mib * 2**20
         ],
         'interval_factor': factor and round(factor, 2),
         'max_deviation_percent': _find_max_deviation(started, factor),
@@ -263,7 +265,7 @@ def format_plan(plan: StudyPlan) -> list[str]:
         state = (
             f'skipped: {variant["skipped"]}'
             if variant['skipped']
-            else format_size(variant['size_bytes'])
+            else _describe_data(variant).removeprefix('data of ')
         )
         lines.append(f'- {variant["name"]}: {variant["settings"]}; {state}')
     lines.append('Claims:')
@@ -284,6 +286,13 @@ def format_plan(plan: StudyPlan) -> list[str]:
     if plan['note']:
         lines.append(plan['note'])
     return lines
+
+
+def _describe_data(variant: PlannedVariant) -> str:
+    """Return the size of the data of a variant as text."""
+    if not TYPES[variant['workload']].has_data:
+        return 'no data'
+    return f'data of {format_size(variant["size_bytes"])}'
 
 
 def _format_intervals(plan: StudyPlan) -> list[str]:
@@ -315,14 +324,14 @@ def _format_duration(plan: StudyPlan) -> str:
     if seconds is None:
         sizes = ', '.join(
             dict.fromkeys(
-                f'{format_size(item["size_bytes"])} ({item["workload"]})'
+                f'{_describe_data(item)} ({item["workload"]})'
                 for item in measured
                 if item['run_seconds'] is None
             )
         )
         return (
-            f'the duration is unknown until runs with data of {sizes} were '
-            f'measured with the backend {plan["backend"]}.'
+            f'the duration is unknown until runs with '
+            f'{sizes} were measured with the backend {plan["backend"]}.'
         )
     text = f'{seconds / 60:.0f} minutes'
     if seconds > 7200:

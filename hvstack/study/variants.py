@@ -43,9 +43,10 @@ _LATER_COUNTS = {
     'loss_rounds': 1000,
     'scaled_compute': 10**6,
 }
-#: Settings that belong to sorts, and those that belong to files.
-_SORT_FIELDS = ('maps', 'reduces', 'output_replication', 'scaled_compute')
+#: Settings that belong to sorts, to files, and to data of any type.
+_SORT_FIELDS = ('reduces', 'output_replication', 'scaled_compute')
 _FILE_FIELDS = ('files',)
+_DATA_FIELDS = ('size_factor', 'file_size', 'replication', 'row')
 _VARIANT_FIELDS = (
     *('workload', 'configuration', 'size_factor', 'tuning', 'os_profile'),
     *('volume_type', 'host_affinity', 'node_groups', 'controllers', 'vnic'),
@@ -297,7 +298,13 @@ def _check_fields(values: Fields, workload: WorkloadType) -> None:
 
     :raises hvstack.errors.InputError: a setting does not apply.
     """
-    for name in _FILE_FIELDS if workload.sorter else _SORT_FIELDS:
+    names = _FILE_FIELDS if workload.sorter else _SORT_FIELDS
+    if not workload.has_data:
+        names += _FILE_FIELDS + _DATA_FIELDS
+    elif not workload.sorter:
+        # Each file has a map task.
+        names += ('maps',)
+    for name in names:
         if name in values:
             raise values.error(
                 name,

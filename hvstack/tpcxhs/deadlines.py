@@ -140,7 +140,10 @@ def estimate_phases(
         'TestDFSIO write': writing,
         'TestDFSIO read': reading,
     }
-    transfers = {name: by_phase[name] for name in workload.type.jobs}
+    # Other phases have no data.
+    transfers = {
+        name: by_phase.get(name, (0, 0)) for name in workload.type.jobs
+    }
     each = workload.size_bytes / hosts.count
     return {
         name: each

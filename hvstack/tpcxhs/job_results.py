@@ -87,6 +87,16 @@ def check_counters(phases: Sequence[PhaseResult], workload: Workload) -> str:
             if count is None or count < expected:
                 return f'{counter} of {name} is {count}, less than {expected}'
         return ''
+    if not workload.type.has_data:
+        # Each map task has a record of input.
+        for name in workload.type.jobs:
+            record_count = counters[name].get('MAP_INPUT_RECORDS')
+            if record_count != workload.maps:
+                return (
+                    f'MAP_INPUT_RECORDS of {name} is {record_count}, not '
+                    f'{workload.maps}'
+                )
+        return ''
     generator, sorter = workload.type.generator, workload.type.sorter
     for name, counter in (
         (generator, 'MAP_OUTPUT_RECORDS'),

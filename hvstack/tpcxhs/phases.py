@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Phases of a run: those of TPCx-HS, of TeraSort alone, or of TestDFSIO.
+"""Phases of a run: those of TPCx-HS, or of another workload.
 
 Hadoop's TeraGen, TeraSort and TeraValidate are the substitute workload for
 TPC's kit.
@@ -8,10 +8,10 @@ TPC's kit.
 import re
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 
 from hvstack import errors, speed
 from hvstack.cluster import effective_settings
@@ -23,10 +23,17 @@ from hvstack.hadoop import (
     tuning_profiles,
     webhdfs,
 )
+from hvstack.hadoop.job_history import JobHistory
 from hvstack.progress import Progress
 from hvstack.results import run_clock, task_splits
 from hvstack.results.observations import DataCheck
-from hvstack.results.workload_types import TERASORT, TESTDFSIO, TPCX_HS
+from hvstack.results.workload_types import (
+    MRBENCH,
+    NNBENCH,
+    TERASORT,
+    TESTDFSIO,
+    TPCX_HS,
+)
 from hvstack.tpcxhs import datacheck, job_memory, job_results
 from hvstack.tpcxhs.deadlines import (
     DEFAULT_LIMITS,
@@ -61,6 +68,7 @@ class PhaseRunner:
     run_result: RunResult
     progress: Progress | None = None
     limits: Limits = DEFAULT_LIMITS
+    _results: dict[str, str] = field(default_factory=dict)
 
     @property
     def steps(self) -> Sequence[Callable[[], None]]:
@@ -72,11 +80,21 @@ class PhaseRunner:
             self.check_output,
             self.validate,
         )
-        return {
+        steps: dict[str, Sequence[Callable[[], None]]] = {
             TPCX_HS.name: checked,
             TERASORT.name: (self.generate, self.sort),
             TESTDFSIO.name: (self.write_files, self.read_files),
-        }[self.workload.type.name]
+            NNBENCH.name: tuple(
+                partial(self._run_nnbench, phase, program)
+                for phase, program in zip(
+                    NNBENCH.jobs,
+                    ('nnbench', 'nnbench-open', 'nnbench-delete'),
+                    strict=True,
+                )
+            ),
+            MRBENCH.name: (self.run_small_jobs,),
+        }
+        return steps[self.workload.type.name]
 
     def generate(self) -> None:
         """Create the input (HSGen)."""
@@ -143,16 +161,48 @@ class PhaseRunner:
 
     def _run_dfsio(self, verb: str) -> None:
         """Run TestDFSIO, and record the rate that it reports."""
-        phase, workload = f'{TESTDFSIO.title} {verb}', self.workload
+        self._run_micro_benchmark(
+            f'{TESTDFSIO.title} {verb}',
+            verb,
+            micro_benchmarks.parse_dfsio,
+        )
+
+    def _run_nnbench(self, phase: str, program: str) -> None:
+        """Run an operation of NNBench, and record the rate that it reports."""
+        self._run_micro_benchmark(
+            phase,
+            program,
+            partial(micro_benchmarks.parse_nnbench, tasks=self.workload.maps),
+        )
+
+    def run_small_jobs(self) -> None:
+        """Run the jobs of MRBench, and record their rate.
+
+        The statistics of the phase are those of the first job.
+        """
+        self._run_micro_benchmark(
+            MRBENCH.jobs[0],
+            'mrbench',
+            partial(micro_benchmarks.parse_mrbench, tasks=self.workload.maps),
+        )
+
+    def _run_micro_benchmark(
+        self, phase: str, program: str, parse: Callable[[str], float]
+    ) -> None:
+        """Run a benchmark of Hadoop's tests, and record what it reports.
+
+        :param program: first argument of the program.
+        :param parse: function that returns the value of its result.
+        """
+        workload = self.workload
         client, options = self._list_options(phase)
-        program = micro_benchmarks.render(
-            verb, BASE, workload.maps, f'{workload.file_bytes}B', *options
+        text = micro_benchmarks.render(
+            program, BASE, workload.maps, f'{workload.file_bytes}B', *options
         )
-        output = self._run_client(
-            phase, f'{client}sh -c {shlex.quote(program)}'
-        )
+        output = self._run_client(phase, f'{client}sh -c {shlex.quote(text)}')
+        self._results[phase] = output
         try:
-            rate = micro_benchmarks.parse_dfsio(output)
+            rate = parse(output)
         except ValueError as exc:
             raise errors.RunFailedError(f'{phase} failed: {exc}.') from exc
         self.run_result.phases[-1].reported = round(rate, 3)
@@ -357,7 +407,7 @@ class PhaseRunner:
                 phase.tasks = job_history.summarize_tasks(
                     histories[job_id], locations, names
                 )
-                if workload.type is TESTDFSIO:
+                if not workload.type.sorter:
                     # Its input is a name for each task, not the data.
                     phase.tasks = replace(phase.tasks, locality={})
                 phase.hosts = task_splits.count_by_host(
@@ -380,11 +430,38 @@ class PhaseRunner:
             name = 'HSValidate'
         else:
             reason = job_results.check_counters(phases, workload)
+            reason = reason or self._explain_late_maps(histories)
             name = workload.type.title
         if reason:
             raise errors.RunFailedError(
                 f'{name} failed: {reason.removesuffix(".")}.'
             )
+
+    def _explain_late_maps(self, histories: Mapping[str, JobHistory]) -> str:
+        """Return why maps of NNBench did not work together; empty if they did.
+
+        :param histories: histories of the jobs that can be read.
+        """
+        if self.workload.type is not NNBENCH:
+            return ''
+        for phase in self.run_result.phases:
+            history = histories.get(phase.job_id or '')
+            if history is None:
+                continue
+            reason = micro_benchmarks.explain_late(
+                self._results[phase.name],
+                [
+                    task.started_at
+                    for task in history.tasks
+                    if task.kind == 'map'
+                ],
+            )
+            if reason:
+                return (
+                    f'{phase.name}: {reason}. Use fewer maps, so that all of '
+                    'them run at the same time'
+                )
+        return ''
 
 
 def read_report(gateway: Node) -> str:

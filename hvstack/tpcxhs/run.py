@@ -189,6 +189,9 @@ def _describe_system(cluster: Cluster, run_result: RunResult) -> None:
     if workload.type is TESTDFSIO:
         # Each file has a map task, and the rate is that of a map task.
         run_result.sut['files'] = workload.maps
+    if not workload.type.has_data:
+        # More tasks load the NameNode more, or make a job larger.
+        run_result.sut['map_tasks'] = workload.maps
     if workload.output_replication:
         run_result.sut['output_replication'] = workload.output_replication
     if workload.settings:

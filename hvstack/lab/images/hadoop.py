@@ -23,8 +23,8 @@ JARS = re.compile(
 #: Jars of a release that only its own tests and sources need.
 UNWANTED = re.compile(r'(tests|sources|test-sources)\.jar$|/client/')
 
-#: Jar of TestDFSIO and NNBench, which a burn-in runs. Its name in the image
-#: has no version, and no daemon has it on its class path.
+#: Jar of TestDFSIO, NNBench and MRBench. Its name in the image has no version,
+#: and no daemon has it on its class path.
 BENCHMARKS = re.compile(
     r'hadoop-mapreduce-client-jobclient-\d[\w.]*(-SNAPSHOT)?-tests\.jar'
 )

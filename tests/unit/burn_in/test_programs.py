@@ -31,10 +31,13 @@ echo "{\\"arguments\\": \\"$*\\"}"
 HADOOP = """#!/bin/sh
 echo "$HADOOP_CLASSPATH $*" >>"$0.log"
 [ "$1" != fs ] || exit 1
+exec 3>&1
+case "$*" in *MRBench*) exec >&2 ;; esac
 echo 'log of the job'
 [ -z "${HADOOP_FAILS:-}" ] || { echo 'no DataNode'; exit 1; }
 case "$*" in
-*NNBench*) echo 'result of nnbench' >>NNBench_results.log ;;
+*NNBench*) echo "result of nnbench, $TZ" >>NNBench_results.log ;;
+*MRBench*) echo 'result of mrbench' >&3 ;;
 *) case "$*" in *' -write '*) verb=write ;; *) verb=read ;; esac
     for result; do :; done
     echo "result of $verb" >>"$result" ;;
@@ -293,12 +296,15 @@ class ProgramsTest(testtools.TestCase):
                 ['fs -test', '-write -nrFiles 4', '-read -nrFiles 4'],
             ),
             ('nnbench', ['-operation create_write -maps 4']),
+            ('nnbench-open', ['-operation open_read -maps 4']),
+            ('nnbench-delete', ['-operation delete -maps 4']),
+            ('mrbench', ['-numRuns 10 -maps 4 -reduces 1 -inputLines 4']),
         ):
             result = self.run_job(program)
-            self.assertEqual(
-                (0, f'result of {program.rpartition("-")[2]}\n'),
-                result_of(result),
-            )
+            name = program.removeprefix('write-and-')
+            if 'nnbench' in program:
+                name = 'nnbench, UTC'
+            self.assertEqual((0, f'result of {name}\n'), result_of(result))
             calls = log.read_text().splitlines()
             self.assertEqual(len(lines), len(calls))
             for part, call in zip(lines, calls, strict=True):
@@ -311,7 +317,7 @@ class ProgramsTest(testtools.TestCase):
 
     def test_job_that_fails(self) -> None:
         self.make_hadoop()
-        for program in ('write', 'read', 'nnbench'):
+        for program in ('write', 'read', 'nnbench', 'mrbench'):
             result = self.run_job(program, HADOOP_FAILS='yes')
             self.assertEqual((1, ''), result_of(result))
             self.assertIn('no DataNode', result.stderr)

@@ -8,13 +8,15 @@ from typing import Any
 import fixtures
 import testtools
 
-from hvstack import errors, share
+from hvstack import errors, host_profiles, share
 from hvstack.progress import Progress
 from hvstack.results import record
 from hvstack.results.record_data import RunRecord
 from hvstack.study import (
+    claim_results,
     definition,
     study_page,
+    study_plan,
     study_report,
     study_run,
     study_store,
@@ -104,6 +106,44 @@ class DefinitionTest(testtools.TestCase):
             "'claims.0.phase' is 'HSSort'. Use one of TestDFSIO write",
             claims=[{**CLAIM, 'measure': 'rate', 'phase': 'HSSort'}],
         )
+
+    def test_workloads_without_data(self) -> None:
+        for name, measure in (
+            ('nnbench', 'create rate'),
+            ('mrbench', 'small job rate'),
+        ):
+            variants = {'one': {'maps': 2}, 'two': {'maps': 4}}
+            claim = {**CLAIM, 'measure': measure}
+            study = parse(
+                base={'workload': name}, variants=variants, claims=[claim]
+            )
+            # The smallest data set, of which no rate is computed.
+            self.assertEqual(100, study.get_size(study.variants[0]))
+            self.assertEqual(2, study.variants[0].count_maps(100))
+            self.assertEqual(
+                {'map_tasks'},
+                claim_results.list_varied_facts(*study.variants),
+            )
+            for setting, value in (
+                *(('files', 2), ('replication', 1), ('size_factor', 2)),
+                *(('file_size', '1MB'), ('reduces', 2)),
+            ):
+                self.check_error(
+                    f"'variants.one.{setting}' does not apply to the "
+                    f"workload '{name}'",
+                    base={'workload': name, setting: value},
+                    variants={'one': {}, 'two': {}},
+                    claims=[claim],
+                )
+            for other in ('rate', 'write throughput', 'received bytes'):
+                self.check_error(
+                    f"'claims.0.measure' is '{other}', which the workload "
+                    f"'{name}' does not have. Use one of missing blocks, "
+                    f'{measure}',
+                    base={'workload': name},
+                    variants=variants,
+                    claims=[{**CLAIM, 'measure': other}],
+                )
 
     def test_a_claim_compares_runs_of_one_workload(self) -> None:
         for measure in ('write throughput', 'rate'):
@@ -196,6 +236,21 @@ class ReportTest(testtools.TestCase):
                 | {'name': 'TeraSort', 'seconds': seconds * 0.6}
                 | {'locality': {'node': 5, 'node_group': 1, 'rack': 0}},
             ]
+        elif name == 'mrbench':
+            phases = [
+                {
+                    'name': 'MRBench',
+                    'seconds': seconds,
+                    'job_id': 'job_1_1',
+                    'counters': {'MAP_INPUT_RECORDS': workload['maps']},
+                    'reported': (20 if workload['maps'] > 2 else 30)
+                    * (1 + number / 10)
+                    + number / 9,
+                }
+            ]
+            run = factory.edit(run, 'environment/map_tasks', workload['maps'])
+            run = factory.edit(run, 'maps', workload['maps'])
+            run = factory.edit(run, 'reduces', 1)
         else:
             # The passes differ as well.
             rate = self.rates[replication] * (1 + number / 10) + number / 9
@@ -345,6 +400,39 @@ class ReportTest(testtools.TestCase):
         self.assertIn('Workload TeraSort:', text)
         self.assertIn('Workload TestDFSIO:', text)
         self.assertEqual((), report.comparison.variants)
+
+    def test_small_jobs(self) -> None:
+        study = parse(
+            base={'workload': 'mrbench'},
+            variants={'one': {'maps': 2}, 'two': {'maps': 4}},
+            claims=[{**CLAIM, 'measure': 'small job rate'}],
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.sweep.rallytask.run_task', self.rally
+            )
+        )
+        started = study_store.create(study, 'lab', 'lxc', {})
+        plan = study_plan.build_plan(
+            started,
+            host_profiles.load('vsphere6'),
+            sweep_store.open_store(),
+        )
+        self.assertEqual([], plan['in_memory'])
+        lines = study_plan.format_plan(plan)
+        self.assertIn('- one: i1, maps 2, workload mrbench; no data', lines)
+        self.assertIn('until runs with no data (mrbench)', ' '.join(lines))
+        stored = study_run.run_study(started, Progress(stream=io.StringIO()))
+        report = study_report.build_report(started, stored)
+        self.assertEqual(
+            [verdicts.HOLDS], [result.verdict for result in report.claims]
+        )
+        text = study_page.format_text(report)
+        self.assertIn('one against two, small job rate', text)
+        self.assertIn('1/min)', text)
+        self.assertRegex(text, r'one +- +4 ')
+        self.assertNotIn('smaller than the memory', text)
+        self.assertIn('1/min', study_page.build_page(report))
 
     def test_times_of_runs(self) -> None:
         """Runs of another workload do not predict how long a run takes."""
