@@ -47,6 +47,7 @@ from hvstack.hadoop import (
     sizing,
     tuning_profiles,
 )
+from hvstack.hadoop.daemon_options import DAEMON_FACT, DaemonOptions
 from hvstack.nouns import format_noun
 from hvstack.progress import Progress
 from hvstack.results.typed_json import JsonObject
@@ -70,12 +71,14 @@ class BareHosts(ClusterNodes):
     :param hosts: of the baseline file.
     :param replication: of input and output.
     :param os_profile: of their operating system.
+    :param daemon_options: options of the JVMs of daemons.
     :param progress: where to say what is done.
     """
 
     hosts: list[Host] = field(default_factory=list)
     replication: int = 2
     os_profile: str = os_profiles.DEFAULT
+    daemon_options: DaemonOptions = ()
     progress: Progress | None = None
     _mark: Path | None = None
     _lock: IO[str] | None = None
@@ -93,6 +96,7 @@ class BareHosts(ClusterNodes):
         tuning: str = sizing.DEFAULT,
         os_profile: str = os_profiles.DEFAULT,
         wiped: Collection[str] = (),
+        daemon_options: DaemonOptions = (),
     ) -> Self:
         """Make a cluster of a baseline file.
 
@@ -105,6 +109,7 @@ class BareHosts(ClusterNodes):
             hosts, which share this machine's kernel, the limits alone.
         :param wiped: disks whose content is to be erased, such as
             ``node2:/dev/disk/by-id/ata-A``.
+        :param daemon_options: options of the JVMs of daemons.
         :raises hvstack.errors.InputError: the file is not well formed, or
             a profile does not exist.
         """
@@ -136,6 +141,7 @@ class BareHosts(ClusterNodes):
             ),
             tuning=tuning,
             os_profile=os_profile,
+            daemon_options=daemon_options,
             hosts=hosts,
             replication=replication or min(3, len(workers)),
             progress=progress,
@@ -410,7 +416,9 @@ class BareHosts(ClusterNodes):
             tuning=self.tuning,
             bind=True,
         )
-        files['hadoop-env.sh'] = site_files.render_hadoop_env(sized)
+        files['hadoop-env.sh'] = site_files.render_hadoop_env(
+            sized, self.daemon_options
+        )
         prepare_masters = master_node.render_setup(sized)
         table = ''.join(
             f'{key} /rack1/ng-{node.host}\n'
@@ -457,6 +465,8 @@ class BareHosts(ClusterNodes):
         # The lab's hosts have a file on this machine's disk.
         if all(host.reach for host in self.hosts):
             facts |= probe.disks(self.workers).to_facts()
+        if self.daemon_options:
+            facts[DAEMON_FACT] = dict(self.daemon_options)
         return {**facts, **self.facts.environment}
 
     def observe(self) -> JsonObject:

@@ -79,7 +79,9 @@ def parameters(plan: ClusterPlan) -> JsonObject:
         'hdfs_site': site['hdfs-site.xml'],
         'yarn_site': site['yarn-site.xml'],
         'mapred_site': site['mapred-site.xml'],
-        'hadoop_env': site_files.render_hadoop_env(plan.sizing),
+        'hadoop_env': site_files.render_hadoop_env(
+            plan.sizing, plan.daemon_options
+        ),
         'node_setup': plan.node_setup,
         'tuning': spec.tuning,
         'os_profile': spec.os_profile,

@@ -12,6 +12,7 @@ from hvstack.cloud import stack_times
 from hvstack.cloud.volumes import Volumes, VolumeType
 from hvstack.cluster.base import Fact
 from hvstack.hadoop import os_profiles
+from hvstack.hadoop.daemon_options import DaemonOptions
 from hvstack.hadoop.sizing import DEFAULT, NodeSizing
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import Flavor
@@ -272,6 +273,7 @@ class ClusterPlan:
     :param node_groups: whether Hadoop knows which nodes share a host; false
         if Nova does not know it either.
     :param hdfs: HDFS of another stack; None for an HDFS of this cluster.
+    :param daemon_options: options of the JVMs of daemons.
     """
 
     spec: ClusterSpec
@@ -285,6 +287,7 @@ class ClusterPlan:
     secondary_namenode: bool = False
     node_groups: bool = True
     hdfs: SharedHDFS | None = None
+    daemon_options: DaemonOptions = ()
 
     @property
     def ratios(self) -> dict[str, float]:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from xml.sax.saxutils import escape
 
 from hvstack import shell_scripts
-from hvstack.hadoop import tuning_profiles
+from hvstack.hadoop import daemon_options, tuning_profiles
 from hvstack.hadoop.properties import (
     CORE,
     HDFS,
@@ -248,12 +248,15 @@ def digest_settings(tuning: str = DEFAULT) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def render_hadoop_env(sizing: NodeSizing) -> str:
-    """Return ``hadoop-env.sh``, which contains the heap sizes of the daemons.
+def render_hadoop_env(
+    sizing: NodeSizing, options: daemon_options.DaemonOptions = ()
+) -> str:
+    """Return ``hadoop-env.sh``, which has the heaps and options of daemons.
 
     It is empty if the small JVMs of the guest image apply.
 
     :param sizing: size of a worker.
+    :param options: options of the JVMs of daemons.
     """
     # Without a value, the guest image's own options for small JVMs apply. This
     # option is the default of Java, which also selects the collector.
@@ -264,7 +267,9 @@ def render_hadoop_env(sizing: NodeSizing) -> str:
         if sizing.history_mib is not None:
             heaps['historyserver'] = sizing.history_mib
         lines += [f'HEAP_{role}={heap}' for role, heap in heaps.items()]
-    return ''.join(f'{line}\n' for line in lines)
+    return ''.join(f'{line}\n' for line in lines) + daemon_options.render(
+        options
+    )
 
 
 def render_user_switch(uid: int, setup: str) -> str:

@@ -288,6 +288,7 @@ class BaselineContext(_Context):
             Path(task.options.sweep.baseline_hosts),
             replication=self.args.replication,
             progress=task.progress,
+            daemon_options=self.args.setup.hadoop.daemons,
             **task.node_settings(self.args),
         )
         with (
@@ -394,6 +395,7 @@ def _plan_or_skip(
         plan = planner.plan_cluster(task.admin, spec, task.options.cloud)
         return replace(
             plan,
+            daemon_options=args.setup.hadoop.daemons,
             hosts=replace(
                 plan.hosts,
                 environment=plan.hosts.environment | args.setup.facts,

@@ -123,7 +123,8 @@ class TPCxHS(scenario.OpenStackScenario):
             ``controllers`` are those of the HVE paper, and ``vnic`` is
             ``macvtap`` for nodes that are connected past the virtual switches;
             ``stateless_security_group`` is whether hosts do not track their
-            connections. Bare metal ignores them.
+            connections. Bare metal ignores them. ``daemons`` are options of
+            the JVMs of daemons, such as ``namenode``, also for bare metal.
             ``output_replication`` is that of HSSort's output. ``lost_hosts``
             hosts are lost at once after each run, ``loss_rounds`` times, and
             ``scaled_compute`` compute workers are removed and added again.

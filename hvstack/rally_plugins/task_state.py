@@ -262,7 +262,7 @@ class TaskState:
             maps=args.tasks.maps or workload.maps,
             # Others have a single reduce task, whatever the number of maps.
             reduces=reduces if workload_type.sorter else 1,
-            settings=args.setup.hadoop,
+            settings=args.setup.hadoop.properties,
             output_replication=args.setup.output_replication,
             type=workload_type,
         )

@@ -8,13 +8,18 @@ from typing import Any
 
 from hvstack import errors
 from hvstack.cluster.plan import CONTROLLERS
-from hvstack.hadoop import job_settings, os_profiles, tuning_profiles
+from hvstack.hadoop import (
+    daemon_options,
+    job_settings,
+    os_profiles,
+    tuning_profiles,
+)
 from hvstack.model.configuration import STORAGES, Configuration, parse
 from hvstack.model.target import Target, parse_target
 from hvstack.model.vnics import VNICS
 from hvstack.results.benchmark import RECORD_BYTES
 from hvstack.results.workload_types import TPCX_HS, TYPES
-from hvstack.sweep.node_setup import LaterChanges, NodeSetup
+from hvstack.sweep.node_setup import HadoopSettings, LaterChanges, NodeSetup
 from hvstack.sweep.search_space import CAPABILITIES
 
 #: Schema of a workload, the same for its contexts and its scenario.
@@ -90,6 +95,14 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
                     'additionalProperties': {
                         'type': ['string', 'number', 'boolean']
                     },
+                },
+                'daemons': {
+                    'type': 'object',
+                    'properties': {
+                        role: {'type': 'string'}
+                        for role in daemon_options.ROLES
+                    },
+                    'additionalProperties': False,
                 },
             },
             'additionalProperties': False,
@@ -260,12 +273,16 @@ def _parse_setup(config: Mapping[str, Any]) -> NodeSetup:
         {
             key: value
             for key, value in setup.items()
-            if (key in later_names) == is_later and key != 'hadoop'
+            if (key in later_names) == is_later
+            and key not in ('hadoop', 'daemons')
         }
         for is_later in (False, True)
     )
     return NodeSetup(
         **own,
-        hadoop=tuple(sorted(properties.items())),
+        hadoop=HadoopSettings(
+            tuple(sorted(properties.items())),
+            daemon_options.check(setup.get('daemons') or {}),
+        ),
         later=LaterChanges(**later),
     )

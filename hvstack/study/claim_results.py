@@ -58,6 +58,7 @@ _FACTS_BY_SETTING = {
     'vnic': ('vnic', 'mtu'),
     'stateless_security_group': ('stateless_security_group',),
     'hadoop': ('job_settings',),
+    'daemons': ('daemon_options',),
 }
 
 

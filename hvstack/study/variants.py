@@ -10,18 +10,28 @@ from dataclasses import dataclass, field
 
 from hvstack import errors
 from hvstack.cluster.plan import CONTROLLERS
-from hvstack.hadoop import job_settings, os_profiles, tuning_profiles
+from hvstack.hadoop import (
+    daemon_options,
+    job_settings,
+    os_profiles,
+    tuning_profiles,
+)
 from hvstack.model.plain_data import Json, JsonObject
 from hvstack.model.strict_mapping import Fields
 from hvstack.model.target import Target, parse_target
 from hvstack.model.vnics import VNICS
 from hvstack.report.formats import format_size
 from hvstack.results.workload_types import TPCX_HS, TYPES, WorkloadType
-from hvstack.sweep.node_setup import LaterChanges, NodeSetup
+from hvstack.sweep.node_setup import (
+    HadoopSettings,
+    LaterChanges,
+    NodeSetup,
+)
 from hvstack.tpcxhs.workload import parse_size
 
-#: Start of the name of a property of Hadoop.
+#: Starts of the names of a property of Hadoop, and of a daemon.
 PROPERTY_PREFIX = 'hadoop.'
+DAEMON_PREFIX = 'daemon.'
 #: Maximum number of variants.
 _MAX_VARIANTS = 100
 #: Settings that are whole numbers, with their maximum.
@@ -112,8 +122,13 @@ class Variant:
             'file_size': self.file_bytes and format_size(self.file_bytes),
             **self.setup.to_mapping(),
         }
-        settings.pop('hadoop', None)
-        settings.update(self.setup.hadoop)
+        for name in ('hadoop', 'daemons'):
+            settings.pop(name, None)
+        settings.update(self.setup.hadoop.properties)
+        settings.update(
+            (f'{DAEMON_PREFIX}{role}', options)
+            for role, options in self.setup.hadoop.daemons
+        )
         parts = [self.target.label] + [
             f'{name} {format_value(value)}'
             for name, value in settings.items()
@@ -216,16 +231,7 @@ def _parse_variant(
     if not isinstance(settings, Mapping):
         raise top.error(location, 'is not a mapping. Use setting: value')
     merged = {**base, **settings}
-    properties = {
-        key.removeprefix(PROPERTY_PREFIX): value
-        for key, value in merged.items()
-        if isinstance(key, str) and key.startswith(PROPERTY_PREFIX)
-    }
-    others = {
-        key: value
-        for key, value in merged.items()
-        if not str(key).startswith(PROPERTY_PREFIX)
-    }
+    properties, daemons, others = _split_settings(merged)
     if not location.startswith('variants.'):
         allowed: Sequence[str] = _VARIANT_FIELDS
     else:
@@ -234,7 +240,10 @@ def _parse_variant(
     target_name = values.optional_text('configuration') or 'i1'
     try:
         target = parse_target(target_name)
-        hadoop = tuple(sorted(job_settings.check(properties).items()))
+        hadoop = HadoopSettings(
+            tuple(sorted(job_settings.check(properties).items())),
+            daemon_options.check(daemons),
+        )
     except errors.InputError as exc:
         raise top.error(location, f'is not valid: {exc}') from None
     workload = values.optional_choice('workload', list(TYPES))
@@ -274,6 +283,27 @@ def _parse_variant(
         ),
         **_parse_counts(values, _COUNTS),
     )
+
+
+def _split_settings(
+    settings: Mapping[str, Json],
+) -> tuple[dict[str, Json], dict[str, Json], dict[str, Json]]:
+    """Return the properties, the options of daemons, and other settings."""
+    prefixes = (PROPERTY_PREFIX, DAEMON_PREFIX)
+    properties, daemons = (
+        {
+            key.removeprefix(prefix): value
+            for key, value in settings.items()
+            if isinstance(key, str) and key.startswith(prefix)
+        }
+        for prefix in prefixes
+    )
+    others = {
+        key: value
+        for key, value in settings.items()
+        if not str(key).startswith(prefixes)
+    }
+    return properties, daemons, others
 
 
 def _parse_file_size(values: Fields) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster.base import Fact
+from hvstack.hadoop.daemon_options import DAEMON_FACT, DaemonOptions
 from hvstack.model.vnics import MACVTAP
 
 #: Value of a setting in the arguments of a workload.
@@ -27,6 +28,18 @@ class LaterChanges:
 
 
 @dataclass(frozen=True)
+class HadoopSettings:
+    """Settings of Hadoop besides those of its tuning profile.
+
+    :param properties: properties that the jobs set, with their values.
+    :param daemons: options of the JVMs of daemons.
+    """
+
+    properties: tuple[tuple[str, str], ...] = ()
+    daemons: DaemonOptions = ()
+
+
+@dataclass(frozen=True)
 class NodeSetup:
     """Settings of the nodes; None uses the default of a setting.
 
@@ -46,7 +59,7 @@ class NodeSetup:
     :param stateless_security_group: whether hosts do not track the
         connections of the nodes.
     :param workload: name of the workload; None for TPCx-HS.
-    :param hadoop: properties of Hadoop that the jobs set, with their values.
+    :param hadoop: settings of Hadoop besides those of its tuning profile.
     :param later: changes of the cluster after each run.
     """
 
@@ -64,7 +77,7 @@ class NodeSetup:
     vnic: str | None = None
     stateless_security_group: bool | None = None
     workload: str | None = None
-    hadoop: tuple[tuple[str, str], ...] = ()
+    hadoop: HadoopSettings = HadoopSettings()
     later: LaterChanges = LaterChanges()
 
     @property
@@ -97,6 +110,8 @@ class NodeSetup:
             facts['controllers'] = self.controllers
         if self.vnic == MACVTAP:
             facts['vnic'] = self.vnic
+        if self.hadoop.daemons:
+            facts[DAEMON_FACT] = dict(self.hadoop.daemons)
         if self.stateless_security_group:
             facts['stateless_security_group'] = True
         return facts
@@ -109,7 +124,9 @@ class NodeSetup:
             for item in fields(part)
             if (value := getattr(part, item.name)) not in (None, ())
         }
-        del settings['later']
-        if self.hadoop:
-            settings['hadoop'] = dict(self.hadoop)
+        del settings['later'], settings['hadoop']
+        if self.hadoop.properties:
+            settings['hadoop'] = dict(self.hadoop.properties)
+        if self.hadoop.daemons:
+            settings['daemons'] = dict(self.hadoop.daemons)
         return settings

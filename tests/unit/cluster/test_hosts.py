@@ -214,8 +214,9 @@ class HostsFileTest(testtools.TestCase):
                 entry('w', 'worker', enter=enter),
             ]
         )
+        options = (('namenode', '-XX:+UseNUMA'),)
         bare_hosts = bare_metal.BareHosts.from_file(
-            path, tuning='vsphere6', os_profile='vsan'
+            path, tuning='vsphere6', os_profile='vsan', daemon_options=options
         )
         bare_hosts._configure()
         text = log.read_text()
@@ -227,8 +228,10 @@ class HostsFileTest(testtools.TestCase):
             tuning='vsphere6',
             bind=True,
         )
-        for part in (*files.values(), site_files.render_hadoop_env(sized)):
+        env = site_files.render_hadoop_env(sized, options)
+        for part in (*files.values(), env):
             self.assertEqual(2, text.count(part))
+        self.assertIn('JAVA_OPTS_namenode=-XX:+UseNUMA\n', text)
         self.assertIn('HEAP_datanode=455', text)
         self.assertEqual(2, text.count('os_profile=vsan\n'))
         # The lab's hosts have this machine's kernel.

@@ -61,7 +61,7 @@ class StudiesTest(testtools.TestCase):
             workload = build_workload(study, variant, 24)
             self.assertLessEqual(workload.maps, 9)
             self.assertLessEqual(workload.reduces, 1)
-            properties = dict(variant.setup.hadoop)
+            properties = dict(variant.setup.hadoop.properties)
             self.assertLessEqual(
                 workload.size_bytes,
                 int(properties['mapreduce.job.ubertask.maxbytes']),
@@ -91,7 +91,7 @@ class StudiesTest(testtools.TestCase):
                 needed = sizing.sort_buffer_mib(
                     -(-workload.size_bytes // workload.maps // MIB), spill
                 )
-                ((_, buffer_mib),) = variant.setup.hadoop
+                ((_, buffer_mib),) = variant.setup.hadoop.properties
                 self.assertEqual(fits, needed <= int(buffer_mib), variant.name)
 
     def test_the_step_of_the_block_size(self) -> None:

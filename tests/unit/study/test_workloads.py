@@ -107,6 +107,32 @@ class DefinitionTest(testtools.TestCase):
             claims=[{**CLAIM, 'measure': 'rate', 'phase': 'HSSort'}],
         )
 
+    def test_options_of_daemons(self) -> None:
+        variants: dict[str, Any] = {
+            'one': {'daemon.namenode': '-XX:+UseG1GC'},
+            'two': {},
+        }
+        study = parse(variants=variants)
+        self.assertEqual(
+            {
+                'workload': 'testdfsio',
+                'daemons': {'namenode': '-XX:+UseG1GC'},
+            },
+            study.variants[0].setup.to_mapping(),
+        )
+        self.assertIn(
+            'daemon.namenode -XX:+UseG1GC', study.variants[0].describe()
+        )
+        self.assertEqual(
+            {'daemon_options'},
+            claim_results.list_varied_facts(*study.variants),
+        )
+        self.check_error(
+            "mine.yaml: 'variants.one' is not valid: Cannot set the JVM "
+            "options of the daemon 'namenode': hvstack does not know 'x'",
+            variants=variants | {'one': {'daemon.namenode': 'x'}},
+        )
+
     def test_workloads_without_data(self) -> None:
         for name, measure in (
             ('nnbench', 'create rate'),

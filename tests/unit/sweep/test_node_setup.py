@@ -5,7 +5,7 @@ import testtools
 
 from hvstack.cloud.volumes import Volumes
 from hvstack.rally_plugins.workload_args import parse_args
-from hvstack.sweep.node_setup import NodeSetup
+from hvstack.sweep.node_setup import HadoopSettings, NodeSetup
 
 
 class NodeSetupTest(testtools.TestCase):
@@ -57,8 +57,17 @@ class NodeSetupTest(testtools.TestCase):
     def test_argument_of_a_workload(self) -> None:
         self.assertEqual({}, NodeSetup().to_mapping())
         self.assertEqual(
-            {'node_groups': False, 'disks': 2, 'hadoop': {'a': '1'}},
+            {
+                'node_groups': False,
+                'disks': 2,
+                'hadoop': {'a': '1'},
+                'daemons': {'namenode': '-XX:+UseG1GC'},
+            },
             NodeSetup(
-                node_groups=False, disks=2, hadoop=(('a', '1'),)
+                node_groups=False,
+                disks=2,
+                hadoop=HadoopSettings(
+                    (('a', '1'),), (('namenode', '-XX:+UseG1GC'),)
+                ),
             ).to_mapping(),
         )

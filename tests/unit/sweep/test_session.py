@@ -14,7 +14,7 @@ import testtools
 from hvstack import conf, errors
 from hvstack.cli import report, sweep_summary
 from hvstack.cloud.volumes import Volumes
-from hvstack.cluster import bare_metal
+from hvstack.cluster import bare_metal, heat_environment
 from hvstack.cluster.plan import ClusterHosts, ClusterSpec, NodeCounts
 from hvstack.hadoop.sizing import NodeSizing
 from hvstack.lab.hosts import sizes
@@ -40,6 +40,7 @@ from hvstack.sweep.run_order import Step
 from hvstack.tpcxhs.result import RunSpec
 from hvstack.tpcxhs.workload import Workload
 from tests.unit.cluster.test_hosts import entry
+from tests.unit.cluster.test_launch import vsan_plan
 from tests.unit.results import factory
 from tests.unit.sweep.directories import SweepDirectories
 
@@ -164,6 +165,44 @@ class SessionTest(testtools.TestCase):
         self.assertEqual(
             ('amd', 'stock', Volumes(count=2)),
             (spec.tuning, spec.os_profile, spec.volumes),
+        )
+
+    def test_daemons_have_the_options_of_the_workload(self) -> None:
+        """In guests, and on bare metal, where records contain them, too."""
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.cluster.planner.plan_cluster',
+                lambda _, spec, __: vsan_plan(spec),
+            )
+        )
+        expected = {'datanode': '-XX:+UseG1GC'}
+        setup = {'daemons': expected}
+        plan = contexts._plan_or_skip(
+            self.state,
+            workload_args(configuration='i4', setup=setup),
+            parse('i4'),
+        )
+        assert plan is not None
+        self.assertEqual(expected, plan.hosts.environment['daemon_options'])
+        line = "JAVA_OPTS_datanode='-XX:-UseSerialGC -XX:+UseG1GC'\n"
+        self.assertIn(line, heat_environment.parameters(plan)['hadoop_env'])
+
+        def enter(hosts: bare_metal.BareHosts) -> None:
+            raise errors.InputError(str(hosts.daemon_options))
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.cluster.bare_metal.BareHosts.__enter__', enter
+            )
+        )
+        context = self.baseline_context(setup=setup)
+        error = self.assertRaises(errors.InputError, context.setup)
+        self.assertEqual("(('datanode', '-XX:+UseG1GC'),)", str(error))
+        self.assertRaisesRegex(
+            errors.InputError,
+            'does not know',
+            workload_args,
+            setup={'daemons': {'datanode': '-XX:+UseFooGC'}},
         )
 
     def test_bare_metal_is_not_measured_alone(self) -> None:
