@@ -625,18 +625,18 @@ class PlanCommandTest(testtools.TestCase):
 
     def test_estimated_time(self) -> None:
         """Without a recorded run, the assumed speeds estimate the time."""
-        words = ('--values', 'instances=1,2', '--strategy', 'full-factorial')
-        words += ('--hosts', '3', '--size', '100MB')
-        _, out, _ = self.call(*words, '--format', 'json')
+        options = ('--values', 'instances=1,2', '--strategy', 'full-factorial')
+        options += ('--hosts', '3', '--size', '100MB')
+        _, out, _ = self.call(*options, '--format', 'json')
         plan = json.loads(out)
         run = max(
             sum(cluster['estimates'].values()) for cluster in plan['clusters']
         )
         self.assertGreater(run, 0)
         self.assertIsNone(plan['seconds'])
-        _, out, _ = self.call(*words)
+        _, out, _ = self.call(*options)
         self.assertIn(f'{run:.0f} s a run if a disk has 80 MB/s, a port ', out)
-        _, out, _ = self.call(*words, '--run-seconds', '60')
+        _, out, _ = self.call(*options, '--run-seconds', '60')
         self.assertNotIn('if a disk has', out)
 
     def test_table(self) -> None:
