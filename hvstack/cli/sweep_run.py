@@ -27,7 +27,7 @@ from hvstack.model.target import BareMetal, Target
 from hvstack.nouns import format_noun
 from hvstack.progress import Progress
 from hvstack.report import sweep_report, sweep_rows
-from hvstack.report.formats import describe_interval
+from hvstack.report.formats import describe_interim_interval
 from hvstack.results import (
     baselines,
     comparability,
@@ -236,7 +236,7 @@ def _percent(row: sweep_rows.Row) -> str:
         return row.verdict
     return (
         f'{row.percent.percent:.1f} % of bare metal '
-        f'({describe_interval(row.percent)})'
+        f'({describe_interim_interval(row.percent)})'
     )
 
 

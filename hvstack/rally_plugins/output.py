@@ -13,7 +13,11 @@ from hvstack.model.target import BARE_METAL
 from hvstack.nouns import format_noun
 from hvstack.progress import Progress
 from hvstack.rally_plugins import slas
-from hvstack.report.formats import format_interval
+from hvstack.report.formats import (
+    ONE_RUN,
+    describe_interim_interval,
+    format_interval,
+)
 from hvstack.report.sweep_report import SweepReport, build_report
 from hvstack.report.sweep_rows import Row
 from hvstack.report.text import format_percent
@@ -177,11 +181,13 @@ def _add_percentages(
         if bounds := row.percent.reported_bounds:
             _add_figure(tpcx_hs, slas.LOWER_BOUND, 'percent', bounds[0])
         if record.kind == 'configuration':
+            evidence = describe_interim_interval(row.percent)
+            if evidence != ONE_RUN:
+                runs = format_noun(len(row.valid), 'run')
+                evidence = f'{runs} of it, {count} of bare metal; {evidence}'
             progress.say(
-                f'so far: {row.label} at '
-                f'{percent:.1f} % of bare metal '
-                f'({format_noun(len(row.valid), "run")} of it, {count} of '
-                'bare metal)'
+                f'so far: {row.label} at {percent:.1f} % of bare metal '
+                f'({evidence})'
             )
 
 

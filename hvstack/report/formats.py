@@ -4,6 +4,9 @@
 from hvstack.results.stats import TOO_FEW_RUNS, Percent
 from hvstack.results.typed_json import Json
 
+#: Replaces the interval of the first percentage of a sweep that still runs.
+ONE_RUN = 'one run a side, no interval yet'
+
 
 def format_size(size: int) -> str:
     """Return a number of bytes as human-readable text, in units of 1000."""
@@ -27,6 +30,18 @@ def describe_interval(percent: Percent) -> str:
     if percent.reported_bounds is None:
         return TOO_FEW_RUNS
     return f'95 % interval {format_interval(percent)}'
+
+
+def describe_interim_interval(percent: Percent) -> str:
+    """Return the interval of a percentage in a progress message.
+
+    The first percentage has one run of the configuration and one on bare
+    metal. Its interval comes with the next passes.
+    """
+    has_one_run = percent.runs == percent.baseline_runs == 1
+    if has_one_run and percent.reported_bounds is None:
+        return ONE_RUN
+    return describe_interval(percent)
 
 
 def format_plain(value: Json) -> str:

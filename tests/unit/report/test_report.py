@@ -367,6 +367,23 @@ class WideInterval(testtools.TestCase):
         percent = self.row['percent_of_bare_metal']['percent']
         self.assertIn(f',{percent:.6g},,,', line)
 
+    def test_progress_says_why_the_first_percentage_has_none(self) -> None:
+        too_few = 'too few runs for an interval'
+        for names, text in (
+            (('bare-metal', 'i1'), 'one run a side, no interval yet'),
+            (('bare-metal', 'i1', 'i1'), too_few),
+            (('bare-metal', 'i1', 'bare-metal'), too_few),
+        ):
+            records = [
+                run(name, names[:index].count(name), 100)
+                for index, name in enumerate(names)
+            ]
+            percent = build_report(records).rows[1].percent
+            assert percent
+            self.assertEqual(text, formats.describe_interim_interval(percent))
+            # A report is not written while the sweep runs.
+            self.assertEqual(too_few, formats.describe_interval(percent))
+
     def test_no_cause_is_named_and_has_bounds(self) -> None:
         data = build_results(build_report(self.records))['explanation']
         self.assertIn('too few clusters for an interval', data['sentence'])

@@ -35,6 +35,7 @@ from hvstack.rally_plugins.workload_args import (
 )
 from hvstack.results import record, skipped
 from hvstack.results.file_run_store import FileRunStore
+from hvstack.results.record_data import RunRecord
 from hvstack.sweep import sweep_store
 from hvstack.sweep.run_order import Step
 from hvstack.tpcxhs.result import RunSpec
@@ -380,6 +381,27 @@ class SessionTest(testtools.TestCase):
                 and chart['additive']['title'] == slas.PERCENT
             ]}}, slas.PERCENT,
         ))  # fmt: skip
+
+    def test_first_percentages_say_what_their_interval_is(self) -> None:
+        """An interval needs several clusters; the first has none."""
+        stream = io.StringIO()
+        progress = Progress(stream=stream)
+        benchmark = SimpleNamespace(add_output=lambda **_: None)
+        runs: list[RunRecord] = []
+        for index, seconds in enumerate((50, 51, 50)):
+            for name, factor in ((BARE_METAL, 1.0), ('i1', 1.25)):
+                run_record = factory.run(name, index, factor * seconds)
+                runs.append(run_record)
+                output.add_run(benchmark, progress, run_record, runs, ())
+        first, second, _ = (
+            line.partition('] ')[2] for line in stream.getvalue().splitlines()
+        )
+        self.assertEqual(
+            'so far: i1 at 80.0 % of bare metal (one run a side, no interval '
+            'yet)',
+            first,
+        )
+        self.assertIn('(2 runs of it, 2 of bare metal; 95 % interval', second)
 
     def test_without_leave_it_fails(self) -> None:
         self.assertRaises(
