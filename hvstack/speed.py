@@ -94,6 +94,14 @@ def record() -> float:
     return value
 
 
+def estimate() -> float:
+    """Return the factor before the lab starts, without recording it.
+
+    :returns: the recorded factor, or a measured one.
+    """
+    return _stored() or measure()
+
+
 @cache
 def factor() -> float:
     """Return the recorded factor, 1.0 if none was recorded in this boot."""

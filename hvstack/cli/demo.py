@@ -9,7 +9,13 @@ from pathlib import Path
 from cliff.command import Command
 
 from hvstack import errors, extras, host_profiles, paths
-from hvstack.cli import arguments, hadoop_options, image, report
+from hvstack.cli import (
+    arguments,
+    demo_estimate,
+    hadoop_options,
+    image,
+    report,
+)
 from hvstack.cli.sweep import add_size
 from hvstack.cloud import connection
 from hvstack.cluster import baseline_hosts
@@ -81,6 +87,24 @@ class Demo(Command):
             )
         profiles = hadoop_options.chosen(parsed_args, LAB)
         progress = Progress(_STAGES)
+        lab_settings = _check_machine(
+            *(configurations, profiles['tuning']),
+            settings.load() or LabSettings(),
+        )
+        find_sweep = functools.partial(
+            sweep_store.resume_or_begin,
+            *(configurations, parsed_args.passes, parsed_args.size),
+            tuning=profiles['tuning'],
+            os_profile=profiles['os_profile'],
+            # The lab may have been changed since an interrupted demo.
+            hosts=lab_settings.hosts,
+        )
+        sweep, again = find_sweep(is_saved=False)
+        progress.say(
+            demo_estimate.estimate_demo(
+                sweep, not again, lab_settings
+            ).format_line()
+        )
         with progress.stage('the lab'):
             lifecycle.up(
                 functools.partial(
@@ -92,15 +116,7 @@ class Demo(Command):
             image.ensure(progress)
         with progress.stage('Rally'):
             rallyenv.ensure_environment(clouds_yaml.ADMIN_CLOUD)
-        sweep, again = sweep_store.resume_or_begin(
-            configurations,
-            parsed_args.passes,
-            parsed_args.size,
-            tuning=profiles['tuning'],
-            os_profile=profiles['os_profile'],
-            # The lab may have been changed since an interrupted demo.
-            hosts=(settings.load() or settings.LabSettings()).hosts,
-        )
+        sweep, again = find_sweep()
         with progress.stage('sweep'):
             _sweep(sweep, again, progress)
         with progress.stage('the answer'):

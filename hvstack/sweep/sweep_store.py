@@ -360,6 +360,7 @@ def resume_or_begin(
     tuning: str = sizing.DEFAULT,
     os_profile: str = os_profiles.DEFAULT,
     hosts: int | None = None,
+    is_saved: bool = True,
 ) -> tuple[Sweep, bool]:
     """Return the last unfinished quick sweep with these arguments, or a new.
 
@@ -368,8 +369,8 @@ def resume_or_begin(
     :param size_bytes: size of the data in bytes.
     :param tuning: tuning profile of Hadoop.
     :param os_profile: OS profile of the nodes.
-    :param hosts: number of hosts; sweeps with runs on more or fewer are not
-        resumed. None resumes any.
+    :param hosts: number of hosts of resumed runs; None resumes any.
+    :param is_saved: whether to write the marker of a new sweep.
     :raises hvstack.errors.InputError: a marker cannot be read; it may be that
         of the sweep to resume.
     :returns: the sweep, and whether it is resumed.
@@ -392,6 +393,7 @@ def resume_or_begin(
             *(configurations, runs, size_bytes),
             tuning=tuning,
             os_profile=os_profile,
+            is_saved=is_saved,
         ),
         False,
     )

@@ -38,6 +38,14 @@ class SpeedTest(testtools.TestCase):
         self.assertEqual(20, speed.record())
         self.assertEqual(20, speed.factor())
 
+    def test_estimate_is_not_recorded(self) -> None:
+        self.slow_by(20)
+        self.assertEqual(20, speed.estimate())
+        self.assertEqual(1, speed.factor())
+        speed.record()
+        self.slow_by(30)
+        self.assertEqual(20, speed.estimate())
+
     def test_slow_system_calls(self) -> None:
         calls: list[str] = []
         self.swap('hvstack.speed.os.lstat', calls.append)
