@@ -14,6 +14,7 @@ from hvstack import errors, paths, report, textfile
 from hvstack.cli import arguments, sweep_summary
 from hvstack.progress import Progress
 from hvstack.report import csv_junit, sweep_report
+from hvstack.report.outside_growth import compute_outside_growth
 from hvstack.results import baselines, record_data, run_id, timeline
 from hvstack.results.run_store import RunStore, StoredSweeps
 from hvstack.sweep import sweep_store
@@ -266,9 +267,19 @@ def _format_timeline(
             f'({timeline.TIMELINES_DIR}): it has none, because an older '
             'release or another machine measured the sweep. Measure it again.'
         )
+    growth = compute_outside_growth(
+        summary, timeline.read_records(sweep, store), store
+    )
     if form == 'json':
-        return json.dumps(summary.to_mapping(), indent=1) + '\n'
-    return '\n'.join(summary.format_lines()) + '\n'
+        data = {
+            **summary.to_mapping(),
+            'growth': growth and growth.to_mapping(),
+        }
+        return json.dumps(data, indent=1) + '\n'
+    lines = summary.format_lines()
+    if growth is not None:
+        lines += growth.format_lines()
+    return '\n'.join(lines) + '\n'
 
 
 def _add_baseline(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Growth of the time on bare metal with the size of the data."""
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -39,7 +40,20 @@ class Growth:
         to the data. The result is None if the line has a negative part,
         because the machine was not equally fast in all runs.
         """
-        small, large = self.seconds[phase]
+        return self._compute_fixed(*self.seconds[phase])
+
+    @property
+    def total(self) -> tuple[float, float]:
+        """Seconds of all phases for the small and the large data."""
+        small, large = zip(*self.seconds.values(), strict=True)
+        return math.fsum(small), math.fsum(large)
+
+    @property
+    def fixed_total(self) -> float | None:
+        """Seconds of all phases that do not grow, as for one phase."""
+        return self._compute_fixed(*self.total)
+
+    def _compute_fixed(self, small: float, large: float) -> float | None:
         fixed = (self.factor * small - large) / (self.factor - 1)
         return fixed if 0 <= fixed <= small else None
 

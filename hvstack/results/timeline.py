@@ -176,14 +176,24 @@ def read_summary(sweep: str, store: RunStore) -> TimelineSummary | None:
     :param store: store of the run records.
     :returns: None if another machine or an older release measured the sweep.
     """
-    # The search of a sweep has a name of its own in the records.
-    names = sweep, run_id.format_search_name(sweep)
-    spans = [span for name in names for span in read_spans(name)]
-    if not spans:
-        return None
-    return summarize(
-        spans, [run for name in names for run in store.read_sweep(name)[0]]
-    )
+    spans = [span for name in _list_names(sweep) for span in read_spans(name)]
+    return summarize(spans, read_records(sweep, store)) if spans else None
+
+
+def read_records(sweep: str, store: RunStore) -> list[RunRecord]:
+    """Return the usable records of a sweep and of its search.
+
+    :param sweep: name of the sweep.
+    :param store: store of the run records.
+    """
+    return [
+        run for name in _list_names(sweep) for run in store.read_sweep(name)[0]
+    ]
+
+
+def _list_names(sweep: str) -> tuple[str, str]:
+    """Return the names of a sweep and of its search in the records."""
+    return sweep, run_id.format_search_name(sweep)
 
 
 def summarize(
