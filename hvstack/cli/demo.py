@@ -14,6 +14,7 @@ from hvstack.cli import (
     demo_estimate,
     hadoop_options,
     image,
+    parallel_image,
     report,
 )
 from hvstack.cli.sweep import add_size
@@ -105,15 +106,18 @@ class Demo(Command):
                 sweep, not again, lab_settings
             ).format_line()
         )
-        with progress.stage('the lab'):
-            lifecycle.up(
-                functools.partial(
-                    _check_machine, configurations, profiles['tuning']
-                ),
-                Progress(),
-            )
-        with progress.stage('guest image'):
-            image.ensure(progress)
+        with parallel_image.running(progress) as build:
+            with progress.stage('the lab'):
+                lifecycle.up(
+                    functools.partial(
+                        _check_machine, configurations, profiles['tuning']
+                    ),
+                    Progress(),
+                    build.start,
+                )
+            with progress.stage('guest image'):
+                build.finish()
+                image.ensure(progress)
         with progress.stage('Rally'):
             rallyenv.ensure_environment(clouds_yaml.ADMIN_CLOUD)
         sweep, again = find_sweep()
@@ -123,7 +127,12 @@ class Demo(Command):
             records = sweep_store.load_records(sweep.id)
             stored_records = StoredSweeps(sweep_store.open_store())
             page = _answer(records, stored_records)
-        for title, seconds in progress.took:
+        took = list(progress.took)
+        if build.seconds:
+            took.insert(
+                1, ('guest image, while the lab started', build.seconds)
+            )
+        for title, seconds in took:
             progress.say(f'{seconds:6.0f} s  {title}')
         self.app.stdout.write(
             report.render(records, 'table', history_records=stored_records)

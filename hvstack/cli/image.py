@@ -231,7 +231,14 @@ def _output(conn: Connection) -> str:
     """Return the kind of image that a cloud's hosts take."""
     if conn.config.name != clouds_yaml.ADMIN_CLOUD:
         return 'qemu'
-    lab_settings = settings.load() or LabSettings()
+    return choose_output(settings.load() or LabSettings())
+
+
+def choose_output(lab_settings: LabSettings) -> str:
+    """Return the kind of image that the hosts of a lab take.
+
+    :param lab_settings: settings of the lab.
+    """
     backends = {host.backend for host in hosts.planned(lab_settings)}
     return 'lxc' if 'lxc' in backends else 'qemu'
 

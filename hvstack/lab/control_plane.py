@@ -58,6 +58,7 @@ def plan(
     progress: Progress,
     before: Callable[[], None],
     storage: Sequence[Stage] = (),
+    after_packages: Callable[[], None] | None = None,
 ) -> list[Stage]:
     """Return the stages that bring the control plane up.
 
@@ -65,6 +66,8 @@ def plan(
     :param before: called once the machine was found fit, before anything
         is changed.
     :param storage: done once the databases answer, before the services.
+    :param after_packages: called when the packages are installed; None for
+        none.
     """
 
     def check() -> None:
@@ -74,7 +77,9 @@ def plan(
 
     return [
         Stage('machine', 30, check),
-        Stage('packages', 1500, lambda: _packages(lab_settings)),
+        Stage(
+            'packages', 1500, lambda: _packages(lab_settings, after_packages)
+        ),
         Stage("services' environment", 900, _environment),
         Stage('bridges', 30, lambda: _bridges(lab_settings, progress)),
         Stage('configuration', 60, configure),
@@ -105,10 +110,14 @@ def _bridges(lab_settings: LabSettings, progress: Progress) -> None:
         )
 
 
-def _packages(lab_settings: LabSettings) -> None:
+def _packages(
+    lab_settings: LabSettings, after_packages: Callable[[], None] | None
+) -> None:
     packages.install(
         packages.needed(ceph=lab_settings.ceph, lvm=lab_settings.lvm)
     )
+    if after_packages is not None:
+        after_packages()
 
 
 def configure() -> None:

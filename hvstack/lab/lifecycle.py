@@ -2,6 +2,7 @@
 """Bringing the whole lab up, stopping it, removing it, looking at it."""
 
 import contextlib
+import functools
 import json
 import os
 import subprocess
@@ -89,7 +90,9 @@ def owner() -> Path | None:
 
 
 def up(
-    change: Callable[[LabSettings], LabSettings], progress: Progress
+    change: Callable[[LabSettings], LabSettings],
+    progress: Progress,
+    after_packages: Callable[[LabSettings], None] | None = None,
 ) -> None:
     """Bring the lab up, or change a running one.
 
@@ -97,6 +100,9 @@ def up(
     stays.
 
     :param change: makes the new settings from those of before.
+    :param after_packages: function that is called when the packages are
+        installed, such as to begin what needs no control plane; None for
+        none.
     :raises hvstack.errors.HVStackError: a stage failed; running it again
         continues there.
     """
@@ -113,6 +119,8 @@ def up(
                 lab_settings,
                 progress,
                 before=lambda: _begin(lab_settings, progress),
+                after_packages=after_packages
+                and functools.partial(after_packages, lab_settings),
                 storage=[
                     *ceph.plan(lab_settings, progress),
                     *lvm.plan(lab_settings),
