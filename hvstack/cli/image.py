@@ -2,6 +2,7 @@
 """``hvstack image``: guest images with Hadoop, and a tiny one."""
 
 import argparse
+from collections.abc import Sequence
 
 from cliff.command import Command
 from cliff.lister import Lister
@@ -17,6 +18,9 @@ from hvstack.lab.images import glance, recipes
 from hvstack.lab.settings import LabSettings
 from hvstack.progress import Progress
 
+#: Output that is built by default for each kernel.
+_KERNEL_OUTPUTS = {'cloud': 'lxc', 'hardware': 'qemu'}
+
 
 class Build(Command):
     """Build guest images that are missing or out of date."""
@@ -26,7 +30,7 @@ class Build(Command):
         parser.add_argument(
             'name',
             nargs='?',
-            choices=sorted(recipes.RECIPES),
+            choices=('hadoop', 'tiny'),
             help='Image to build (default: all).',
         )
         parser.add_argument(
@@ -37,6 +41,7 @@ class Build(Command):
             'kvm) or rootfs (a tar file). Can be repeated '
             '(default: lxc).',
         )
+        _add_kernel(parser)
         _add_release(parser)
         parser.add_argument(
             '--force',
@@ -47,13 +52,20 @@ class Build(Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Build, and print where the files are."""
-        from_user = bool(parsed_args.hadoop_tarball or parsed_args.maven)
-        every = ['hadoop'] if from_user else sorted(recipes.RECIPES)
+        kernel = parsed_args.kernel
+        outputs = parsed_args.output or [_KERNEL_OUTPUTS[kernel]]
+        _check_output(kernel, outputs)
+        only_hadoop = bool(
+            parsed_args.hadoop_tarball
+            or parsed_args.maven
+            or kernel == 'hardware'
+        )
+        every = ['hadoop'] if only_hadoop else ['hadoop', 'tiny']
         for name in [parsed_args.name] if parsed_args.name else every:
             image = images.build(
-                name,
+                recipes.image_name(name, kernel),
                 Progress(),
-                outputs=parsed_args.output or ['lxc'],
+                outputs=outputs,
                 tarball=parsed_args.hadoop_tarball,
                 maven=parsed_args.maven,
                 force=parsed_args.force,
@@ -61,6 +73,31 @@ class Build(Command):
             for path in image.outputs.values():
                 print(path, file=self.app.stdout)
         return 0
+
+
+def _add_kernel(parser: argparse.ArgumentParser) -> None:
+    """Add the option for the kernel of the disk."""
+    parser.add_argument(
+        '--kernel',
+        choices=recipes.KERNELS,
+        default=recipes.KERNELS[0],
+        help='Kernel of the output qemu: cloud has drivers for virtual '
+        'machines only, hardware also for physical machines, such as '
+        'Ironic nodes (default: cloud).',
+    )
+
+
+def _check_output(kernel: str, outputs: Sequence[str]) -> None:
+    """Refuse formats that have no kernel.
+
+    :param kernel: one of :data:`hvstack.lab.images.recipes.KERNELS`.
+    :raises hvstack.errors.InputError: a kernel was chosen for them.
+    """
+    if kernel == 'hardware' and set(outputs) != {'qemu'}:
+        raise errors.InputError(
+            'Cannot use --kernel hardware with this --output: only the '
+            'output qemu contains a kernel. Omit --output.'
+        )
 
 
 def _add_release(parser: argparse.ArgumentParser) -> None:
@@ -129,6 +166,7 @@ class Upload(Command):
             'the formats of the lab hosts for the lab, qemu for '
             'other clouds).',
         )
+        _add_kernel(parser)
         add_cloud(parser)
         parser.add_argument(
             '--visibility',
@@ -185,10 +223,7 @@ class Upload(Command):
         if parsed_args.disk is not None:
             image_id = _upload_disk(conn, parsed_args)
         else:
-            output = parsed_args.output or _output(conn)
-            image_id = _upload(
-                conn, output, Progress(), parsed_args.visibility
-            )
+            image_id = _upload_hadoop(conn, parsed_args)
         self.app.stdout.write(f'{image_id}\n')
 
 
@@ -205,6 +240,11 @@ def _upload_disk(conn: Connection, args: argparse.Namespace) -> str:
             'Cannot upload --disk as output lxc: it is the disk of a virtual '
             'machine. Omit --output.'
         )
+    if args.kernel != recipes.KERNELS[0]:
+        raise errors.InputError(
+            f'Cannot upload --disk with --kernel {args.kernel}: the disk '
+            'contains its own kernel. Omit --kernel.'
+        )
     properties = glance.describe_disk(
         args.firmware, os_distro=args.os_distro, os_version=args.os_version
     )
@@ -216,6 +256,18 @@ def _upload_disk(conn: Connection, args: argparse.Namespace) -> str:
         visibility=args.visibility,
         properties=properties,
     )
+
+
+def _upload_hadoop(conn: Connection, args: argparse.Namespace) -> str:
+    """Upload the image of hvstack, and return its ID."""
+    if args.kernel == recipes.KERNELS[0]:
+        output = args.output or _output(conn)
+        return _upload(conn, output, Progress(), args.visibility)
+    output = args.output or _KERNEL_OUTPUTS[args.kernel]
+    _check_output(args.kernel, [output])
+    name = recipes.image_name('hadoop', args.kernel)
+    image = images.build(name, Progress(), outputs=[output])
+    return images.upload(conn, image, output, visibility=args.visibility)
 
 
 def ensure(progress: Progress) -> None:

@@ -29,7 +29,7 @@ QEMU = ('qemu-utils',)
 #: All that building any image may install.
 PACKAGES = (*TOOLS, *MAVEN, *QEMU)
 #: Room that a build takes at most, in MiB, with its caches.
-ROOM_MIB = {'hadoop': 4096, 'tiny': 512}
+ROOM_MIB = {'hadoop': 4096, 'hadoop-hardware': 6144, 'tiny': 512}
 #: Outputs that are made unless others are asked for.
 DEFAULT_OUTPUTS = ('rootfs', 'lxc')
 
@@ -45,7 +45,7 @@ def build(
 ) -> store.Image:
     """Return a guest image, built if it is missing or out of date.
 
-    :param name: ``hadoop`` or ``tiny``.
+    :param name: a name of :data:`hvstack.lab.images.recipes.RECIPES`.
     :param progress: where to tell what is done.
     :param outputs: kinds of :data:`hvstack.lab.images.store.OUTPUTS`.
     :param tarball: a Hadoop release to take instead of Maven Central's jars,
@@ -192,7 +192,7 @@ def _build(
                 journal_mib=recipe.journal_mib,
             )
         else:
-            with kernel.unpacked(work_dir) as boot:
+            with kernel.unpacked(work_dir, recipe.kernel) as boot:
                 versions['kernel'] = boot.version
                 disk_images.make_qcow2(
                     tree,

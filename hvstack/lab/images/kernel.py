@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernel, initial RAM disk and boot loader of virtual machines.
+"""Kernel, initial RAM disk and boot loader of machines.
 
-All come from Debian's packages, unpacked and never installed here; their own
-programs run in that tree.
+All come from Debian's packages in a tree of their own; their programs run in
+that tree. The initial RAM disk of virtual machines is hvstack's. That of
+physical machines is Debian's, with the drivers of all disks and networks.
 """
 
 import shutil
@@ -48,11 +49,18 @@ MODULES = (
 GRUB = ('biosdisk', 'part_msdos', 'ext2', 'linux', 'boot')
 _GRUB_CONFIG = """\
 set root=(hd0,msdos1)
-linux /boot/vmlinuz root=/dev/vda1 rw net.ifnames=0 quiet \
-console=tty0 console=ttyS0
+linux /boot/vmlinuz {arguments}
 initrd /boot/initrd
 boot
 """
+_ARGUMENTS = 'root=/dev/vda1 rw net.ifnames=0 quiet console=tty0 console=ttyS0'
+#: A physical machine finds its root file system by the label: the name of the
+#: disk depends on the controller, which needs time to find its disks. Debian's
+#: initial RAM disk passes an unknown argument to init as a variable.
+_HARDWARE_ARGUMENTS = (
+    'root=LABEL=hvstack-root rw rootdelay=180 net.ifnames=0 quiet '
+    'console=tty0 console=ttyS0,115200 HVSTACK_MACHINE=1'
+)
 
 
 @dataclass(frozen=True)
@@ -61,10 +69,12 @@ class Kernel:
 
     :param root: the tree.
     :param version: the kernel's, as ``uname -r`` says it.
+    :param hardware: whether it is for physical machines, too.
     """
 
     root: Path
     version: str
+    hardware: bool = False
 
     @property
     def image(self) -> Path:
@@ -73,26 +83,29 @@ class Kernel:
 
 
 @contextmanager
-def unpacked(work_dir: Path) -> Iterator[Kernel]:
+def unpacked(
+    work_dir: Path, base: recipes.Base = recipes.KERNEL
+) -> Iterator[Kernel]:
     """Give kernel and boot loader; the tree is removed afterwards.
 
     :param work_dir: a directory to unpack in.
+    :param base: packages with the kernel.
     :raises hvstack.errors.MissingPrerequisiteError: the packages hold no
         kernel.
     """
     root = work_dir / 'kernel'
-    rootfs.unpack(rootfs.base(recipes.KERNEL, work_dir), root)
+    rootfs.unpack(rootfs.base(base, work_dir), root)
     try:
         images = sorted((root / 'boot').glob('vmlinuz-*'))
         if not images:
             raise errors.MissingPrerequisiteError(
                 "Cannot build the kernel: Debian's "
-                f'{recipes.KERNEL.packages[0]} contains no kernel. Run '
+                f'{base.packages[0]} contains no kernel. Run '
                 "'apt-get update', then the command again."
             )
         version = images[-1].name.removeprefix('vmlinuz-')
         processutils.run(['chroot', root, 'depmod', version])
-        yield Kernel(root, version)
+        yield Kernel(root, version, base == recipes.HARDWARE_KERNEL)
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
@@ -126,8 +139,13 @@ def modules(kernel: Kernel) -> list[Path]:
 def write_initramfs(kernel: Kernel, target: Path) -> None:
     """Write an initial RAM disk.
 
-    Its program mounts the first disk's file system and hands over to it.
+    Its program mounts the root file system and hands over to it. That of a
+    virtual machine uses the first disk. That of a physical machine loads the
+    drivers of its devices first.
     """
+    if kernel.hardware:
+        _write_debian_initramfs(kernel, target)
+        return
     tree = kernel.root / 'initramfs'
     shutil.rmtree(tree, ignore_errors=True)
     (tree / 'modules').mkdir(parents=True)
@@ -148,10 +166,37 @@ def write_initramfs(kernel: Kernel, target: Path) -> None:
     shutil.copyfile(kernel.root / 'initrd', target)
 
 
+def _write_debian_initramfs(kernel: Kernel, target: Path) -> None:
+    """Write an initial RAM disk with the drivers of physical machines.
+
+    These are the drivers of ``MODULES=most`` in initramfs-tools, its default,
+    with their firmware. :data:`MODULES` are loaded also without a device that
+    needs them, such as a file system.
+    """
+    (kernel.root / 'etc/initramfs-tools/modules').write_text(
+        ''.join(f'{module}\n' for module in MODULES), encoding='utf-8'
+    )
+    processutils.run(
+        [
+            'chroot',
+            kernel.root,
+            'mkinitramfs',
+            '-o',
+            '/initrd',
+            kernel.version,
+        ],
+        timeout=900,
+    )
+    shutil.copyfile(kernel.root / 'initrd', target)
+
+
 def boot_sectors(kernel: Kernel) -> tuple[bytes, bytes]:
     """Return GRUB's first sector, and what goes into the sectors after it."""
     grub_dir = 'usr/lib/grub/i386-pc'
-    (kernel.root / 'boot.cfg').write_text(_GRUB_CONFIG, encoding='utf-8')
+    arguments = _HARDWARE_ARGUMENTS if kernel.hardware else _ARGUMENTS
+    (kernel.root / 'boot.cfg').write_text(
+        _GRUB_CONFIG.format(arguments=arguments), encoding='utf-8'
+    )
     processutils.run(
         [
             *('chroot', kernel.root, 'grub-mkimage', '-O', 'i386-pc'),

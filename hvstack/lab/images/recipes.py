@@ -46,11 +46,35 @@ class Base:
         )
 
 
+#: Kernel and boot loader of virtual machines. Debian's cloud kernel has
+#: drivers for virtual hardware only.
+KERNEL = Base(
+    'extract', ('linux-image-cloud-amd64', 'grub-pc-bin', 'busybox-static')
+)
+#: Kernel and boot loader of physical machines, which virtual machines start,
+#: too. Of Debian's firmware, only that of the component main is included:
+#: non-free-firmware has other licenses. The packages are installed, because
+#: the programs of initramfs-tools write the initial RAM disk.
+HARDWARE_KERNEL = Base(
+    'minbase',
+    (
+        'linux-image-amd64',
+        'firmware-linux-free',
+        'initramfs-tools',
+        'zstd',
+        'grub-pc-bin',
+        'busybox-static',
+    ),
+)
+#: Kernels of the disk of an image: for virtual machines, or for all machines.
+KERNELS = ('cloud', 'hardware')
+
+
 @dataclass(frozen=True)
 class Recipe:
     """One guest image.
 
-    :param name: ``hadoop`` or ``tiny``.
+    :param name: ``hadoop``, ``hadoop-hardware`` or ``tiny``.
     :param base: its packages.
     :param overlays: directories below :data:`FILES`, later ones win.
     :param links: symbolic links to make: path in the image -> target.
@@ -59,6 +83,7 @@ class Recipe:
     :param slack_mib: room in the file system beside its content; Nova grows
         it to the flavor's disk.
     :param journal_mib: journal of the file system, which does not grow.
+    :param kernel: kernel and boot loader of the disk.
     """
 
     name: str
@@ -69,55 +94,58 @@ class Recipe:
     hadoop: bool = False
     slack_mib: int = 64
     journal_mib: int = 4
+    kernel: Base = KERNEL
 
 
-#: Kernel and boot loader of virtual machines. Debian's cloud kernel has
-#: drivers for virtual hardware only.
-KERNEL = Base(
-    'extract', ('linux-image-cloud-amd64', 'grub-pc-bin', 'busybox-static')
+_HADOOP = Recipe(
+    name='hadoop',
+    base=Base(
+        'minbase',
+        (
+            'openjdk-17-jre-headless',
+            'openssh-server',
+            'sysstat',
+            'busybox-static',
+            'iproute2',
+            'ethtool',
+            'fdisk',
+            'xfsprogs',
+            # Heat's signals are PUT requests, and often to https.
+            'curl',
+            'ca-certificates',
+            # TPC's kit adds its times up with it.
+            'bc',
+            # 'hvstack cluster burn-in' measures nodes with these.
+            'fio',
+            'iperf3',
+            'numactl',
+            'stress-ng',
+        ),
+    ),
+    overlays=('common', 'hadoop'),
+    links={
+        'usr/lib/jvm/java': 'java-17-openjdk-amd64',
+        'usr/bin/java': '/usr/lib/jvm/java/bin/java',
+        **{
+            f'usr/bin/{name}': '/usr/lib/hvstack/client'
+            for name in ('hadoop', 'hdfs', 'yarn', 'mapred')
+        },
+    },
+    directories=('etc/hadoop', 'etc/hvstack', 'srv/hdfs', 'srv/yarn'),
+    hadoop=True,
+    slack_mib=192,
+    journal_mib=32,
 )
 
 RECIPES = {
     recipe.name: recipe
     for recipe in (
-        Recipe(
-            name='hadoop',
-            base=Base(
-                'minbase',
-                (
-                    'openjdk-17-jre-headless',
-                    'openssh-server',
-                    'sysstat',
-                    'busybox-static',
-                    'iproute2',
-                    'ethtool',
-                    'fdisk',
-                    'xfsprogs',
-                    # Heat's signals are PUT requests, and often to https.
-                    'curl',
-                    'ca-certificates',
-                    # TPC's kit adds its times up with it.
-                    'bc',
-                    # 'hvstack cluster burn-in' measures nodes with these.
-                    'fio',
-                    'iperf3',
-                    'numactl',
-                    'stress-ng',
-                ),
-            ),
-            overlays=('common', 'hadoop'),
-            links={
-                'usr/lib/jvm/java': 'java-17-openjdk-amd64',
-                'usr/bin/java': '/usr/lib/jvm/java/bin/java',
-                **{
-                    f'usr/bin/{name}': '/usr/lib/hvstack/client'
-                    for name in ('hadoop', 'hdfs', 'yarn', 'mapred')
-                },
-            },
-            directories=('etc/hadoop', 'etc/hvstack', 'srv/hdfs', 'srv/yarn'),
-            hadoop=True,
-            slack_mib=192,
-            journal_mib=32,
+        _HADOOP,
+        dataclasses.replace(
+            _HADOOP,
+            name='hadoop-hardware',
+            overlays=(*_HADOOP.overlays, 'hardware'),
+            kernel=HARDWARE_KERNEL,
         ),
         Recipe(
             name='tiny',
@@ -128,6 +156,24 @@ RECIPES = {
         ),
     )
 }
+
+
+def image_name(name: str, kernel: str) -> str:
+    """Return the name of the image with a kernel.
+
+    :param name: an image of virtual machines.
+    :param kernel: one of :data:`KERNELS`.
+    :raises hvstack.errors.InputError: the image has no such kernel.
+    """
+    if kernel == KERNELS[0]:
+        return name
+    full_name = f'{name}-{kernel}'
+    if full_name not in RECIPES:
+        raise errors.InputError(
+            f"Cannot build image '{name}' with --kernel {kernel}: only the "
+            "image 'hadoop' exists for physical machines. Omit the option."
+        )
+    return full_name
 
 
 def recipe(name: str) -> Recipe:
@@ -150,9 +196,11 @@ def digest(recipe: Recipe, tarball: str = '') -> str:
     :param tarball: SHA-256 of the Hadoop release that is taken instead of
         Maven Central's jars; empty for the latter.
     """
+    content = dataclasses.asdict(recipe)
+    del content['kernel']
     parts = [
-        json.dumps([FORMAT, SUITE, dataclasses.asdict(recipe)]).encode(),
-        dataclasses.astuple(KERNEL).__repr__().encode(),
+        json.dumps([FORMAT, SUITE, content]).encode(),
+        dataclasses.astuple(recipe.kernel).__repr__().encode(),
     ]
     overlays = [*recipe.overlays, 'initramfs']
     if recipe.hadoop and not tarball:

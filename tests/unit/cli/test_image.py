@@ -26,10 +26,12 @@ class UploadTest(testtools.TestCase):
         ):
             self.useFixture(fixtures.MonkeyPatch(f'hvstack.lab.{name}', value))
         self.built: list[list[str]] = []
+        self.names: list[str] = []
         self.uploaded: list[str] = []
 
     def build(self, name: str, _: Any, *, outputs: list[str]) -> str:
         self.built.append(outputs)
+        self.names.append(name)
         return name
 
     def upload(
@@ -70,6 +72,15 @@ class UploadTest(testtools.TestCase):
         self.call('--os-cloud', 'mine', '--visibility', 'private')
         self.assertEqual('private', self.visibility)
 
+    def test_kernel_for_physical_machines(self) -> None:
+        args = ('--os-cloud', 'mine', '--kernel', 'hardware')
+        self.assertEqual('id-of-hadoop-hardware\n', self.call(*args))
+        self.assertEqual((['qemu'], [['qemu']]), (self.uploaded, self.built))
+        message = self.call(*args, '--output', 'lxc', status=2)
+        self.assertIn('only the output qemu contains a kernel', message)
+        self.call('--os-cloud', 'mine', '--kernel', 'cloud')
+        self.assertEqual(['hadoop-hardware', 'hadoop'], self.names)
+
     def test_disk_of_the_operator(self) -> None:
         disk = Path(self.useFixture(fixtures.TempDir()).path) / 'disk.qcow2'
         disk.write_bytes(b'QFI\xfb' + bytes(60))
@@ -96,6 +107,8 @@ class UploadTest(testtools.TestCase):
         )
         self.assertEqual([], self.built)
         self.assertIn('lxc', self.call(*args, '--output', 'lxc', status=2))
+        message = self.call(*args, '--kernel', 'hardware', status=2)
+        self.assertIn('its own kernel', message)
 
     def test_file_that_is_not_a_disk(self) -> None:
         disk = Path(self.useFixture(fixtures.TempDir()).path) / 'disk.raw'
@@ -110,6 +123,41 @@ class UploadTest(testtools.TestCase):
             message = self.call('--os-cloud', 'mine', *args, status=2)
             self.assertIn('Set --disk', message)
         self.assertEqual([], self.uploaded)
+
+
+class BuildTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.builds: list[tuple[str, list[str]]] = []
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.lab.images.build', self.build)
+        )
+
+    def build(
+        self, name: str, _: Any, *, outputs: list[str], **options: Any
+    ) -> Any:
+        self.builds.append((name, outputs))
+        return types.SimpleNamespace(outputs={})
+
+    def call(self, *args: str, status: int = 0) -> str:
+        actual, _, err = run_command('image', 'build', *args)
+        self.assertEqual(status, actual, err)
+        return err
+
+    def test_default(self) -> None:
+        self.call()
+        self.assertEqual([('hadoop', ['lxc']), ('tiny', ['lxc'])], self.builds)
+
+    def test_kernel_for_physical_machines(self) -> None:
+        self.call('--kernel', 'hardware')
+        self.call('hadoop', '--kernel', 'hardware', '--output', 'qemu')
+        self.assertEqual([('hadoop-hardware', ['qemu'])] * 2, self.builds)
+        message = self.call('tiny', '--kernel', 'hardware', status=2)
+        self.assertIn("image 'tiny' with --kernel hardware", message)
+        message = self.call(
+            'hadoop', '--kernel', 'hardware', '--output', 'lxc', status=2
+        )
+        self.assertIn('only the output qemu contains a kernel', message)
 
 
 class ElementsTest(testtools.TestCase):

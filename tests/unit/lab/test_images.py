@@ -11,6 +11,7 @@ import tarfile
 import types
 import zipfile
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import fixtures
@@ -132,9 +133,29 @@ class TestDigest(ImagesCase):
         self.assertEqual(class_data_sharing.describe_jars(), lines[0])
         self.assertIn('org/apache/hadoop/examples/terasort/TeraSort', lines)
 
+    def test_each_kernel_makes_another_image(self) -> None:
+        (self.files / 'hadoop').mkdir()
+        (self.files / 'hardware').mkdir()
+        ordinary = recipes.recipe('hadoop')
+        other = dataclasses.replace(ordinary, kernel=recipes.HARDWARE_KERNEL)
+        self.assertNotEqual(recipes.digest(ordinary), recipes.digest(other))
+        name = recipes.image_name('hadoop', 'hardware')
+        hardware = recipes.recipe(name)
+        self.assertEqual('hadoop', recipes.image_name('hadoop', 'cloud'))
+        self.assertEqual(
+            ('hadoop-hardware', 'hadoop-hardware', True),
+            (name, hardware.name, hardware.hadoop),
+        )
+        self.assertEqual(ordinary.base, hardware.base)
+        self.assertIn('linux-image-amd64', hardware.kernel.packages)
+        exc = self.assertRaises(
+            errors.InputError, recipes.image_name, 'tiny', 'hardware'
+        )
+        self.assertIn("only the image 'hadoop'", str(exc))
+
     def test_unknown_image(self) -> None:
         exc = self.assertRaises(errors.InputError, recipes.recipe, 'huge')
-        self.assertIn('hadoop, tiny', str(exc))
+        self.assertIn('hadoop, hadoop-hardware, tiny', str(exc))
 
 
 #: Fails once and, as Maven does, from then on unless it is told to update.
@@ -574,7 +595,7 @@ class TestRootfs(ImagesCase):
 
     def test_every_program_of_the_overlays_has_a_shell(self) -> None:
         shells = {b'#!/bin/sh', b'#!/bin/busybox sh'}
-        for overlay in ('common', 'hadoop', 'tiny', 'initramfs'):
+        for overlay in ('common', 'hadoop', 'hardware', 'tiny', 'initramfs'):
             for path in recipes.overlay_files(overlay):
                 first = path.read_bytes().partition(b'\n')[0]
                 if first.startswith(b'#!'):
@@ -673,6 +694,54 @@ class TestModules(ImagesCase):
         self.assertEqual(
             {f'{name}.ko' for name in drivers}, {path.name for path in order}
         )
+
+
+class TestHardwareKernel(ImagesCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.runs: list[list[str]] = []
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.processutils.run', self.run_program)
+        )
+        self.root = self.cache / 'kernel'
+        (self.root / 'etc/initramfs-tools').mkdir(parents=True)
+        (self.root / 'usr/lib/grub/i386-pc').mkdir(parents=True)
+        (self.root / 'usr/lib/grub/i386-pc/boot.img').write_bytes(b'first')
+        (self.root / 'core.img').write_bytes(b'core')
+
+    def run_program(self, argv: list[Any], **_: Any) -> None:
+        self.runs.append([str(part) for part in argv])
+        (self.root / 'initrd').write_bytes(b'initrd of Debian')
+
+    def boot(self, hardware: bool) -> str:
+        """Return the configuration of the boot loader."""
+        machine = kernel.Kernel(self.root, '6.1', hardware)
+        self.assertEqual((b'first', b'core'), kernel.boot_sectors(machine))
+        return (self.root / 'boot.cfg').read_text()
+
+    def test_root_file_system_is_found_by_its_label(self) -> None:
+        config = self.boot(hardware=True)
+        self.assertIn(' root=LABEL=hvstack-root ', config)
+        # For the init of the image.
+        self.assertIn(' HVSTACK_MACHINE=1\n', config)
+        self.assertIn(' root=/dev/vda1 ', self.boot(hardware=False))
+
+    def test_debian_writes_the_initial_ram_disk(self) -> None:
+        machine = kernel.Kernel(self.root, '6.1', hardware=True)
+        kernel.write_initramfs(machine, self.cache / 'initrd')
+        self.assertEqual(
+            [
+                *('chroot', str(self.root), 'mkinitramfs', '-o', '/initrd'),
+                '6.1',
+            ],
+            self.runs[0],
+        )
+        self.assertEqual(
+            b'initrd of Debian', (self.cache / 'initrd').read_bytes()
+        )
+        modules = self.root / 'etc/initramfs-tools/modules'
+        # No device asks for a file system.
+        self.assertIn('xfs\n', modules.read_text())
 
 
 class TestPaths(testtools.TestCase):
