@@ -13,6 +13,7 @@ from hvstack.cluster.plan import (
     ProjectResources,
     SharedHDFS,
 )
+from hvstack.hadoop.hdfs_heaps import HDFSCapacity
 from hvstack.model import pinned_disks
 from hvstack.model.cluster_size import compute_cluster_size
 from hvstack.model.configuration import Configuration
@@ -21,6 +22,7 @@ from hvstack.model.host import HostProfile
 
 #: Extra spec of a flavor whose disks are a host's own, passed through.
 PASSED_THROUGH = 'pci_passthrough:alias'
+_GIB = 1024**3
 
 
 def count_nodes_on_hosts(
@@ -217,6 +219,27 @@ def plan_disks(
         else disk_gb or 1,
         local=fill_disks or requested.host_affinity,
     )
+
+
+def measure_hdfs(
+    nodes: NodeCounts, worker: Flavor, disks: ClusterDisks
+) -> HDFSCapacity | None:
+    """Return the disks for HDFS of a cluster.
+
+    :param nodes: numbers of nodes.
+    :param worker: flavor of the workers with a DataNode.
+    :param disks: volumes of these workers.
+    :returns: None if the size of the disks is unknown.
+    """
+    if disks.types[0]:
+        worker_bytes = len(disks.types[0]) * disks.size_gb * _GIB
+    elif worker.disks:
+        worker_bytes = worker.disks * worker.disk_size_gb * 10**9
+    else:
+        worker_bytes = worker.ephemeral * _GIB
+    if not worker_bytes:
+        return None
+    return HDFSCapacity(nodes.workers, worker_bytes, nodes.replication)
 
 
 def _check_pinned_disks(

@@ -6,6 +6,7 @@ without admin rights (:func:`plan_with_flavors`), or whole machines of Ironic
 (:func:`plan_machines`). Nothing is changed.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
 
@@ -46,7 +47,8 @@ from hvstack.cluster.plan import (
 )
 from hvstack.conf import CloudOptions
 from hvstack.hadoop import os_profiles
-from hvstack.hadoop.sizing import NodeSizing, size_node
+from hvstack.hadoop.hdfs_heaps import HDFSCapacity
+from hvstack.hadoop.sizing import NodeSizing, add_hdfs_heaps, size_node
 from hvstack.model import pinned_disks
 from hvstack.model.compute_backends import unsupported_parameter
 from hvstack.model.configuration import Configuration
@@ -102,14 +104,18 @@ def plan_cluster(
     validation.volumes(configuration, spec.volumes)
     requested_volumes = spec.volumes or Volumes()
     validation.readiness(spec.readiness, nodes.controllers_first)
+    disks = node_counts.plan_disks(configuration, worker, requested_volumes)
     return ClusterPlan(
         spec=spec,
         nodes=nodes,
         flavors=ClusterFlavors(worker, controller),
-        sizing=_size_nodes(spec, worker, controller),
+        sizing=_size_nodes(
+            *(spec, worker, controller),
+            capacity=node_counts.measure_hdfs(nodes, worker, disks),
+        ),
         stack=_get_stack_resources(conn, spec, options),
         disks=replace(
-            node_counts.plan_disks(configuration, worker, requested_volumes),
+            disks,
             volume_type=volumes.check(conn, requested_volumes)
             if configuration.storage == 'ceph'
             and not configuration.disk_pinning
@@ -123,13 +129,7 @@ def plan_cluster(
                 conn, hosts, profile, configuration, requested_volumes
             ),
             shared_kernel=backend == 'lxc' and profile.policy.shared_kernel,
-            profiles={
-                role: {
-                    'name': host_profile.name,
-                    'digest': host_profile.digest,
-                }
-                for role, host_profile in profiles.items()
-            },
+            profiles=_describe_profiles(profiles),
         ),
         node_groups=spec.node_groups,
         node_setup=os_profiles.fragment(spec.os_profile),
@@ -139,6 +139,16 @@ def plan_cluster(
             else spec.secondary_namenode
         ),
     )
+
+
+def _describe_profiles(
+    profiles: Mapping[str, HostProfile],
+) -> dict[str, dict[str, str]]:
+    """Return name and digest of the host profile by role."""
+    return {
+        role: {'name': profile.name, 'digest': profile.digest}
+        for role, profile in profiles.items()
+    }
 
 
 def _require_network(
@@ -162,6 +172,7 @@ def _size_nodes(
     *,
     native: bool = False,
     own_hdfs: bool = True,
+    capacity: HDFSCapacity | None = None,
 ) -> NodeSizing:
     """Return the sizes of Hadoop on nodes with these flavors.
 
@@ -170,15 +181,25 @@ def _size_nodes(
     :param controller: flavor of the controllers.
     :param native: whether the nodes are whole machines.
     :param own_hdfs: whether the cluster has a NameNode.
+    :param capacity: disks for HDFS; None if their size is unknown, or if the
+        cluster has no NameNode.
     :raises hvstack.errors.InputError: a flavor is too small.
     """
-    return size_node(
+    namenode = own_hdfs and spec.controllers != 'separate'
+    sizing = size_node(
         worker.vcpus,
         worker.ram,
         tuning=spec.tuning,
         native=native,
         controller_mib=controller.ram,
-        namenode=own_hdfs and spec.controllers != 'separate',
+        namenode=namenode,
+    )
+    return add_hdfs_heaps(
+        *(sizing, capacity),
+        tuning=spec.tuning,
+        memory_mib=worker.ram,
+        controller_mib=controller.ram,
+        namenode=namenode,
     )
 
 
@@ -334,6 +355,13 @@ def plan_with_flavors(
     volume = spec.volumes or Volumes(count=1)
     worker_specs = flavors_in_nova['worker'].extra_specs or {}
     passed = node_counts.PASSED_THROUGH in worker_specs
+    disks = ClusterDisks(
+        node_counts.get_disk_types(
+            spec.configuration, 0 if passed else volume.count or 1, volume.type
+        ),
+        resources.disk_gb,
+        local=node_counts.has_local_volumes(spec.configuration, worker_specs),
+    )
     plan = ClusterPlan(
         spec=spec,
         nodes=nodes,
@@ -343,6 +371,9 @@ def plan_with_flavors(
         sizing=_size_nodes(
             *(spec, flavors[running], flavors['controller']),
             own_hdfs=hdfs is None,
+            capacity=node_counts.measure_hdfs(nodes, flavors['worker'], disks)
+            if hdfs is None
+            else None,
         ),
         stack=replace(
             _get_stack_resources(
@@ -350,17 +381,7 @@ def plan_with_flavors(
             ),
             key_name=resources.key_name,
         ),
-        disks=ClusterDisks(
-            node_counts.get_disk_types(
-                spec.configuration,
-                0 if passed else volume.count or 1,
-                volume.type,
-            ),
-            resources.disk_gb,
-            local=node_counts.has_local_volumes(
-                spec.configuration, worker_specs
-            ),
-        ),
+        disks=disks,
         node_setup=os_profiles.fragment(spec.os_profile),
         secondary_namenode=hdfs is None,
         node_groups=resources.node_groups and spec.node_groups,

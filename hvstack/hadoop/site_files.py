@@ -24,8 +24,12 @@ from hvstack.hadoop.properties import (
     Facts,
     resolve_properties,
 )
-from hvstack.hadoop.sizing import DEFAULT, NodeSizing, has_whole_waves
-from hvstack.hadoop.tuning_profiles import TuningProfile
+from hvstack.hadoop.sizing import (
+    DEFAULT,
+    NodeSizing,
+    get_block_mib,
+    has_whole_waves,
+)
 
 CONTROLLER = '%CONTROLLER%'
 #: Directory in the HDFS of another stack for the files of a compute cluster;
@@ -44,10 +48,6 @@ CONTROLLER_ROLES = f'namenode {MANAGER_ROLES}'
 WORKER_ROLES = 'datanode nodemanager'
 #: Port of the web interface of each controller daemon.
 UI_PORTS = {'namenode': 9870, 'resourcemanager': 8088, 'historyserver': 19888}
-
-#: A worker with less memory for YARN is small, such as all workers of the
-#: lab. The smallest worker of the papers (vsphere6, 20 VMs per host) has more.
-_SMALL_MIB = 4096
 
 #: Properties for the look-up of node locations.
 TOPOLOGY_PROPERTIES = {
@@ -122,7 +122,7 @@ def render_site_files(
     """
     profile = tuning_profiles.load(tuning)
     values = _base_properties(sizing, controller, replication)
-    facts = Facts(sizing, replication, _block_mib(profile, sizing))
+    facts = Facts(sizing, replication, get_block_mib(profile, sizing))
     tuned = resolve_properties(profile.all_properties, facts)
     if sizing.history_mib is not None:
         # Of large jobs, the JobHistory server keeps the last one only.
@@ -165,17 +165,6 @@ def _bind_properties(controller: str) -> dict[str, dict[str, str]]:
             'mapreduce.jobhistory.admin.address': f'{controller}:10033',
         },
     }
-
-
-def _block_mib(profile: TuningProfile, sizing: NodeSizing) -> int:
-    """Return the HDFS block size in MiB for workers of a size.
-
-    Small workers get small blocks: with larger blocks, a small data set would
-    leave containers idle.
-    """
-    if sizing.yarn_mib < _SMALL_MIB:
-        return profile.block_mib
-    return profile.max_block_mib
 
 
 def _base_properties(
@@ -266,6 +255,12 @@ def render_hadoop_env(
         heaps = dict.fromkeys(roles, sizing.daemon_mib)
         if sizing.history_mib is not None:
             heaps['historyserver'] = sizing.history_mib
+        if sizing.hdfs_heaps is not None:
+            heaps |= {
+                'namenode': sizing.hdfs_heaps.namenode_mib,
+                'secondarynamenode': sizing.hdfs_heaps.secondary_mib,
+                'datanode': sizing.hdfs_heaps.datanode_mib,
+            }
         lines += [f'HEAP_{role}={heap}' for role, heap in heaps.items()]
     return ''.join(f'{line}\n' for line in lines) + daemon_options.render(
         options

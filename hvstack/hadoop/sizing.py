@@ -5,10 +5,12 @@ Each tuning profile contains its rule for the sizes.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hvstack import errors
 from hvstack.hadoop import tuning_profiles
+from hvstack.hadoop.hdfs_heaps import HDFSCapacity, HDFSHeaps, compute_heaps
+from hvstack.hadoop.tuning_profiles import TuningProfile
 
 #: Default tuning profile, and that of the lab, whose hosts are small.
 DEFAULT = 'hvstack'
@@ -26,6 +28,9 @@ _RECORD = 100
 #: Parts of a task's container that YARN allocates memory in, so that an
 #: ApplicationMaster can be smaller than a task.
 _ALLOCATION_PARTS = 4
+#: A worker with less memory for YARN is small, such as all workers of the
+#: lab. The smallest worker of the papers (vsphere6, 20 VMs per host) has more.
+_SMALL_MIB = 4096
 #: Largest heap in MiB of the JobHistory server: that of 250,000 tasks.
 _HISTORY_MIB = 3072
 
@@ -53,6 +58,8 @@ class NodeSizing:
         memory of the controller is unknown.
     :param history_mib: Java heap in MiB of the JobHistory server; None uses
         that of the guest image.
+    :param hdfs_heaps: Java heaps of the daemons of HDFS; None uses that of
+        each daemon.
     """
 
     containers: int
@@ -67,6 +74,14 @@ class NodeSizing:
     master_mib: int = 0
     master_node_mib: int = 0
     history_mib: int | None = None
+    hdfs_heaps: HDFSHeaps | None = None
+
+    @property
+    def namenode_mib(self) -> int | None:
+        """Java heap in MiB of the NameNode; None uses the guest image's."""
+        if self.hdfs_heaps is None:
+            return self.daemon_mib
+        return self.hdfs_heaps.namenode_mib
 
     @property
     def has_master_node(self) -> bool:
@@ -196,6 +211,70 @@ def size_node(
         ),
         history_mib=history_mib,
     )
+
+
+def add_hdfs_heaps(
+    sizing: NodeSizing,
+    capacity: HDFSCapacity | None,
+    *,
+    tuning: str,
+    memory_mib: int,
+    controller_mib: int,
+    namenode: bool = True,
+) -> NodeSizing:
+    """Return a size with heaps for the blocks that the disks can hold.
+
+    Tasks keep their memory: the DataNode of a worker with large disks uses
+    page cache, and the NameNode uses memory of ApplicationMasters.
+
+    :param sizing: size of a worker.
+    :param capacity: disks for HDFS; None if their size is unknown.
+    :param tuning: tuning profile.
+    :param memory_mib: memory in MiB that the worker reports.
+    :param controller_mib: memory in MiB of the controller; 0 if it is unknown.
+    :param namenode: whether the NameNode is on the controller with the
+        ResourceManager; otherwise, it has a controller of its own.
+    """
+    daemon = sizing.daemon_mib
+    if capacity is None or daemon is None or not controller_mib:
+        return sizing
+    two_daemons = max(_DAEMONS_MIB, 2 * daemon)
+    history_mib = sizing.history_mib or daemon
+    others_mib = 2 * two_daemons - 2 * daemon + history_mib
+    room = controller_mib - _SYSTEM_MIB
+    heaps = compute_heaps(
+        capacity,
+        get_block_mib(tuning_profiles.load(tuning), sizing),
+        daemon,
+        controller_room_mib=room - (others_mib + sizing.master_mib) * namenode,
+        worker_room_mib=max(
+            0, memory_mib - _SYSTEM_MIB - two_daemons - sizing.yarn_mib
+        ),
+    )
+    return replace(
+        sizing,
+        hdfs_heaps=heaps,
+        master_node_mib=_size_master_node(
+            sizing.master_mib,
+            controller_mib,
+            others_mib + (heaps.namenode_mib if namenode else daemon),
+            sizing.allocation_mib,
+        ),
+    )
+
+
+def get_block_mib(profile: TuningProfile, sizing: NodeSizing) -> int:
+    """Return the HDFS block size in MiB for workers of a size.
+
+    Small workers get small blocks: with larger blocks, a small data set would
+    leave containers idle.
+
+    :param profile: tuning profile.
+    :param sizing: size of a worker.
+    """
+    if sizing.yarn_mib < _SMALL_MIB:
+        return profile.block_mib
+    return profile.max_block_mib
 
 
 def _check_controller(

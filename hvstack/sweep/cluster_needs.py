@@ -16,6 +16,7 @@ from hvstack.cluster.plan import (
 from hvstack.hadoop import tuning_profiles
 from hvstack.hadoop.sizing import (
     NodeSizing,
+    add_hdfs_heaps,
     has_own_tasks,
     has_whole_waves,
     size_node,
@@ -208,27 +209,36 @@ def _plan(
         derive_flavor(hosts.profile, configuration, role)
         for role in ('worker', 'controller')
     )
+    nodes = NodeCounts(
+        size.workers,
+        configuration.instances,
+        replication=min(3, hosts.count, size.workers),
+    )
+    disks = node_counts.plan_disks(configuration, worker, Volumes())
+    sizing = size_node(
+        worker.vcpus,
+        worker.ram,
+        tuning=hosts.tuning,
+        controller_mib=controller.ram,
+        namenode=size.controllers < 2,
+    )
     return ClusterPlan(
         ClusterSpec(
             configuration,
             controllers='separate' if size.controllers > 1 else 'combined',
             tuning=hosts.tuning,
         ),
-        NodeCounts(
-            size.workers,
-            configuration.instances,
-            replication=min(3, hosts.count, size.workers),
-        ),
+        nodes,
         ClusterFlavors(worker, controller),
-        size_node(
-            worker.vcpus,
-            worker.ram,
+        add_hdfs_heaps(
+            *(sizing, node_counts.measure_hdfs(nodes, worker, disks)),
             tuning=hosts.tuning,
+            memory_mib=worker.ram,
             controller_mib=controller.ram,
             namenode=size.controllers < 2,
         ),
         StackResources('', ''),
-        node_counts.plan_disks(configuration, worker, Volumes()),
+        disks,
     )
 
 
@@ -256,6 +266,7 @@ def _heaps(
     )
     return {
         'daemon': sizing.daemon_mib or 0,
+        'namenode': sizing.namenode_mib or 0,
         'map': sizing.map_heap_mib,
         'reduce': sizing.heap_mib,
         'master': master[1] if master else sizing.master_heap_mib,

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of hvstack.sweep.cluster_needs: sweeps at the scale of the papers."""
 
+import dataclasses
+
+import fixtures
 import testtools
 
 from hvstack import errors, host_profiles
@@ -160,6 +163,39 @@ class PaperScaleTest(testtools.TestCase):
             sizing = size_node(40, 262_144, tuning=tuning)
             self.assertEqual(tuning == 'lab', sizing.small_jvms, tuning)
             self.assertEqual(tuning == 'lab', sizing.daemon_mib is None)
+
+    def test_heap_of_the_namenode(self) -> None:
+        """Table 1: 32 hosts with 30 TB need no more than each daemon."""
+        for tuning, heap in (('vsphere6', 1300), ('hvstack', 1024)):
+            needs = compute(
+                *('vsphere6', 32, 30 * TB, 'instances=1,4'), tuning=tuning
+            )
+            for name in ('bare-metal', 'i1', 'i4'):
+                heaps = needs[name].heaps_mib
+                self.assertEqual(
+                    (heap, heap), (heaps['daemon'], heaps['namenode']), name
+                )
+
+    def test_heap_of_the_namenode_follows_from_the_disks(self) -> None:
+        host = host_profiles.load('vsphere6')
+        assert host.disks
+        large = dataclasses.replace(
+            host, disks=dataclasses.replace(host.disks, size_gb=8000)
+        )
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.host_profiles.load', lambda _: large)
+        )
+        needs = compute(
+            *('vsphere6', 32, 30 * TB, 'instances=1,4'), tuning='hvstack'
+        )
+        heap = needs['i1'].heaps_mib['namenode']
+        # Of 31 workers, whose files have 3 replicas in blocks of 256 MiB.
+        blocks = 31 * host.disks.count * 8000 * 10**9 // 3 // (256 << 20)
+        self.assertBetween(
+            heap * 1_000_000 // 1024, blocks * 9 // 10, blocks + 980
+        )
+        self.assertEqual(1024, needs['i1'].heaps_mib['daemon'])
+        self.assertEqual(1024, needs['bare-metal'].heaps_mib['namenode'])
 
     def test_too_few_hosts(self) -> None:
         failure = self.assertRaises(
