@@ -9,6 +9,7 @@ from cliff.command import Command
 from hvstack import errors, host_profiles
 from hvstack.cli import arguments
 from hvstack.model import host_files
+from hvstack.model.cluster_size import compute_cluster_size
 from hvstack.model.configuration import (
     CPU_POLICIES,
     STORAGES,
@@ -73,12 +74,27 @@ class NovaConf(Command):
             'the guests (default: 0).',
         )
         parser.add_argument(
+            '--hosts',
+            type=arguments.count,
+            default=0,
+            metavar='N',
+            help='Number of hosts of a cluster, for the quotas in '
+            'neutron.conf (default: no quotas).',
+        )
+        parser.add_argument(
+            '--instances',
+            type=arguments.count,
+            default=1,
+            metavar='I',
+            help='Number of workers on each of these hosts (default: 1).',
+        )
+        parser.add_argument(
             '--file',
             choices=tuple(host_files.FILES),
             help='Print only this part: nova.conf of compute hosts, '
             'parameters of their kernel, nova.conf of the schedulers, '
-            'cinder.conf of the volume services or cinder.conf of the '
-            'schedulers (default: all).',
+            'cinder.conf of the volume services, cinder.conf of the '
+            'schedulers or neutron.conf of the server (default: all).',
         )
         parser.add_argument(
             '--kolla',
@@ -113,7 +129,12 @@ class NovaConf(Command):
             configuration.cpu_policy,
             reserved_pages=parsed_args.host_pages,
         )
-        texts = host_files.render_files(profile, configuration, settings)
+        texts = host_files.render_files(
+            *(profile, configuration, settings),
+            nodes=_count_nodes(
+                profile, parsed_args.hosts, parsed_args.instances
+            ),
+        )
         if parsed_args.file:
             texts = {parsed_args.file: texts[parsed_args.file]}
         if parsed_args.format == 'json':
@@ -133,6 +154,21 @@ class NovaConf(Command):
                 text = f'# {path}\n{text}'
             parts.append(text)
         self.app.stdout.write('\n'.join(parts))
+
+
+def _count_nodes(profile: HostProfile, hosts: int, instances: int) -> int:
+    """Return the number of nodes of a cluster that uses all slots.
+
+    :param hosts: number of hosts; 0 if it is unknown.
+    :param instances: number of workers on a host.
+    :raises hvstack.errors.InputError: no slot remains for a worker.
+    """
+    if not hosts:
+        return 0
+    size = compute_cluster_size(
+        profile, Configuration(instances=instances), hosts
+    )
+    return size.workers + size.controllers
 
 
 def _build_mapping(

@@ -44,6 +44,7 @@ from hvstack.cloud.diagnosis import (
 from hvstack.cloud.network_check import network
 from hvstack.cloud.signal_check import host_keys
 from hvstack.cloud.unified_limits import UnifiedLimit
+from hvstack.model import neutron_conf
 from hvstack.model.flavor import count_classes
 from hvstack.model.flavor_specs import join_worker_traits
 from hvstack.model.pinned_disks import is_volume_local
@@ -323,7 +324,7 @@ def _quotas(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     quota = _get(
         conn.network, f'/quotas/{project}/details.json', "Neutron's quotas"
     ).json()['quota']
-    needed = {'port': request.servers, 'security_group': 1}
+    needed = neutron_conf.count_quotas(request.servers)
     yield _quota('neutron', _limits(quota, needed), needed)
     if request.needs_volumes:
         quota = _get(

@@ -15,9 +15,7 @@ from hvstack.cloud.diagnosis import (
     Diagnosis,
     build_finding,
 )
-
-#: Largest MTU of a network without jumbo frames.
-_STANDARD_MTU = 1500
+from hvstack.model.neutron_conf import JUMBO_MTU, STANDARD_MTU
 
 
 def network(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
@@ -58,15 +56,16 @@ def network(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
             "'openstack image set --property img_config_drive=mandatory "
             f"{request.image}', or 'openstack subnet set --dhcp SUBNET'",
         )
-    if nodes_network.mtu and nodes_network.mtu <= _STANDARD_MTU:
+    if nodes_network.mtu and nodes_network.mtu <= STANDARD_MTU:
         yield Diagnosis(
             'MTU of the network',
             NOTE,
             f'{nodes_network.name}: {nodes_network.mtu}; the papers use jumbo '
-            'frames of 9000 bytes on hosts and switches (vsphere6, best '
-            'practices and appendix A; vsan, appendix A)',
+            f'frames of {JUMBO_MTU} bytes on hosts and switches (vsphere6, '
+            'best practices and appendix A; vsan, appendix A)',
             'with such switches, set global_physnet_mtu and path_mtu in '
-            "Neutron, then 'openstack network set --mtu' for "
+            "Neutron ('hvstack host nova-conf PROFILE --file neutron'), then "
+            "'openstack network set --mtu' for "
             f'{nodes_network.name}',
         )
     limits = qos.describe_policy(conn, nodes_network.qos_policy_id)

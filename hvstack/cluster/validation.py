@@ -9,6 +9,7 @@ from hvstack import errors
 from hvstack.cloud.quotas import Need
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster.plan import ClusterPlan, ClusterSpec
+from hvstack.model import neutron_conf
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import count_classes
 from hvstack.model.host import HostProfile
@@ -223,8 +224,10 @@ def needs(plan: ClusterPlan) -> Need:
     slots = nodes.workers_per_host if pinning else 1
     types = list_volume_types(plan.disks.types, range(nodes.workers))
     volumes = len(types)
+    instances = sum(count for _, count in counts)
+    network_quotas = neutron_conf.count_quotas(instances)
     return Need(
-        instances=sum(count for _, count in counts),
+        instances=instances,
         cores=sum(count * flavor.vcpus for flavor, count in counts),
         ram=sum(count * flavor.ram for flavor, count in counts),
         server_groups=(slots if nodes.workers else 0)
@@ -237,8 +240,8 @@ def needs(plan: ClusterPlan) -> Need:
         gigabytes=volumes * plan.disks.size_gb,
         volume_gb=plan.disks.size_gb if volumes else 0,
         volume_types=Counter(types),
-        ports=sum(count for _, count in counts),
-        security_groups=1,
+        ports=network_quotas['port'],
+        security_groups=network_quotas['security_group'],
         classes=count_classes(counts),
     )
 

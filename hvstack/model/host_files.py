@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of nova.conf, cinder.conf and the kernel for hosts of a profile.
+"""Files of nova.conf, cinder.conf, neutron.conf and the kernel of hosts.
 
 All numbers are those of :mod:`hvstack.model.host_settings`.
 """
 
 from collections.abc import Sequence
 
-from hvstack.model import cinder_conf, nova_conf
+from hvstack.model import cinder_conf, neutron_conf, nova_conf
 from hvstack.model.config_options import (
     ConfigOption,
     format_comment,
@@ -26,13 +26,20 @@ FILES = {
     'scheduler': '/etc/kolla/config/nova/nova-scheduler.conf',
     'cinder': '/etc/kolla/config/cinder/cinder-volume.conf',
     'cinder-scheduler': '/etc/kolla/config/cinder/cinder-scheduler.conf',
+    'neutron': '/etc/kolla/config/neutron/neutron-server.conf',
 }
 
 
 def render_files(
-    profile: HostProfile, configuration: Configuration, settings: HostSettings
+    profile: HostProfile,
+    configuration: Configuration,
+    settings: HostSettings,
+    nodes: int = 0,
 ) -> dict[str, str]:
-    """Return the text of each file of :data:`FILES`."""
+    """Return the text of each file of :data:`FILES`.
+
+    :param nodes: number of nodes of a cluster; 0 if it is unknown.
+    """
     policy = (
         'Each guest has CPUs of its own and keeps to its NUMA cells'
         + (
@@ -63,6 +70,11 @@ def render_files(
         'cinder-scheduler': _render(
             f'cinder.conf of the schedulers, for {hosts}.',
             cinder_conf.list_cinder_scheduler_options(profile, configuration),
+        ),
+        'neutron': _render(
+            f'neutron.conf of the server, for {hosts}.'
+            + ('' if nodes else ' Quotas need the number of hosts: --hosts.'),
+            neutron_conf.list_neutron_options(nodes),
         ),
     }
 

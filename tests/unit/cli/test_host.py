@@ -216,6 +216,19 @@ class NovaConf(Commands):
         self.assertIn('hugepages=61472', data['kernel_parameters'])
         self.assertIn('count:8', data['files']['nova.conf'])
 
+    def test_quotas_of_a_cluster(self) -> None:
+        """I x hosts less the slots of both controllers, and these."""
+        args = ('nova-conf', 'vsphere6', '--file', 'neutron')
+        _, out, _ = self.call(*args, '--hosts', '32', '--instances', '20')
+        self.assertIn('[quotas]\n', out)
+        self.assertIn('quota_port = 638\n', out)
+        for options in ((), ('--hosts', '32', '--instances', '4')):
+            status, out, _ = self.call(*args, *options)
+            self.assertEqual((0, False), (status, 'quota_port' in out))
+        for options in (('--hosts', '-1'), ('--hosts', '1')):
+            status, _, err = self.call(*args, *options)
+            self.assertEqual((2, 1), (status, err.count('\n')))
+
     def test_kolla(self) -> None:
         _, out, _ = self.call('nova-conf', 'amd', '--kolla')
         self.assertIn('# /etc/kolla/config/nova/nova-compute.conf\n', out)

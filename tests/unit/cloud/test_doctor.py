@@ -22,7 +22,7 @@ from hvstack.cloud.diagnosis import (
     CloudNeeds,
     Diagnosis,
 )
-from hvstack.model import host_files
+from hvstack.model import host_files, neutron_conf
 from hvstack.model.configuration import parse
 from hvstack.model.flavor import derive_flavor
 from hvstack.model.host import HostProfile
@@ -498,6 +498,37 @@ class DoctorTest(testtools.TestCase):
             self.use_images_and_networks(mtu=mtu)
             finding = self.examine().get('MTU of the network')
             self.assertEqual(is_noted, finding is not None, mtu)
+
+    def test_mtu_is_that_of_the_snippet(self) -> None:
+        self.use_images_and_networks(mtu=neutron_conf.STANDARD_MTU)
+        findings = self.examine()
+        finding = findings['MTU of the network']
+        [option] = {
+            option.value
+            for option in neutron_conf.list_neutron_options()
+            if 'mtu' in option.name
+        }
+        self.assertIn(f'jumbo frames of {option} bytes', finding.detail)
+        self.assertIn('--file neutron', finding.remedy)
+
+    def test_ports_are_those_of_the_snippet(self) -> None:
+        self.use_images_and_networks()
+        self.cloud.http.get(
+            f'{fake.NOVA}/os-quota-sets/p1/detail',
+            json={'quota_set': self.nova},
+        )
+        self.cloud.http.get(
+            f'{fake.NEUTRON}/quotas/p1/details.json',
+            json={'quota': {'port': quota(0), 'security_group': quota(0)}},
+        )
+        needed = neutron_conf.count_quotas(32)
+        self.assertEqual(
+            '; '.join(
+                f'{name}: {count} needed, 0 less 0 used'
+                for name, count in needed.items()
+            ),
+            self.examine()['quotas of neutron'].detail,
+        )
 
     def test_network_with_a_qos_policy(self) -> None:
         self.use_images_and_networks(qos_policy_id='q1')

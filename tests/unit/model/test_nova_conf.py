@@ -414,6 +414,30 @@ class LinesTest(testtools.TestCase):
         self.assertIn('PciPassthroughFilter', texts['scheduler'])
         self.assertNotIn('InstanceLocality', texts['cinder-scheduler'])
 
+    def test_neutron(self) -> None:
+        """20 workers on 32 hosts are 638 nodes, each with a port."""
+        profile = load('vsphere6')
+        configuration = Configuration()
+        settings = compute_host_settings(profile, 'shared')
+        for nodes, quotas in (
+            (0, []),
+            (500, []),
+            (638, ['quota_port = 638']),
+        ):
+            text = host_files.render_files(
+                profile, configuration, settings, nodes
+            )['neutron']
+            lines = text.splitlines()
+            self.assertEqual(
+                quotas, [line for line in lines if line.startswith('quota_')]
+            )
+            self.assertEqual(nodes == 0, '--hosts' in text)
+            # They require switches.
+            for line in ('#global_physnet_mtu = 9000', '#path_mtu = 9000'):
+                self.assertIn(line, lines)
+            for section in ('[DEFAULT]', '[ml2]'):
+                self.assertIn(section, lines)
+
     def test_ceph(self) -> None:
         texts, _ = self.render('vsan', storage='ceph')
         self.assertIn('enabled_backends = ceph\n', texts['cinder'])
