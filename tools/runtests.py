@@ -44,6 +44,7 @@ DEADLINE, LONG_DEADLINE = 75 * 60, 24 * 3600
 LIMITS = {
     'lint': 300,
     'unit': 600,
+    'coverage': 14_400,
     'package': 1200,
     'images': 1200,
     'lab': 1200,
@@ -441,6 +442,9 @@ def run_stages(suite: Suite, args: argparse.Namespace) -> None:
         suite.check('unit', sys.executable, '-m', 'tests.golden')
     if not args.unit:
         suite.stestr('package', './tests/package', '--serial')
+    if args.long:
+        # All cells at their full size take 2 hours of CPU time.
+        suite.check('coverage', sys.executable, 'benchmarks/coverage.py')
     if not args.unit and not args.package:
         suite.lab(args.long)
 
