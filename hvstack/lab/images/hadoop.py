@@ -16,9 +16,12 @@ from hvstack.lab.images import maven_settings, recipes, rootfs
 
 #: SHA-256 of every jar, as sha256sum prints it. Made again with the pom.
 DIGESTS = Path(__file__).with_name('jars.sha256')
-#: Directories of a release that hold jars.
+#: Jars of a release. A directory of its own has the timeline service, without
+#: whose classes the ResourceManager does not start; HBase, for which the other
+#: jars there are, is not needed.
 JARS = re.compile(
-    r'share/hadoop/(common|hdfs|yarn|mapreduce|client)?(/lib)?/[^/]+\.jar'
+    r'share/hadoop/((common|hdfs|yarn|mapreduce|client)?(/lib)?/[^/]+|'
+    r'yarn/timelineservice/hadoop-yarn-server-timelineservice-\d[^/]*)\.jar'
 )
 #: Jars of a release that only its own tests and sources need.
 UNWANTED = re.compile(r'(tests|sources|test-sources)\.jar$|/client/')
@@ -142,7 +145,7 @@ def install_release(tarball: Path, home: Path) -> None:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with target.open('wb') as out:
                     shutil.copyfileobj(stream, out)
-    except (tarfile.TarError, OSError, EOFError) as exc:
+    except (tarfile.TarError, OSError, EOFError, KeyError) as exc:
         raise errors.InputError(
             f'Cannot unpack --hadoop-tarball {tarball}: '
             f'{str(exc).removesuffix(".")}. Use a release of Hadoop, such as '

@@ -496,6 +496,11 @@ class TestRelease(ImagesCase):
             'share/hadoop/hdfs/webapps/hdfs/index.html',
             'share/hadoop/client/hadoop-client-runtime-9.0.jar',
             'share/hadoop/yarn/hadoop-yarn-server-resourcemanager-9.0.jar',
+            'share/hadoop/yarn/timelineservice/'
+            'hadoop-yarn-server-timelineservice-9.0.jar',
+            'share/hadoop/yarn/timelineservice/'
+            'hadoop-yarn-server-timelineservice-hbase-client-9.0.jar',
+            'share/hadoop/yarn/timelineservice/lib/hbase-client-1.7.1.jar',
             'share/hadoop/mapreduce/hadoop-mapreduce-examples-9.0.jar',
             'share/hadoop/mapreduce/'
             'hadoop-mapreduce-client-jobclient-9.0-tests.jar',
@@ -514,6 +519,7 @@ class TestRelease(ImagesCase):
                 'lib/hadoop-hdfs-9.0.jar',
                 'lib/hadoop-mapreduce-examples-9.0.jar',
                 'lib/hadoop-yarn-server-resourcemanager-9.0.jar',
+                'lib/hadoop-yarn-server-timelineservice-9.0.jar',
                 'native/libhadoop.so.1.0.0',
                 'webapps/hdfs/index.html',
             ],
@@ -523,6 +529,20 @@ class TestRelease(ImagesCase):
                 if path.is_file()
             ),
         )
+
+    def test_link_to_nothing(self) -> None:
+        path = self.cache / 'hadoop-9.tar.gz'
+        with tarfile.open(path, 'w:gz') as archive:
+            link = tarfile.TarInfo('hadoop-9/lib/native/libhadoop.so')
+            link.type, link.linkname = tarfile.SYMTYPE, 'libhadoop.so.1.0.0'
+            archive.addfile(link)
+        exc = self.assertRaises(
+            errors.InputError,
+            hadoop.install_release,
+            path,
+            self.cache / 'root/opt/hadoop',
+        )
+        self.assertIn("'hadoop-9/lib/native/libhadoop.so.1.0.0'", str(exc))
 
     def test_that_changed_since_it_was_chosen(self) -> None:
         """The digest of the image would be that of the old release."""
