@@ -151,6 +151,10 @@ def install_release(tarball: Path, home: Path) -> None:
             f'{str(exc).removesuffix(".")}. Use a release of Hadoop, such as '
             'hadoop-3.5.0.tar.gz.'
         ) from exc
+    if (home / 'native').is_dir():
+        # Daemons and clients have an option of Java. MapReduce lets its tasks
+        # look here (the default of mapreduce.admin.user.env).
+        (home / 'lib/native').symlink_to('../native')
 
 
 def _target_path(member: str, home: Path) -> Path | None:

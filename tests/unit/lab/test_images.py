@@ -530,6 +530,23 @@ class TestRelease(ImagesCase):
             ),
         )
 
+    def test_native_library(self) -> None:
+        """A release has a link; tasks look in another directory."""
+        path = self.cache / 'hadoop-9.tar.gz'
+        with tarfile.open(path, 'w:gz') as archive:
+            link = tarfile.TarInfo('hadoop-9/lib/native/libhadoop.so')
+            link.type, link.linkname = tarfile.SYMTYPE, 'libhadoop.so.1.0.0'
+            archive.addfile(link)
+            info = tarfile.TarInfo(f'hadoop-9/lib/native/{link.linkname}')
+            info.size = 7
+            archive.addfile(info, io.BytesIO(b'library'))
+        home = self.cache / 'root/opt/hadoop'
+        hadoop.install_release(path, home)
+        for directory in ('native', 'lib/native'):
+            library = home / directory / 'libhadoop.so'
+            self.assertEqual(b'library', library.read_bytes())
+        self.assertEqual('../native', str((home / 'lib/native').readlink()))
+
     def test_link_to_nothing(self) -> None:
         path = self.cache / 'hadoop-9.tar.gz'
         with tarfile.open(path, 'w:gz') as archive:
