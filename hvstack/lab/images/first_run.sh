@@ -69,30 +69,33 @@ server() {
 }
 daemons=
 daemon() {
-    server "$1" "$2" >>/tmp/daemons.log 2>&1 &
-    daemons="$daemons $!"
+    server "$1" "$2" >"/tmp/$1.log" 2>&1 &
+    daemons="$daemons $1:$!"
 }
 
 (server format hdfs.server.namenode.NameNode -format -nonInteractive) \
-    >/tmp/daemons.log 2>&1
+    >/tmp/format.log 2>&1 || fail /tmp/format.log
 daemon namenode hdfs.server.namenode.NameNode
 daemon datanode hdfs.server.datanode.DataNode
 daemon resourcemanager yarn.server.resourcemanager.ResourceManager
 daemon nodemanager yarn.server.nodemanager.NodeManager
 daemon historyserver mapreduce.v2.hs.JobHistoryServer
 
-# says URL TEXT, waiting up to five minutes for it.
+# says DAEMON URL TEXT, waiting up to five minutes while all daemons run.
 says() {
     tries=300
-    until busybox wget -q -O - "http://$at:$1" 2>/dev/null | grep -q "$2"; do
+    until busybox wget -q -O - "http://$at:$2" 2>/dev/null | grep -q "$3"; do
+        for daemon in $daemons; do
+            kill -0 "${daemon#*:}" 2>/dev/null || fail "/tmp/${daemon%:*}.log"
+        done
         tries=$((tries - 1))
-        [ $tries -gt 0 ] || fail /tmp/daemons.log
+        [ $tries -gt 0 ] || fail "/tmp/$1.log"
         sleep 1
     done
 }
-says '9870/jmx?qry=Hadoop:service=NameNode,name=FSNamesystem' \
+says namenode '9870/jmx?qry=Hadoop:service=NameNode,name=FSNamesystem' \
     '"NumLiveDataNodes" : 1'
-says 8088/ws/v1/cluster/metrics '"activeNodes":1'
+says resourcemanager 8088/ws/v1/cluster/metrics '"activeNodes":1'
 
 client() {
     name=$1
@@ -109,8 +112,10 @@ two='-D mapreduce.job.maps=2 -D mapreduce.job.reduces=2'
 } >/tmp/jobs.log 2>&1 || fail /tmp/jobs.log
 
 # A list is whole when its JVM has ended.
-kill $daemons
-wait $daemons || true
+for daemon in $daemons; do
+    kill "${daemon#*:}"
+done
+wait
 
 # Loaders of an application's own classes are not for a shared archive, and
 # ids are one list's own.
