@@ -240,12 +240,14 @@ class Run(Lister):
                 'Cannot print the commands (--dry-run): with --stack, Nova '
                 'and Ironic prepare the machines. Use --dry-run with --hosts.'
             )
+        profiles = hadoop_options.chosen(parsed_args)
         cluster = bare_metal.BareHosts.from_file(
             baseline_release.choose_hosts(parsed_args.hosts),
             replication=parsed_args.replication,
             progress=None,
             wiped=parsed_args.wipe,
-            **hadoop_options.chosen(parsed_args),
+            tuning=profiles['tuning'],
+            os_profile=profiles['os_profile'],
         )
         return ('Host', 'Reason', 'Command'), list(cluster.dry_run())
 
@@ -267,12 +269,14 @@ class Run(Lister):
                 )
         for name in acquired_hosts.recover():
             progress.say(f'{name}: released, a dead process had taken it')
+        profiles = hadoop_options.chosen(args)
         cluster = bare_metal.BareHosts.from_file(
             baseline_release.choose_hosts(args.hosts),
             replication=args.replication,
             progress=progress,
             wiped=args.wipe,
-            **hadoop_options.chosen(args),
+            tuning=profiles['tuning'],
+            os_profile=profiles['os_profile'],
         )
         run_workload = workload(cluster, args.size, args.maps, args.reduces)
         if run_workload.replication > cluster.worker_hosts:

@@ -328,7 +328,7 @@ def _check_fields(values: Fields, workload: WorkloadType) -> None:
 
     :raises hvstack.errors.InputError: a setting does not apply.
     """
-    names = _FILE_FIELDS if workload.sorter else _SORT_FIELDS
+    names: tuple[str, ...] = _FILE_FIELDS if workload.sorter else _SORT_FIELDS
     if not workload.has_data:
         names += _FILE_FIELDS + _DATA_FIELDS
     elif not workload.sorter:
