@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Mapping
 
 from hvstack import errors, textfile
+from hvstack.model.plain_data import Json
 
 #: Daemons whose options can be set.
 ROLES = ('namenode', 'datanode', 'resourcemanager', 'nodemanager')
@@ -44,7 +45,7 @@ _NUMBER = re.compile(r'-XX:([A-Za-z0-9]+)=([0-9]{1,9})')
 _HEAP = re.compile(r'-Xm[sx]|-XX:(Max|Initial|Min)HeapSize=|-XX:\w+RAM\w+=')
 
 
-def check(settings: Mapping[str, object]) -> DaemonOptions:
+def check(settings: Mapping[str, Json]) -> DaemonOptions:
     """Return the options of daemons, sorted by daemon.
 
     :param settings: options of each daemon, separated by spaces.
@@ -57,7 +58,7 @@ def check(settings: Mapping[str, object]) -> DaemonOptions:
     )
 
 
-def _check_options(role: str, value: object) -> str:
+def _check_options(role: str, value: Json) -> str:
     if role not in ROLES:
         raise _error(
             role, f'hvstack sets options of other daemons: {", ".join(ROLES)}'

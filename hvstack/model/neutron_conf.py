@@ -15,7 +15,7 @@ DEFAULT_QUOTAS = {'port': 500, 'security_group': 10}
 
 
 def count_quotas(nodes: int) -> dict[str, int]:
-    """Return what a cluster takes from Neutron's quotas, by their names.
+    """Return the needs of a cluster by the names of Neutron's quotas.
 
     :param nodes: number of nodes, each of which has a port.
     """

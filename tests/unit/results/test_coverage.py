@@ -40,7 +40,7 @@ class SequentialTest(testtools.TestCase):
         (cell,) = (
             cell for cell in benchmark.list_cells() if cell.name == name
         )
-        result = benchmark.simulate(cell, 1, self.SWEEPS)
+        result, _ = benchmark.simulate(cell, 1, self.SWEEPS)
         self.assertEqual([], benchmark.list_misses(cell, result), result)
 
     def test_history(self) -> None:
