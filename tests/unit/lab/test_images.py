@@ -530,16 +530,25 @@ class TestRelease(ImagesCase):
             ),
         )
 
-    def test_native_library(self) -> None:
-        """A release has a link; tasks look in another directory."""
+    def write_release(self, library: bytes) -> Path:
+        """Write a release with a link to its library.
+
+        :param library: content of the library; empty for none.
+        """
         path = self.cache / 'hadoop-9.tar.gz'
         with tarfile.open(path, 'w:gz') as archive:
             link = tarfile.TarInfo('hadoop-9/lib/native/libhadoop.so')
             link.type, link.linkname = tarfile.SYMTYPE, 'libhadoop.so.1.0.0'
             archive.addfile(link)
-            info = tarfile.TarInfo(f'hadoop-9/lib/native/{link.linkname}')
-            info.size = 7
-            archive.addfile(info, io.BytesIO(b'library'))
+            if library:
+                info = tarfile.TarInfo(f'hadoop-9/lib/native/{link.linkname}')
+                info.size = len(library)
+                archive.addfile(info, io.BytesIO(library))
+        return path
+
+    def test_native_library(self) -> None:
+        """A release has a link; tasks look in another directory."""
+        path = self.write_release(b'library')
         home = self.cache / 'root/opt/hadoop'
         hadoop.install_release(path, home)
         for directory in ('native', 'lib/native'):
@@ -548,11 +557,7 @@ class TestRelease(ImagesCase):
         self.assertEqual('../native', str((home / 'lib/native').readlink()))
 
     def test_link_to_nothing(self) -> None:
-        path = self.cache / 'hadoop-9.tar.gz'
-        with tarfile.open(path, 'w:gz') as archive:
-            link = tarfile.TarInfo('hadoop-9/lib/native/libhadoop.so')
-            link.type, link.linkname = tarfile.SYMTYPE, 'libhadoop.so.1.0.0'
-            archive.addfile(link)
+        path = self.write_release(b'')
         exc = self.assertRaises(
             errors.InputError,
             hadoop.install_release,
