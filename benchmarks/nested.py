@@ -25,6 +25,9 @@ A run is stored in a file of its block when it ends, and is not repeated: a
 SIGKILL costs one run. A cluster stays until all of its runs are stored. If it
 was deleted before, another cluster takes its part.
 
+With --usual-switches, the switches of all hosts are as Open vSwitch starts by
+itself, which drops packets under load, instead of as the lab sets them up.
+
 On a lab that is up, with the Python of the virtual environment, about 150
 minutes: .venv/bin/python benchmarks/nested.py DIRECTORY
 """
@@ -40,6 +43,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import fresh_clusters
+import switch_settings
 from fresh_clusters import Experiment
 from nested_results import (
     DRAWS,
@@ -52,6 +56,7 @@ from nested_results import (
     estimate_components,
     format_components,
 )
+from switch_settings import SwitchSettings
 
 from hvstack import errors, paths, speed
 from hvstack.cloud import journal
@@ -244,13 +249,18 @@ def append_run(path: Path, run: NestedRun) -> None:
 
 
 def run_stack(
-    experiment: Experiment, design: Design, block: int, stack: int
+    experiment: Experiment,
+    design: Design,
+    block: int,
+    stack: int,
+    switches: SwitchSettings,
 ) -> None:
     """Execute the missing runs of a stack, and delete it."""
     path = get_path(experiment.directory, block)
     name = f'{experiment.name}-b{block}-s{stack}'
     if find_stack(load_runs(path), stack, design) is None:
         with experiment.open_cluster(name) as (cluster, workload):
+            switch_settings.change(switches)
             cluster_id = preparation.read_cluster_id(cluster)
             while True:
                 runs = [
@@ -370,6 +380,12 @@ def parse_arguments() -> argparse.Namespace:
         help='Number of the only block to run, from 1 (default: all blocks).',
     )
     parser.add_argument(
+        '--usual-switches',
+        action='store_true',
+        help='Give the switches the receive buffers and the priority with '
+        'which Open vSwitch starts by itself (default: those of the lab).',
+    )
+    parser.add_argument(
         '--report',
         action='store_true',
         help='Print the components of the stored runs, and run nothing.',
@@ -390,22 +406,29 @@ def main() -> None:
     if args.dry_run:
         print_plan(args.directory, design, args.size)
         return
+    switches = (
+        switch_settings.USUAL if args.usual_switches else switch_settings.LAB
+    )
     fresh_clusters.check_plan(
         args.directory,
         {
             'configuration': args.configuration.name,
             'size_bytes': args.size,
             **asdict(design),
+            **({'switches': str(switches)} if args.usual_switches else {}),
         },
     )
     if not args.report:
         print_plan(args.directory, design, args.size)
         blocks = range(1, design.blocks + 1)
         check_clusters(name, args.block)
-        with fresh_clusters.started(args) as experiment:
+        with (
+            fresh_clusters.started(args) as experiment,
+            switch_settings.restored(),
+        ):
             for block in [args.block] if args.block else blocks:
                 for stack in range(1, design.stacks + 1):
-                    run_stack(experiment, design, block, stack)
+                    run_stack(experiment, design, block, stack, switches)
     print_result(args.directory, design)
 
 

@@ -4,9 +4,7 @@
 
 A pair has two new clusters, one after the other in random order, with one run
 each. During the run of A, the switches of all hosts are as the lab sets them
-up: receive buffers of 16 MiB and the priority that ovs-ctl gives them. During
-the run of B, they are as Open vSwitch starts by itself: receive buffers of
-212,992 bytes, the default of the kernel, and the usual priority.
+up, and during the run of B, they are as Open vSwitch starts by itself.
 
 An invocation continues the previous one. The switches get back what the lab
 sets up at the end and after Ctrl-C. After SIGKILL, the next invocation with
@@ -23,83 +21,22 @@ import functools
 import statistics
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import fresh_clusters
+import switch_settings
 from fresh_clusters import Experiment
 from resampling import SIDES, compare, pair_neighbors
 
-from hvstack import interrupts, seeded_random, speed
+from hvstack import seeded_random, speed
 from hvstack.cli import arguments
-from hvstack.lab import venv
-from hvstack.lab.hosts import host, switch_setup
 from hvstack.results import comparability, percentages, telemetry
 from hvstack.results.record_data import RunRecord
 
-#: The default of net.core.rmem_default. The kernel doubles what a program
-#: sets (socket(7)), but not its default.
-DEFAULT_BUFFER_BYTES = 212_992 // 2
-#: Priority of the switches ("nice"): that of the lab, and the usual one.
-LAB_PRIORITY, USUAL_PRIORITY = -10, 0
-#: The hosts run it with the Python of the services, as they run
-#: switch_setup.py. Each thread has a priority of its own.
-_PROGRAM = """\
-import os
-import socket
-import sys
-from pathlib import Path
-
-sys.path.insert(0, sys.argv[1])
-import switch_setup
-
-pid = int(switch_setup.PID_FILE.read_text(encoding='ascii'))
-for _, connection in switch_setup.open_packet_sockets(pid, set()):
-    connection.setsockopt(
-        socket.SOL_SOCKET, switch_setup._SO_RCVBUFFORCE, int(sys.argv[2])
-    )
-for task in Path(f'/proc/{pid}/task').iterdir():
-    os.setpriority(os.PRIO_PROCESS, int(task.name), int(sys.argv[3]))
-"""
-
-
-@dataclass(frozen=True)
-class SwitchSettings:
-    """What differs between the sides.
-
-    :param buffer_bytes: receive buffer of each port, as setsockopt(2) gets it.
-    :param priority: "nice" value of ovs-vswitchd.
-    """
-
-    buffer_bytes: int
-    priority: int
-
-
+#: Settings of the switches by side.
 SETTINGS = dict(
-    zip(
-        SIDES,
-        (
-            SwitchSettings(switch_setup.BUFFER_BYTES, LAB_PRIORITY),
-            SwitchSettings(DEFAULT_BUFFER_BYTES, USUAL_PRIORITY),
-        ),
-        strict=True,
-    )
+    zip(SIDES, (switch_settings.LAB, switch_settings.USUAL), strict=True)
 )
-
-
-def set_up_switches(side: str) -> None:
-    """Give the switches of all hosts the settings of a side.
-
-    :raises hvstack.errors.CommandError: a host is off.
-    """
-    chosen = SETTINGS[side]
-    for name in host.list_names():
-        host.enter(
-            name,
-            *(venv.program('python'), '-I', '-S', '-c', _PROGRAM),
-            str(Path(switch_setup.__file__).parent),
-            *(str(chosen.buffer_bytes), str(chosen.priority)),
-        )
 
 
 def order_sides(name: str, pairs: int) -> list[tuple[str, int]]:
@@ -177,11 +114,9 @@ def print_result(directory: Path) -> None:
     """Print seconds, segments, and the rate of A in percent of that of B."""
     records = load_sides(directory)
     for side in SIDES:
-        chosen = SETTINGS[side]
         seconds = [record.total_seconds for record in records[side]]
         print(
-            f'{side.upper()} ({chosen.buffer_bytes} bytes, priority '
-            f'{chosen.priority}): {len(seconds)} runs'
+            f'{side.upper()} ({SETTINGS[side]}): {len(seconds)} runs'
             + (f', mean {statistics.mean(seconds):.1f} s' if seconds else '')
         )
         print('  ' + format_segments(records[side]))
@@ -203,19 +138,15 @@ def print_result(directory: Path) -> None:
 def run_pairs(experiment: Experiment, pairs: int) -> None:
     """Execute the missing runs."""
     fresh_clusters.delete_remains(experiment.name)
-    try:
+    with switch_settings.restored():
         for side, index in list_pending(experiment.directory, pairs):
             record = fresh_clusters.measure_new_cluster(
                 experiment,
                 f'{experiment.name}-{side}{index}',
                 f'{experiment.name}-{side}',
-                # New ports have large buffers.
-                functools.partial(set_up_switches, side),
+                functools.partial(switch_settings.change, SETTINGS[side]),
             )
             print(f'{side.upper()}: {format_segments([record])}', flush=True)
-    finally:
-        with interrupts.deferred('hvstack is restoring the switches'):
-            set_up_switches('a')
 
 
 def parse_arguments() -> argparse.Namespace:

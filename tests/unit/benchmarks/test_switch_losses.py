@@ -18,6 +18,7 @@ from tests.unit.benchmarks import load
 from tests.unit.results import factory
 
 switch_losses = load('switch_losses')
+switch_settings = load('switch_settings')
 
 
 class ProgramTest(testtools.TestCase):
@@ -32,7 +33,7 @@ class ProgramTest(testtools.TestCase):
             self.skipTest(f'needs root and pidfd_getfd: {exc}')
         self.addCleanup(packet_socket.close)
         default = packet_socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
-        self.assertEqual(default, 2 * switch_losses.DEFAULT_BUFFER_BYTES)
+        self.assertEqual(default, 2 * switch_settings.USUAL.buffer_bytes)
         priority = os.getpriority(os.PRIO_PROCESS, 0)
         directory = Path(self.useFixture(fixtures.TempDir()).path)
         pid_file = directory / 'pid'
@@ -45,7 +46,7 @@ class ProgramTest(testtools.TestCase):
             subprocess.run(
                 [
                     *(sys.executable, '-I', '-S', '-c'),
-                    switch_losses._PROGRAM,
+                    switch_settings._PROGRAM,
                     *(directory, str(size), str(value)),
                 ],
                 check=True,
