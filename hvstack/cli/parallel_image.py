@@ -43,21 +43,18 @@ class ParallelBuild:
         The caller has installed the packages of the lab: installations at the
         same time would restore each other's policy for services, and start
         them. On a slow machine, the build would use up the deadlines of the
-        lab. The first try of KVM, which decides the format, builds a kernel.
+        lab. Before the first trial of KVM, which needs this lab, only the
+        format that every lab takes is known.
 
         :param lab_settings: settings of the lab.
         """
-        if (
-            images.find('hadoop')
-            or speed.factor() > 1
-            or kvm_probe.load_answer() is None
-        ):
+        if images.find('hadoop') or speed.factor() > 1:
             return
-        output = image.choose_output(lab_settings)
+        outputs = {'lxc'}
+        if kvm_probe.load_answer() is not None:
+            outputs.add(image.choose_output(lab_settings))
         options = [
-            word
-            for name in sorted({'lxc', output})
-            for word in ('--output', name)
+            word for name in sorted(outputs) for word in ('--output', name)
         ]
         self._process = subprocess.Popen(
             [

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Root file systems: Debian's packages, and what is laid over them."""
 
+import contextlib
+import fcntl
 import json
 import os
 import shutil
 from pathlib import Path
 
-from hvstack import processutils
+from hvstack import paths, processutils
 from hvstack.lab.images import recipes, store
 
 #: What a guest never reads, and what must be its own.
@@ -45,9 +47,31 @@ def base(base_recipe: recipes.Base, work_dir: Path) -> Path:
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    for stale_tar in target.parent.glob('.*.tar'):
-        stale_tar.unlink()
     partial = target.with_name(f'.{target.name}')
+    for other in set(target.parent.glob('.*.tar')) - {partial}:
+        _remove_if_stale(other)
+    # Two processes may need the same packages at the same time.
+    with paths.open_lock(partial) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.exists():
+            _make_base(base_recipe, partial, work_dir)
+            partial.replace(target)
+    return target
+
+
+def _remove_if_stale(partial: Path) -> None:
+    """Delete the tar that a process did not finish, if none makes it now."""
+    with (
+        contextlib.suppress(BlockingIOError),
+        paths.open_lock(partial) as lock,
+    ):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        partial.unlink(missing_ok=True)
+
+
+def _make_base(
+    base_recipe: recipes.Base, partial: Path, work_dir: Path
+) -> None:
     argv = [
         'mmdebstrap',
         '--quiet',
@@ -70,8 +94,6 @@ def base(base_recipe: recipes.Base, work_dir: Path) -> Path:
             argv, timeout=900, env={'TMPDIR': str(work_dir)}
         )
     )
-    partial.replace(target)
-    return target
 
 
 def unpack(tar: Path, target: Path) -> None:

@@ -69,6 +69,12 @@ class ParallelBuildTest(testtools.TestCase):
             'hadoop --output lxc --output qemu', self.stream.getvalue()
         )
 
+    def test_format_before_kvm_is_tried(self) -> None:
+        self.swap('hvstack.lab.hosts.kvm_probe.load_answer', lambda: None)
+        self.swap('hvstack.cli.image.choose_output', self.fail)
+        self.build('import sys; print(*sys.argv, file=sys.stderr)')
+        self.assertRegex(self.stream.getvalue(), 'hadoop --output lxc\n$')
+
     def test_failed_build_is_repeated(self) -> None:
         self.build('raise SystemExit(5)')
         self.assertIn(
@@ -76,11 +82,10 @@ class ParallelBuildTest(testtools.TestCase):
         )
 
     def test_not_started(self) -> None:
-        """The image exists, the machine is slow, or KVM was not tried."""
+        """The image exists, or the machine is slow."""
         for name, value in (
             ('hvstack.lab.images.find', lambda _: object()),
             ('hvstack.speed.factor', lambda: 2.5),
-            ('hvstack.lab.hosts.kvm_probe.load_answer', lambda: None),
         ):
             with fixtures.MonkeyPatch(name, value):
                 build = self.build('raise SystemExit(5)')

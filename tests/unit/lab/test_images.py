@@ -2,12 +2,14 @@
 """Recipes, digests, manifests and the cache of guest images."""
 
 import dataclasses
+import fcntl
 import hashlib
 import io
 import json
 import os
 import struct
 import tarfile
+import threading
 import types
 import zipfile
 from pathlib import Path
@@ -432,6 +434,55 @@ class TestStore(ImagesCase):
                 errors.BusyError, store.building(timeout_seconds=0).__enter__
             )
         self.assertIn('Wait until it ends', str(exc))
+
+
+class BaseTest(ImagesCase):
+    """Packages of a base, of which another process may make those of one."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.directory = store.root() / 'bases'
+        self.directory.mkdir(parents=True)
+        self.calls = 0
+        self.useFixture(
+            fixtures.MonkeyPatch('hvstack.processutils.run', self.run_debian)
+        )
+
+    def run_debian(self, argv: list[str], **kwargs: Any) -> None:
+        self.calls += 1
+        Path(argv[-1]).write_text('packages', encoding='utf-8')
+
+    def make_base(self) -> Path:
+        return rootfs.base(recipes.Base('minbase', ('a',)), self.directory)
+
+    def test_made_once(self) -> None:
+        self.assertEqual('packages', self.make_base().read_text())
+        self.make_base()
+        self.assertEqual(1, self.calls)
+
+    def test_partial_tars_of_others(self) -> None:
+        """One of an interrupted build is deleted, one in progress is not."""
+        stale, current = (
+            self.directory / f'.{name}.tar' for name in ('stale', 'current')
+        )
+        stale.touch()
+        with paths.open_lock(current) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            base = self.make_base()
+            self.assertEqual({base, current}, set(self.directory.iterdir()))
+
+    def test_other_process_makes_it(self) -> None:
+        base = self.make_base()
+        base.rename(partial := base.with_name(f'.{base.name}'))
+        with paths.open_lock(partial) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            thread = threading.Thread(target=self.make_base)
+            thread.start()
+            thread.join(0.05)
+            self.assertTrue(thread.is_alive())
+            partial.rename(base)
+        thread.join(5)
+        self.assertEqual(1, self.calls)
 
 
 class TestBuild(ImagesCase):
