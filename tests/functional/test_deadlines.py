@@ -69,10 +69,13 @@ class SortProgress(Progress):
 
 
 @contextlib.contextmanager
-def slow_tasks(cluster: Cluster, slow: threading.Event) -> Iterator[None]:
-    """Let the tasks run for a fifth of the time only.
+def slow_tasks(
+    cluster: Cluster, slow: threading.Event, stopped: float = STOPPED
+) -> Iterator[None]:
+    """Let the tasks run for a second of each turn only.
 
     :param slow: event that is set while tasks are to be slow.
+    :param stopped: seconds of each turn in which the tasks are stopped.
     """
     end = threading.Event()
 
@@ -81,7 +84,7 @@ def slow_tasks(cluster: Cluster, slow: threading.Event) -> Iterator[None]:
             if not slow.wait(RUNNING):
                 continue
             signal_programs(cluster, TASKS, 'STOP')
-            end.wait(STOPPED)
+            end.wait(stopped)
             signal_programs(cluster, TASKS, 'CONT')
             end.wait(RUNNING)
 
