@@ -7,6 +7,7 @@ space and of the seed, so that they are the same after a crash.
 
 import functools
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -25,6 +26,10 @@ from hvstack.sweep.rate_model import (
 MAX_LOSS = 0.01
 #: Maximum number of runs from one run of the leader to the next.
 LEADER_RUNS = 5
+#: Number of configurations that are measured twice at the start of a search
+#: without earlier sweeps. The scatter is not known then, and only a second run
+#: shows it apart from the interactions of parameters.
+REPEATED = 8
 #: Maximum number of runs of a search without a budget.
 MAX_RUNS = 200
 #: Hours in which the pace of a machine changes, and the part of this time
@@ -207,7 +212,26 @@ class RateSearch:
         runs = len(self._clusters)
         return loss <= MAX_LOSS or runs >= self.settings.max_runs
 
+    def _select_repeated(self, rows: Collection[int]) -> int | None:
+        """Return a row to measure again so that the scatter is known.
+
+        Every second run is one, until there are enough of them, or half of
+        the budget is used up.
+
+        :returns: None if no run has to be repeated.
+        """
+        count = len(self._clusters)
+        limit = min(2 * REPEATED, self.settings.max_runs // 2)
+        if self.settings.scatter.degrees or count % 2 == 0 or count >= limit:
+            return None
+        counts = Counter(self._rows[item.row] for item in self._clusters)
+        once = [row for row in rows if counts[row] == 1]
+        return self._model.select_best(once) if once else None
+
     def _select_next(self, leader: int, rows: Collection[int]) -> int:
+        repeated = self._select_repeated(rows)
+        if repeated is not None:
+            return repeated
         recent = [
             self._rows[cluster.row]
             for cluster in self._clusters[1 - LEADER_RUNS :]

@@ -285,7 +285,11 @@ class RateSearchTest(testtools.TestCase):
 
     def test_leader_is_visited_again(self) -> None:
         equal = Surface(
-            {}, 0.06, settings=SearchSettings('equal', max_runs=30)
+            {},
+            0.06,
+            settings=SearchSettings(
+                'equal', Scatter(20 * 0.085**2, 20), max_runs=30
+            ),
         )
         equal.play()
         self.assertGreater(len(equal.clusters), 20)
@@ -320,6 +324,40 @@ class RateSearchTest(testtools.TestCase):
             self.assertEqual(good, status.leader.name)
             names.append(status.next_configuration.name)
         self.assertEqual([worst, good], names)
+
+    def list_repeated(self, settings: SearchSettings) -> list[int]:
+        """Return the numbers of the runs that were the second ones."""
+        surface = Surface({}, 0.08, settings=settings)
+        surface.play()
+        return [
+            number
+            for number, label in enumerate(surface.labels)
+            if surface.labels[:number].count(label) == 1
+        ]
+
+    def test_configurations_are_repeated_without_history(self) -> None:
+        """The scatter is not known; of 6 configurations, each has a turn."""
+        repeated = self.list_repeated(SearchSettings('sweep'))
+        self.assertEqual([1, 3, 5], repeated[:3])
+        budget = self.list_repeated(SearchSettings('sweep', max_runs=8))
+        self.assertEqual([1, 3], budget[:2])
+        self.assertNotIn(5, budget)
+        known = self.list_repeated(SearchSettings('sweep', HISTORY))
+        self.assertNotIn(1, known)
+
+    def test_highest_rate_is_repeated_first(self) -> None:
+        configurations = list_configurations('instances=1,2,4')
+        first, second, third = (item.name for item in configurations)
+        search = RateSearch(configurations, SearchSettings('sweep'))
+        clusters = [
+            ClusterRate(name, 0, rate, STEP * index)
+            for index, (name, rate) in enumerate(
+                [(first, 0.0), (second, 0.04), (third, 0.01)]
+            )
+        ]
+        status = search.get_status(clusters)
+        assert status and status.next_configuration
+        self.assertEqual(second, status.next_configuration.name)
 
     def test_next_run_is_the_same_after_a_crash(self) -> None:
         surface = Surface(RATES, noise=0.06)
