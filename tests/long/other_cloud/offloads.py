@@ -30,16 +30,20 @@ def _ethtool(interface: str, value: str) -> list[str]:
     return ['ethtool', '-K', interface, *settings]
 
 
-def _namespaces() -> dict[int, int]:
-    """Return a process by the inode of its network namespace."""
+def _list_namespaces() -> set[tuple[int, int]]:
+    """Return network namespaces: inode, and the lowest PID in it.
+
+    A restarted guest may have the inode of its former namespace.
+    """
     pids: dict[int, int] = {}
     for path in Path('/proc').glob('[0-9]*/ns/net'):
         # Processes end at any time.
         with contextlib.suppress(OSError):
-            pids.setdefault(path.stat().st_ino, int(path.parts[2]))
+            inode, pid = path.stat().st_ino, int(path.parts[2])
+            pids[inode] = min(pid, pids.get(inode, pid))
     with contextlib.suppress(OSError):
         pids.pop(Path('/proc/self/ns/net').stat().st_ino, None)
-    return pids
+    return set(pids.items())
 
 
 def _run_inside(pid: int, *argv: str) -> subprocess.CompletedProcess[str]:
@@ -67,16 +71,17 @@ def _list_addresses(pid: int) -> list[tuple[str, str]]:
     ]
 
 
-def _disable_new(done: set[int]) -> None:
-    """Turn offloads off in namespaces that have got their addresses."""
-    current = _namespaces()
-    # A later namespace may have the inode of an earlier one.
+def _disable_new(done: set[tuple[int, int]]) -> None:
+    """Turn offloads off in namespaces that have got their addresses.
+
+    :param done: namespaces in which this was done before.
+    """
+    current = _list_namespaces()
     done.intersection_update(current)
-    for inode, pid in current.items():
-        if inode in done:
-            continue
+    for namespace in current - done:
+        _, pid = namespace
         for interface, address in _list_addresses(pid):
-            done.add(inode)
+            done.add(namespace)
             if any(
                 ipaddress.ip_address(address) in network
                 for network in _NETWORKS
@@ -104,7 +109,7 @@ def disabled(state: State) -> Iterator[None]:
     stopped = threading.Event()
 
     def watch() -> None:
-        done: set[int] = set()
+        done: set[tuple[int, int]] = set()
         while not stopped.wait(_INTERVAL):
             with contextlib.suppress(
                 OSError, ValueError, subprocess.SubprocessError
