@@ -275,12 +275,13 @@ def check_numa_topology(
     ]
 
 
-def check_rebooted(before: str, after: str) -> CheckResult:
+def check_rebooted(before: str, after: str, reason: str = '') -> CheckResult:
     """Check that a guest has rebooted.
 
     :param before: identification of the first boot; empty if the guest did
         not answer.
     :param after: identification of the second boot.
+    :param reason: why the guest does not answer.
     """
     first_boot, second_boot = (
         ' '.join(text.split()) for text in (before, after)
@@ -288,6 +289,6 @@ def check_rebooted(before: str, after: str) -> CheckResult:
     return CheckResult(
         'boot after the power cycle',
         f'another than {first_boot or "one that answers"}',
-        second_boot or 'no answer',
+        second_boot or ': '.join(filter(None, ('no answer', reason))),
         bool(first_boot and second_boot) and first_boot != second_boot,
     )

@@ -402,6 +402,17 @@ class PinsTest(testtools.TestCase):
         )
         self.assertEqual(['a and b: CPUs of both'], bad(check_results))
 
+    def test_rebooted(self) -> None:
+        check = guest_checks.check_rebooted
+        self.assertTrue(check('id\n7\n', 'id\n8\n').good)
+        self.assertFalse(check('id\n7\n', 'id\n7').good)
+        self.assertFalse(check('', 'id\n8\n').good)
+        silent = check('id\n7\n', '', 'Timed out: Connection refused.')
+        self.assertFalse(silent.good)
+        self.assertEqual(
+            'no answer: Timed out: Connection refused.', silent.observed
+        )
+
     def test_api_only(self) -> None:
         self.assertEqual(
             [], bad(guest_checks.check_numa_topology('g', SPECS, 2, NODES))

@@ -210,16 +210,19 @@ class DiskTest(MemberTest):
                 checksums[disk] = node.run(checksum, timeout=20).stdout
             return True
 
-        with contextlib.suppress(errors.DeadlineExceededError):
+        reason = ''
+        try:
             processutils.wait_for(
                 back,
                 f'ssh of {node.name} after the power cycle',
                 timeout=CONF.hvstack.server_timeout,
             )
+        except errors.DeadlineExceededError as exc:
+            reason = str(exc)
         self.assert_results(
             [
                 guest_checks.check_rebooted(
-                    booted['before'], booted.get('after', '')
+                    booted['before'], booted.get('after', ''), reason
                 ),
                 *(
                     check_result.CheckResult(
