@@ -30,8 +30,10 @@ MEAN = 1.0
 #: that wanders. The paces of two runs whose times differ by 1 have a
 #: correlation of 1/e.
 SLOPE, WANDER = 0.005, 0.02
-#: Possible scales of the effects and standard deviations of the scatter.
-SCALES = (0.5, 1.0, 2.0)
+#: Possible scales of the effects, and standard deviation of the logarithm of
+#: the scale in its prior, a normal one: the effects have that of the papers.
+SCALES, SCALE_DEVIATION = (0.5, 1.0, 2.0), 0.6
+#: Possible standard deviations of the scatter.
 DEVIATIONS = (0.02, 0.03, 0.04, 0.052, 0.066, 0.083, 0.105, 0.14)
 #: Prior of the scatter without earlier sweeps, with so few degrees of freedom
 #: that the runs correct it. With it, the search expects the losses that it has
@@ -71,10 +73,14 @@ class Hypothesis:
     deviation: float
 
     def compute_log_weight(self, scatter: Scatter) -> float:
-        """Return the logarithm of the likelihood of a scatter."""
+        """Return the logarithm of the prior.
+
+        :param scatter: scatter of earlier sweeps, or its prior.
+        """
         return -(
             scatter.degrees * math.log(self.deviation)
             + scatter.squares / (2 * self.deviation**2)
+            + (math.log(self.scale) / SCALE_DEVIATION) ** 2 / 2
         )
 
 

@@ -182,6 +182,17 @@ class RateModelTest(testtools.TestCase):
         self.assertGreater(expect(None, 0.1), 0.08)
         self.assertGreater(expect(small, 0.1), expect(small, 0.03))
 
+    def test_effects_are_those_of_the_papers_before_any_run(self) -> None:
+        weights = dict.fromkeys(rate_model.SCALES, 0.0)
+        for weight, item in zip(
+            RateModel(self.effects, Scatter(20 * 0.05**2, 20)).list_weights(),
+            rate_model.HYPOTHESES,
+            strict=True,
+        ):
+            weights[item.scale] += weight
+        self.assertAlmostEqual(0.51, weights[0.5] / weights[1.0], delta=0.03)
+        self.assertAlmostEqual(0.51, weights[2.0] / weights[1.0], delta=0.03)
+
     def add_runs(self, model: RateModel, shift: float = 0.0) -> RateModel:
         for index, run in enumerate(self.runs * 3):
             log_rate = run.log_rate + shift
