@@ -353,8 +353,8 @@ class RateSearchTest(testtools.TestCase):
         budget = self.list_repeated(SearchSettings('sweep', max_runs=8))
         self.assertEqual([1, 3], budget[:2])
         self.assertNotIn(5, budget)
-        known = self.list_repeated(SearchSettings('sweep', HISTORY))
-        self.assertNotIn(1, known)
+        others = self.list_repeated(SearchSettings('sweep', HISTORY))
+        self.assertNotIn(1, others)
 
     def test_highest_rate_is_repeated_first(self) -> None:
         configurations = list_configurations('instances=1,2,4')

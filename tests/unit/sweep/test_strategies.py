@@ -29,6 +29,7 @@ from hvstack.report import improvements
 from hvstack.results import percentages
 from hvstack.results.record_data import RunRecord
 from hvstack.sweep import forecast, schedule, search_space, strategies
+from hvstack.sweep.rate_search import SearchSettings
 from hvstack.sweep.run_order import Step
 from hvstack.sweep.search_space import Space
 from hvstack.sweep.strategies import MeasuredRates
@@ -463,10 +464,17 @@ class StrategyTest(testtools.TestCase):
         self.assertIn('+0 %  (too few runs for an interval)', line)
 
     def test_killed_anywhere_the_runs_are_the_same(self) -> None:
-        """Played asks again after each run, so each run ends a process."""
+        """Played asks again after each run, so each run ends a process.
+
+        The runs of a search are those of tests.unit.sweep.test_rate_search:
+        it has ended here.
+        """
         for name in strategies.STRATEGIES:
             strategy = strategies.create_strategy(
-                name, explored('instances=1,2,4', 'cpu_ratio=1,2'), 3
+                name,
+                explored('instances=1,2,4', 'cpu_ratio=1,2'),
+                3,
+                SearchSettings(max_runs=0),
             )
             rates = {'i2': 1.05, 'i4': 1.04, 'i4_c2': 0.7}
             killed = Played(strategy, **rates)
