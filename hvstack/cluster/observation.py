@@ -9,6 +9,7 @@ from openstack.connection import Connection
 
 from hvstack.cloud import (
     allocation_ratios,
+    connection,
     placement,
     qos,
     servers,
@@ -23,6 +24,7 @@ from hvstack.cluster import local_volumes
 from hvstack.cluster.base import Fact
 from hvstack.cluster.node_counts import PASSED_THROUGH
 from hvstack.cluster.plan import ClusterPlan
+from hvstack.results import cloud_identity
 from hvstack.results.typed_json import Json, JsonObject
 
 
@@ -70,6 +72,9 @@ def observe_cloud(
         **on_ceph,
         **({'other_servers': others} if others else {}),
         **({'qos': limits} if limits else {}),
+        'cloud': asdict(
+            cloud_identity.parse_cloud(connection.format_cloud(admin))
+        ),
         'hvstack': metadata.version('hvstack'),
         'host_profile': plan.hosts.profiles,
         'flavor': {

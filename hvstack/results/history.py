@@ -12,6 +12,7 @@ from hvstack.results import (
     percentages,
     run_id,
 )
+from hvstack.results.cloud_identity import CloudIdentity, are_elsewhere
 from hvstack.results.estimator import History
 from hvstack.results.passes import get_location
 from hvstack.results.record_data import RunRecord
@@ -29,10 +30,11 @@ def collect_history(
     workload, size of the data, hosts, versions, and in all other facts that
     must agree between runs. The facts of guests are the same on the hosts of
     another site, so a sweep whose runs on bare metal had other hosts does not
-    count, if both sweeps have such runs. A record of the sweep itself, or of
-    one of its clusters, is never part of the history, and a record without
-    cluster and pass is not used. A search repeats the configurations that had
-    high rates, so its records are not used either.
+    count, if both sweeps have such runs; otherwise, neither does a sweep on
+    another cloud, if the records name both clouds. A record of the sweep
+    itself, or of one of its clusters, is never part of the history, and a
+    record without cluster and pass is not used. A search repeats the
+    configurations that had high rates, so its records are not used either.
 
     No more sweeps are read than the history needs, and only one at a time.
 
@@ -47,6 +49,7 @@ def collect_history(
     own_ids = {record.id for record in own_records}
     own_clusters = {record.observations.cluster for record in own_records}
     own_hosts = _list_bare_hosts(own_records)
+    own_identities = list_identities(own_records)
     references = _list_references(own_records)
     results: dict[str, bool] = {}
 
@@ -60,7 +63,13 @@ def collect_history(
 
     def select(records: Sequence[RunRecord]) -> Iterator[RunRecord]:
         hosts = _list_bare_hosts(records)
-        if own_hosts and hosts and own_hosts.isdisjoint(hosts):
+        if own_hosts and hosts:
+            is_elsewhere = own_hosts.isdisjoint(hosts)
+        else:
+            is_elsewhere = are_elsewhere(
+                list_identities(records), own_identities
+            )
+        if is_elsewhere:
             return
         for record in records:
             if (
@@ -181,6 +190,12 @@ def compute_scatter(records: Sequence[RunRecord]) -> History:
         rows.setdefault(record.configuration, []).append(record)
     clusters = percentages.list_clusters(rows)
     return estimator.fit_sweep(clusters, BARE_METAL).own
+
+
+def list_identities(records: Iterable[RunRecord]) -> set[CloudIdentity]:
+    """Return the clouds of runs, as far as the records name them."""
+    identities = {record.observations.cloud.identity for record in records}
+    return identities - {CloudIdentity()}
 
 
 def _list_bare_hosts(records: Iterable[RunRecord]) -> set[str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from hvstack import errors
 from hvstack.results import workload_types
+from hvstack.results.cloud_identity import CloudIdentity
 from hvstack.results.compute_hosts import ComputeHosts
 from hvstack.results.typed_json import (
     FieldTypeError,
@@ -391,6 +392,7 @@ class CloudObservations:
     :param qos: limits of QoS on the ports of a worker and its volumes, and
         the encryption of the volumes; absent without any, and in older
         records.
+    :param identity: the cloud; unknown in older records.
     """
 
     flavor: Mapping[str, ObservedFlavor] = field(default_factory=dict)
@@ -406,6 +408,9 @@ class CloudObservations:
         default_factory=dict
     )
     qos: tuple[str, ...] = ()
+    identity: CloudIdentity = field(
+        default_factory=CloudIdentity, metadata=named('cloud')
+    )
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hvstack.model.configuration import Configuration
-from hvstack.results.run_store import iter_records
+from hvstack.results.run_store import StoredSweeps
 from hvstack.sweep import executor, search_forecast, sweep_store
 from hvstack.sweep.run_order import count_baselines
-from hvstack.sweep.run_times import MAX_TIMED_RUNS, compute_median_times
+from hvstack.sweep.run_times import (
+    MAX_TIMED_RUNS,
+    compute_median_times,
+    iter_records_of_cloud,
+)
 from hvstack.sweep.search_forecast import SearchForecast
 from hvstack.sweep.strategies import (
     MeasuredRates,
@@ -244,17 +248,21 @@ def _find_times(sweep: Sweep) -> tuple[float | None, float | None]:
     """Return median seconds of a run and of a change of the cluster.
 
     They are those of the sweep, or of the newest runs of the same size on
-    its backend; a sweep of single steps does not know its backend.
+    its cloud and backend, which a sweep of single steps does not know.
     """
+    spec = sweep.spec
     run, setup = compute_median_times(
         sweep_store.load_all_records(sweep.id), sweep.size_bytes
     )
     if run is None or setup is None:
         other_run, other_setup = compute_median_times(
-            iter_records(sweep_store.open_store()),
+            iter_records_of_cloud(
+                StoredSweeps(sweep_store.open_store()),
+                spec.cloud if spec else '',
+            ),
             sweep.size_bytes,
             MAX_TIMED_RUNS,
-            backend=sweep.spec.backend if sweep.spec else None,
+            backend=spec.backend if spec else None,
         )
         run = other_run if run is None else run
         setup = other_setup if setup is None else setup

@@ -4,15 +4,35 @@
 import itertools
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from hvstack.results import record, run_id
+from hvstack.results import cloud_identity, history, record, run_id
 from hvstack.results.record_data import RunRecord
 from hvstack.results.workload_types import TPCX_HS
 
 #: Maximum number of runs for an estimate: more runs hardly change a median.
 MAX_TIMED_RUNS = 1000
+
+
+def iter_records_of_cloud(
+    sweeps: Iterable[Sequence[RunRecord]], cloud: str
+) -> Iterator[RunRecord]:
+    """Read records, without those of sweeps on other clouds.
+
+    A run takes another time on other hosts, and several clouds can share a
+    store of records.
+
+    :param sweeps: records of any sweeps by sweep.
+    :param cloud: URL and region of the cloud; empty reads all records, as
+        does a sweep whose records name no cloud.
+    """
+    own = [cloud_identity.parse_cloud(cloud)]
+    for records in sweeps:
+        if not cloud_identity.are_elsewhere(
+            history.list_identities(records), own
+        ):
+            yield from records
 
 
 def compute_median_times(

@@ -11,6 +11,7 @@ from hvstack.sweep.rate_search import MAX_RUNS, SearchSettings
 from hvstack.sweep.run_times import (
     MAX_TIMED_RUNS,
     compute_median_times,
+    iter_records_of_cloud,
 )
 from hvstack.sweep.search_space import Space
 from hvstack.sweep.strategies import count_confirmation_runs
@@ -25,7 +26,8 @@ def compute_run_seconds(
     """Return the median seconds of a run of a search with its new cluster.
 
     They must not change when the search is finished, so only the search and
-    the newest sweeps that were measured before it with its backend count.
+    the newest sweeps that were measured before it on its cloud and with its
+    backend count.
 
     :param sweep: sweep with a strategy.
     :param stored_records: records of all sweeps by sweep, the newest first.
@@ -37,8 +39,9 @@ def compute_run_seconds(
     if run is None or setup is None:
         earlier_records = (
             run_record
-            for records in stored_records
-            for run_record in records
+            for run_record in iter_records_of_cloud(
+                stored_records, sweep.spec.cloud
+            )
             if run_record.ended <= sweep.started
             and run_id.parse_sweep_id(run_record.sweep) != sweep.id
         )

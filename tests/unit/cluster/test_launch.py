@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is written down of a cloud while a cluster is there."""
 
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -698,6 +699,16 @@ class Seen(testtools.TestCase):
         observed, compared = self.observe('i4-pinned', worker=passed)
         self.assertNotIn('volume_backends', observed)
         self.assertEqual({'storage': 'PCI pass-through'}, compared)
+
+    def test_cloud(self) -> None:
+        """A record names it without its URL."""
+        identity = self.observe('i4')[0]['cloud']
+        self.assertEqual(
+            hashlib.sha256(
+                fake.KEYSTONE.removesuffix('/v3').encode()
+            ).hexdigest(),
+            identity['url_sha256'],
+        )
 
     def test_servers_of_others(self) -> None:
         self.assertNotIn('other_servers', self.observe('i4')[0])

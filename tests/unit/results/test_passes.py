@@ -2,12 +2,14 @@
 """Pass and position of a run, and the scatter of earlier sweeps."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 
 import testtools
 
 from hvstack import errors
 from hvstack.model.target import BARE_METAL
 from hvstack.results import percentages, record_data, run_id
+from hvstack.results.cloud_identity import parse_cloud
 from hvstack.results.estimator import History
 from hvstack.results.history import (
     collect_earlier,
@@ -305,6 +307,46 @@ class HistoryTest(testtools.TestCase):
         ):
             history = collect_history([others], records)
             self.assertEqual(degrees, history.total.degrees)
+
+    def test_guests_of_another_cloud_do_not_count(self) -> None:
+        """A search has no run on bare metal, whose hosts have names."""
+
+        def place(
+            sweep: str, cloud: str, *, is_search: bool = True
+        ) -> list[RunRecord]:
+            identity = asdict(parse_cloud(cloud))
+            return [
+                run
+                if run.kind == 'baseline'
+                else factory.tell(run, cloud=identity)
+                for run in self.build_sweep(sweep)
+                if run.kind != 'baseline' or not is_search
+            ]
+
+        own = place('own', 'https://one:5000 north')
+        for cloud, degrees in (
+            ('https://one:5000 north', 2),
+            ('https://one:5000', 2),
+            ('', 2),
+            ('https://one:5000 south', 0),
+            ('https://two:5000 north', 0),
+        ):
+            history = collect_history(
+                [place('first', cloud, is_search=False)], own
+            )
+            self.assertEqual(degrees, history.guests.degrees, cloud)
+        # The URL says less than the names of the hosts.
+        own, other = (
+            [
+                factory.edit(run, 'phases/0/hosts', {'a1': {'workers': 1}})
+                for run in place(sweep, cloud, is_search=False)
+            ]
+            for sweep, cloud in (
+                ('own', 'https://one:5000'),
+                ('first', 'https://gateway:5000'),
+            )
+        )
+        self.assertEqual(4, collect_history([other], own).total.degrees)
 
     def test_ids_of_hosts_of_guests_do_not_matter(self) -> None:
         """They differ between projects, and after a new deployment."""

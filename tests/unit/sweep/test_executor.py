@@ -3,7 +3,7 @@
 
 import contextlib
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from hvstack.model.target import BARE_METAL
 from hvstack.progress import Progress
 from hvstack.report import sweep_report, sweep_rows
 from hvstack.results import passes, record, record_data, stopping
+from hvstack.results.cloud_identity import parse_cloud
 from hvstack.sweep import executor, forecast, search_space, sweep_store
 from hvstack.sweep.executor import SweepStatus
 from hvstack.sweep.search_space import ParameterValues, Space
@@ -552,6 +553,26 @@ class CourseTest(testtools.TestCase):
             else:
                 self.assertRaises(
                     errors.InputError, self.begin_search, budget='0.4h'
+                )
+
+    def test_budget_of_hours_ignores_runs_of_other_clouds(self) -> None:
+        """Several clouds can share a store of records."""
+        for cloud in ('https://two:5000', 'https://one:5000'):
+            run_record = factory.run(
+                *('i1', 0, 1800),
+                sweep=f'earlier-{cloud[8:11]}',
+                size=SIZE,
+                started='2026-11-01T00:00:00Z',
+                backend='kvm',
+                observations={'cloud': asdict(parse_cloud(cloud))},
+            )
+            factory.save(run_record, sweep_store.RECORDS_DIR)
+            options = {'budget': '0.4h', 'cloud': 'https://one:5000 north'}
+            if cloud == 'https://two:5000':
+                self.begin_search(**options)
+            else:
+                self.assertRaises(
+                    errors.InputError, self.begin_search, **options
                 )
 
     def test_failed_runs_use_the_budget(self) -> None:
