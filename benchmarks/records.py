@@ -97,8 +97,8 @@ def build_placement(configuration: Configuration) -> JsonObject:
     is_dedicated = configuration.cpu_policy == 'dedicated'
     specs = {'hw:cpu_policy': 'dedicated'} if is_dedicated else {}
     totals = {
-        'PCPU' if is_dedicated else 'VCPU': CPUS,
-        'MEMORY_MB': MEMORY_MIB,
+        'PCPU' if is_dedicated else 'VCPU': (CPUS, configuration.cpu_ratio),
+        'MEMORY_MB': (MEMORY_MIB, configuration.ram_ratio),
     }
     return {
         'flavor': {
@@ -109,28 +109,43 @@ def build_placement(configuration: Configuration) -> JsonObject:
         },
         'inventory': {
             'host': {
-                name: {'total': total, 'reserved': 0, 'allocation_ratio': 1.0}
-                for name, total in totals.items()
+                name: {
+                    **{'total': total, 'reserved': 0},
+                    'allocation_ratio': float(ratio),
+                }
+                for name, (total, ratio) in totals.items()
             }
         },
     }
 
 
 def build_record(
-    sweep: str, operator: int, target: str, index: int, start: datetime
+    sweep: str,
+    operator: int,
+    target: str,
+    index: int,
+    start: datetime,
+    *,
+    seconds: float | None = None,
+    observed: JsonObject | None = None,
 ) -> RunRecord:
-    """Return a signed record of a run."""
-    seconds = 1000 + draw(sweep, target, index) % 50
+    """Return a signed record of a run.
+
+    :param seconds: seconds of the run; None draws them.
+    :param observed: further observations; None adds none.
+    """
+    if seconds is None:
+        seconds = 1000 + draw(sweep, target, index) % 50
     observations: JsonObject = {
         'cluster': f'CID-{sweep}-{target}-{index}',
         'pass': index,
-        'position': TARGETS.index(target),
+        'position': TARGETS.index(target) if target in TARGETS else 0,
         'hvstack': '1.0.0',
         'parameters': {
             f'mapreduce.property.number{number}': str(number)
             for number in range(PROPERTIES)
         },
-    }
+    } | (observed or {})
     facts: JsonObject = {
         'cpu_model': f'CPU of operator {operator}',
         'hosts': [f'operator{operator}-host{host}' for host in range(8)],

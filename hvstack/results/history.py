@@ -30,11 +30,11 @@ def collect_history(
     workload, size of the data, hosts, versions, and in all other facts that
     must agree between runs. The facts of guests are the same on the hosts of
     another site, so a sweep whose runs on bare metal had other hosts does not
-    count, if both sweeps have such runs; otherwise, neither does a sweep on
-    another cloud, if the records name both clouds. A record of the sweep
-    itself, or of one of its clusters, is never part of the history, and a
-    record without cluster and pass is not used. A search repeats the
-    configurations that had high rates, so its records are not used either.
+    count, if both sweeps have such runs, and neither does a sweep on another
+    cloud, if the records name both clouds. A record of the sweep itself, or
+    of one of its clusters, is never part of the history, and a record without
+    cluster and pass is not used. A search repeats the configurations that had
+    high rates, so its records are not used either.
 
     No more sweeps are read than the history needs, and only one at a time.
 
@@ -63,13 +63,9 @@ def collect_history(
 
     def select(records: Sequence[RunRecord]) -> Iterator[RunRecord]:
         hosts = _list_bare_hosts(records)
-        if own_hosts and hosts:
-            is_elsewhere = own_hosts.isdisjoint(hosts)
-        else:
-            is_elsewhere = are_elsewhere(
-                list_identities(records), own_identities
-            )
-        if is_elsewhere:
+        if own_hosts and hosts and own_hosts.isdisjoint(hosts):
+            return
+        if are_elsewhere(list_identities(records), own_identities):
             return
         for record in records:
             if (

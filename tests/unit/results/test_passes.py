@@ -335,18 +335,20 @@ class HistoryTest(testtools.TestCase):
                 [place('first', cloud, is_search=False)], own
             )
             self.assertEqual(degrees, history.guests.degrees, cloud)
-        # The URL says less than the names of the hosts.
-        own, other = (
+        # Hosts of two clouds can have the same names.
+        own, other, elsewhere = (
             [
-                factory.edit(run, 'phases/0/hosts', {'a1': {'workers': 1}})
+                factory.edit(run, 'phases/0/hosts', {'compute-1': {}})
                 for run in place(sweep, cloud, is_search=False)
             ]
             for sweep, cloud in (
                 ('own', 'https://one:5000'),
-                ('first', 'https://gateway:5000'),
+                ('first', 'https://one:5000'),
+                ('second', 'https://two:5000'),
             )
         )
         self.assertEqual(4, collect_history([other], own).total.degrees)
+        self.assertEqual(History(), collect_history([elsewhere], own))
 
     def test_ids_of_hosts_of_guests_do_not_matter(self) -> None:
         """They differ between projects, and after a new deployment."""
