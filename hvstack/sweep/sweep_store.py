@@ -495,6 +495,7 @@ def lock_measurements() -> Iterator[None]:
             raise errors.BusyError(
                 'Cannot start the sweep: another sweep measures on this '
                 'machine, and each would disturb the other. Wait until the '
-                'other sweep ends, or end it.'
+                'other sweep ends, or end it. A sweep on another cloud can '
+                'run at the same time with another HVSTACK_STATE_DIR.'
             ) from None
         yield
