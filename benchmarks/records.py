@@ -145,7 +145,8 @@ def build_record(
             f'mapreduce.property.number{number}': str(number)
             for number in range(PROPERTIES)
         },
-    } | (observed or {})
+        **(observed or {}),
+    }
     facts: JsonObject = {
         'cpu_model': f'CPU of operator {operator}',
         'hosts': [f'operator{operator}-host{host}' for host in range(8)],

@@ -199,7 +199,7 @@ def execute_sweeps(cloud: Cloud, *, is_named: bool) -> None:
 
 
 def summarize(cloud: Cloud, location: str | None) -> list[Any]:
-    """Return what each sweep of a cloud decides with the records of a store.
+    """Return the decision of each sweep with the records of a store.
 
     :param location: URL of the store; None uses that of hvstack.conf.
     """
@@ -241,12 +241,12 @@ class Process:
         self.connection = connection
         self.is_killed = False
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Start this program for the cloud."""
         return subprocess.Popen(
             [
                 *(sys.executable, __file__, '--cloud', str(self.cloud.number)),
-                *('--scatter', str(self.cloud.scatter), *words),
+                *('--scatter', str(self.cloud.scatter), *arguments),
             ],
             env=self.build_environment(),
             stdout=subprocess.PIPE,
@@ -262,22 +262,22 @@ class Process:
             'OS_RECORDS__CONNECTION': self.connection,
         }
 
-    def run_hvstack(self, *words: str) -> str:
+    def run_hvstack(self, *arguments: str) -> str:
         """Return the output of a command of hvstack."""
         return subprocess.run(
-            [HVSTACK, *words],
+            [HVSTACK, *arguments],
             env=self.build_environment(),
             check=True,
             capture_output=True,
             text=True,
         ).stdout
 
-    def read(self, *words: str) -> Any:
-        """Return what this program prints for the cloud.
+    def read(self, *arguments: str) -> Any:
+        """Return the last line that this program prints for the cloud.
 
         :raises SystemExit: it failed.
         """
-        return read_output(self.start(*words))
+        return read_output(self.start(*arguments))
 
 
 def read_output(process: subprocess.Popen[str]) -> Any:
@@ -326,9 +326,9 @@ def check_cloud(item: Process, top: Path) -> tuple[bool, int]:
     texts = {
         item.run_hvstack(
             *('report', f'sweep-cloud{item.cloud.number}-{SWEEPS - 1}'),
-            *('--details', *words),
+            *('--details', *arguments),
         )
-        for words in ((), ('--records', own))
+        for arguments in ((), ('--records', own))
     }
     print(
         f'cloud {item.cloud.number}, scatter {100 * item.cloud.scatter:.1f} %'

@@ -129,8 +129,8 @@ class TPCxHS(scenario.OpenStackScenario):
             hosts are lost at once after each run, ``loss_rounds`` times, and
             ``scaled_compute`` compute workers are removed and added again.
             ``workload`` is another workload than TPCx-HS: ``terasort``,
-            ``testdfsio``, whose number of files is ``maps``, ``nnbench`` or
-            ``mrbench``.
+            ``testdfsio``, whose number of files is ``maps``, ``nnbench``,
+            ``mrbench``, ``fio``, ``stress-ng`` or ``iperf3``.
         :param compared: all configurations of the sweep, whose containers the
             tasks fill; None uses those of ``shape``.
         :param maps: number of map tasks of HSGen, such as that of a paper;

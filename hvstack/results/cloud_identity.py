@@ -53,9 +53,9 @@ def are_elsewhere(
     :param identities: clouds of the runs.
     :param own: clouds to compare with; without any, nothing is elsewhere.
     """
-    known = {item for item in identities if item.url_sha256}
+    named = {item for item in identities if item.url_sha256}
     return (
-        bool(known)
+        bool(named)
         and bool(own)
-        and not any(item.matches(other) for item in known for other in own)
+        and not any(item.matches(other) for item in named for other in own)
     )

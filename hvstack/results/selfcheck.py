@@ -254,6 +254,8 @@ def _work(record: 'RunRecord') -> Iterator[Contradiction]:
     if workload is None or names != workload.phases:
         return  # _phases reports it.
     if workload is not TPCX_HS:
+        if workload.is_on_nodes:
+            return (yield from _reported_values(record))
         if not workload.has_data:
             yield from _operations(record)
         elif workload is TESTDFSIO:
@@ -352,7 +354,7 @@ def _files(record: 'RunRecord') -> Iterator[Contradiction]:
                 f'counters of {phase.name}',
                 f'have {counter} {value}, less than the data set',
             )
-        yield from _reported(record, phase)
+    yield from _reported_values(record)
 
 
 def _operations(record: 'RunRecord') -> Iterator[Contradiction]:
@@ -366,16 +368,17 @@ def _operations(record: 'RunRecord') -> Iterator[Contradiction]:
                 f'counters of {phase.name}',
                 f'have MAP_INPUT_RECORDS {value}, not {record.maps}',
             )
-        yield from _reported(record, phase)
+    yield from _reported_values(record)
 
 
-def _reported(record: 'RunRecord', phase: Phase) -> Iterator[Contradiction]:
-    """Yield contradictions of a phase whose program reports a value."""
-    if phase.job.maps not in (None, record.maps):
-        yield 'maps', f'of {phase.name} is {phase.job.maps}'
-    rate = phase.reported
-    if rate is None or not 0 < rate < math.inf:
-        yield f'phases.{phase.name}', f'has reported {rate!r:.40}'
+def _reported_values(record: 'RunRecord') -> Iterator[Contradiction]:
+    """Yield contradictions of phases whose programs report a value."""
+    for phase in record.phases:
+        if phase.job.maps not in (None, record.maps):
+            yield 'maps', f'of {phase.name} is {phase.job.maps}'
+        rate = phase.reported
+        if rate is None or not 0 < rate < math.inf:
+            yield f'phases.{phase.name}', f'has reported {rate!r:.40}'
 
 
 def _data_check(

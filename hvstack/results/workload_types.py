@@ -41,6 +41,8 @@ class WorkloadType:
     :param reported: values that the programs of phases report.
     :param has_data: whether a run writes a data set, whose size a rate is
         about.
+    :param is_on_nodes: whether its programs run on the workers, without
+        Hadoop.
     """
 
     name: str
@@ -51,6 +53,20 @@ class WorkloadType:
     sorter: str = ''
     reported: tuple[ReportedValue, ...] = ()
     has_data: bool = True
+    is_on_nodes: bool = False
+
+    @property
+    def timed_phases(self) -> tuple[str, ...]:
+        """Phases that are shown with their seconds."""
+        return self.jobs or self.phases
+
+    @property
+    def uses_page_cache(self) -> bool:
+        """Whether memory can hold the data, so that disks are not measured.
+
+        fio reads and writes past the page cache (direct=1).
+        """
+        return self.has_data and not self.is_on_nodes
 
     @property
     def main_job(self) -> str:
@@ -110,8 +126,45 @@ MRBENCH = WorkloadType(
     reported=(ReportedValue('small job rate', 'MRBench', '1/min'),),
     has_data=False,
 )
+#: fio on all data disks of all workers at the same time. The size of the data
+#: is that of all files together.
+FIO = WorkloadType(
+    name='fio',
+    title='fio',
+    phases=('fio write', 'fio read'),
+    jobs=(),
+    reported=(
+        ReportedValue('disk write rate', 'fio write', 'MB/s'),
+        ReportedValue('disk read rate', 'fio read', 'MB/s'),
+    ),
+    is_on_nodes=True,
+)
+#: The stressor "stream" of stress-ng on all workers at the same time. It is
+#: not the benchmark STREAM, whose operations it imitates.
+STRESS_NG = WorkloadType(
+    name='stress-ng',
+    title="stress-ng's stream",
+    phases=('stress-ng stream',),
+    jobs=(),
+    reported=(ReportedValue('memory rate', 'stress-ng stream', 'MB/s'),),
+    has_data=False,
+    is_on_nodes=True,
+)
+#: iperf3 between disjoint pairs of hosts at the same time.
+IPERF3 = WorkloadType(
+    name='iperf3',
+    title='iperf3',
+    phases=('iperf3',),
+    jobs=(),
+    reported=(ReportedValue('network rate', 'iperf3', 'Mbit/s'),),
+    has_data=False,
+    is_on_nodes=True,
+)
 #: All workloads by name.
 TYPES = {
     item.name: item
-    for item in (TPCX_HS, TERASORT, TESTDFSIO, NNBENCH, MRBENCH)
+    for item in (
+        *(TPCX_HS, TERASORT, TESTDFSIO, NNBENCH, MRBENCH),
+        *(FIO, STRESS_NG, IPERF3),
+    )
 }

@@ -226,7 +226,9 @@ def _check_measure(
     """
     reported = [value.measure for value in workload.reported]
     measures = [MISSING_BLOCKS, *reported]
-    if workload.has_data:
+    if workload.is_on_nodes:
+        measures = reported
+    elif workload.has_data:
         measures = [RATE, AGENTS_RATE, *BYTE_MEASURES, *measures]
     if workload.sorter:
         measures += [LOCAL_MAPS, ADDED_TASKS, *_JOB_SHARES]

@@ -39,7 +39,7 @@ def format_text(report: StudyReport) -> str:
             lines.append(f'Workload {workload.title}:')
         lines += align_columns(
             [
-                ('variant', 'data', 'runs', 'total s', *workload.jobs),
+                ('variant', 'data', 'runs', 'total s', *workload.timed_phases),
                 *map(_list_cells, rows),
             ],
             left=(0,),
@@ -154,7 +154,10 @@ def _list_cells(row: VariantRow) -> tuple[str, ...]:
         format_size(row.size_bytes) if workload.has_data else '-',
         str(len(row.valid)),
         format_number(row.total_seconds),
-        *(seconds.get(phase, format_number(None)) for phase in workload.jobs),
+        *(
+            seconds.get(phase, format_number(None))
+            for phase in workload.timed_phases
+        ),
     )
 
 

@@ -89,7 +89,7 @@ def build_plan(
         'in_memory': [
             variant.name
             for variant in started.measured_variants
-            if variant.workload.has_data
+            if variant.workload.uses_page_cache
             and study.get_size(variant) <= profile.memory_mib * 2**20
         ],
         'interval_factor': factor and round(factor, 2),

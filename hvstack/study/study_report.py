@@ -120,7 +120,8 @@ def _list_notes(
         row.variant.name
         for row in rows
         for run in row.valid[:1]
-        if row.variant.workload.has_data and page_cache.fits_page_cache(run)
+        if row.variant.workload.uses_page_cache
+        and page_cache.fits_page_cache(run)
     ]
     if in_memory:
         notes.append(

@@ -44,7 +44,7 @@ class VariantRow:
             name: self._average(
                 [_sum_seconds(run, name) for run in self.valid]
             )
-            for name in self.variant.workload.jobs
+            for name in self.variant.workload.timed_phases
             if self.valid
         }
 

@@ -57,6 +57,11 @@ _LATER_COUNTS = {
 _SORT_FIELDS = ('reduces', 'output_replication', 'scaled_compute')
 _FILE_FIELDS = ('files',)
 _DATA_FIELDS = ('size_factor', 'file_size', 'replication', 'row')
+#: Settings of Hadoop, which programs on the workers do not use.
+_HADOOP_FIELDS = (
+    *('maps', 'files', 'file_size', 'replication', 'tuning', 'node_groups'),
+    *('lost_hosts', 'loss_rounds'),
+)
 _VARIANT_FIELDS = (
     *('workload', 'configuration', 'size_factor', 'tuning', 'os_profile'),
     *('volume_type', 'host_affinity', 'node_groups', 'controllers', 'vnic'),
@@ -249,7 +254,15 @@ def _parse_variant(
     workload = values.optional_choice('workload', list(TYPES))
     file_bytes = _parse_file_size(values) if 'file_size' in values else None
     if location != 'base':
-        _check_fields(values, TYPES[workload or TPCX_HS.name])
+        workload_type = TYPES[workload or TPCX_HS.name]
+        _check_fields(values, workload_type)
+        if workload_type.is_on_nodes and hadoop != HadoopSettings():
+            raise values.error(
+                'workload',
+                f"is '{workload_type.name}', which uses no settings of "
+                f"Hadoop. Delete those that begin with '{PROPERTY_PREFIX}' "
+                f"or '{DAEMON_PREFIX}'",
+            )
     return Variant(
         name=name,
         target=target,
@@ -329,6 +342,8 @@ def _check_fields(values: Fields, workload: WorkloadType) -> None:
     :raises hvstack.errors.InputError: a setting does not apply.
     """
     names: tuple[str, ...] = _FILE_FIELDS if workload.sorter else _SORT_FIELDS
+    if workload.is_on_nodes:
+        names += _HADOOP_FIELDS
     if not workload.has_data:
         names += _FILE_FIELDS + _DATA_FIELDS
     elif not workload.sorter:

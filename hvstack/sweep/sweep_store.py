@@ -493,9 +493,8 @@ def lock_measurements() -> Iterator[None]:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise errors.BusyError(
-                'Cannot start the sweep: another sweep measures on this '
-                'machine, and each would disturb the other. Wait until the '
-                'other sweep ends, or end it. A sweep on another cloud can '
-                'run at the same time with another HVSTACK_STATE_DIR.'
+                'Cannot start the sweep: another one measures on this machine,'
+                ' and each would disturb the other. Wait until it ends, or end'
+                ' it. On another cloud, use another HVSTACK_STATE_DIR.'
             ) from None
         yield

@@ -34,7 +34,7 @@ from hvstack.results.workload_types import (
     TESTDFSIO,
     TPCX_HS,
 )
-from hvstack.tpcxhs import datacheck, job_memory, job_results
+from hvstack.tpcxhs import datacheck, job_memory, job_results, node_programs
 from hvstack.tpcxhs.deadlines import (
     DEFAULT_LIMITS,
     Limits,
@@ -94,7 +94,28 @@ class PhaseRunner:
             ),
             MRBENCH.name: (self.run_small_jobs,),
         }
-        return steps[self.workload.type.name]
+        workload_type = self.workload.type
+        if workload_type.is_on_nodes:
+            return [
+                partial(self._run_on_nodes, phase)
+                for phase in workload_type.phases
+            ]
+        return steps[workload_type.name]
+
+    def _run_on_nodes(self, phase: str) -> None:
+        """Run a program on all workers, and record the sum of its values."""
+        self._say(f'{phase} ...')
+        begin = time.monotonic()
+        result = PhaseResult(phase, 0.0)
+        try:
+            rate = node_programs.measure(
+                *(phase, self.cluster, self.workload.size_bytes),
+                self.progress or Progress(),
+            )
+            result.reported = round(rate, 3)
+        finally:
+            result.seconds = time.monotonic() - begin
+            self._record_phase(result)
 
     def generate(self) -> None:
         """Create the input (HSGen)."""
@@ -374,6 +395,8 @@ class PhaseRunner:
 
         :raises hvstack.errors.RunFailedError: data was lost, or is not sorted.
         """
+        if self.workload.type.is_on_nodes:
+            return
         manager, workload = self.cluster.manager, self.workload
         jobs = [
             (phase.job_id, phase)

@@ -79,7 +79,8 @@ def run(
     run_result = RunResult(workload)
     kills = probe.oom_lines(cluster.nodes)
     preparation.purge(cluster)
-    preparation.check_fit(cluster, workload)
+    if not workload.type.is_on_nodes:
+        preparation.check_fit(cluster, workload)
     _describe_system(cluster, run_result)
     meter = machine_cpu.create_meter(_list_capped_hosts(run_result))
     runner = PhaseRunner(cluster, workload, run_result, progress, limits)
@@ -189,7 +190,7 @@ def _describe_system(cluster: Cluster, run_result: RunResult) -> None:
     if workload.type is TESTDFSIO:
         # Each file has a map task, and the rate is that of a map task.
         run_result.sut['files'] = workload.maps
-    if not workload.type.has_data:
+    if not workload.type.has_data and not workload.type.is_on_nodes:
         # More tasks load the NameNode more, or make a job larger.
         run_result.sut['map_tasks'] = workload.maps
     if workload.output_replication:

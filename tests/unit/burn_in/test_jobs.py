@@ -10,12 +10,8 @@ import testtools
 
 from hvstack import errors, processutils
 from hvstack.burn_in import jobs, measures
-from hvstack.burn_in.runner import (
-    BurnIn,
-    BurnInPlan,
-    BurnInRow,
-    compare_rows,
-)
+from hvstack.burn_in.rows import BurnInRow, compare_rows
+from hvstack.burn_in.runner import BurnIn, BurnInPlan
 from hvstack.progress import Progress
 from tests.unit.burn_in import fake
 from tests.unit.cluster.fake import FakeCluster

@@ -311,7 +311,7 @@ class HistoryTest(testtools.TestCase):
     def test_guests_of_another_cloud_do_not_count(self) -> None:
         """A search has no run on bare metal, whose hosts have names."""
 
-        def place(
+        def build_on(
             sweep: str, cloud: str, *, is_search: bool = True
         ) -> list[RunRecord]:
             identity = asdict(parse_cloud(cloud))
@@ -323,7 +323,7 @@ class HistoryTest(testtools.TestCase):
                 if run.kind != 'baseline' or not is_search
             ]
 
-        own = place('own', 'https://one:5000 north')
+        own = build_on('own', 'https://one:5000 north')
         for cloud, degrees in (
             ('https://one:5000 north', 2),
             ('https://one:5000', 2),
@@ -332,14 +332,14 @@ class HistoryTest(testtools.TestCase):
             ('https://two:5000 north', 0),
         ):
             history = collect_history(
-                [place('first', cloud, is_search=False)], own
+                [build_on('first', cloud, is_search=False)], own
             )
             self.assertEqual(degrees, history.guests.degrees, cloud)
         # Hosts of two clouds can have the same names.
         own, other, elsewhere = (
             [
                 factory.edit(run, 'phases/0/hosts', {'compute-1': {}})
-                for run in place(sweep, cloud, is_search=False)
+                for run in build_on(sweep, cloud, is_search=False)
             ]
             for sweep, cloud in (
                 ('own', 'https://one:5000'),

@@ -171,6 +171,50 @@ class DefinitionTest(testtools.TestCase):
                     claims=[{**CLAIM, 'measure': other}],
                 )
 
+    def test_programs_on_the_workers(self) -> None:
+        for name, measure in (
+            ('fio', 'disk read rate'),
+            ('stress-ng', 'memory rate'),
+            ('iperf3', 'network rate'),
+        ):
+            base: dict[str, Any] = {'workload': name}
+            variants: dict[str, Any] = {
+                'one': {'configuration': 'i1'},
+                'two': {'configuration': 'bare-metal'},
+            }
+            claim = {**CLAIM, 'measure': measure}
+            study = parse(base=base, variants=variants, claims=[claim])
+            self.assertEqual(
+                SIZE if name == 'fio' else 100,
+                study.get_size(study.variants[0]),
+            )
+            for setting, value in (
+                *(('maps', 2), ('replication', 1), ('tuning', 'vsphere6')),
+                *(('file_size', '1MB'), ('reduces', 2), ('lost_hosts', 1)),
+            ):
+                self.check_error(
+                    f"'variants.one.{setting}' does not apply to the "
+                    f"workload '{name}'",
+                    base={**base, setting: value},
+                    variants=variants,
+                    claims=[claim],
+                )
+            self.check_error(
+                f"'variants.one.workload' is '{name}', which uses no settings "
+                "of Hadoop. Delete those that begin with 'hadoop.'",
+                base={**base, 'daemon.namenode': '-XX:+UseG1GC'},
+                variants=variants,
+                claims=[claim],
+            )
+            for other in ('rate', 'missing blocks', 'received bytes'):
+                self.check_error(
+                    f"'claims.0.measure' is '{other}', which the workload "
+                    f"'{name}' does not have. Use one of ",
+                    base=base,
+                    variants=variants,
+                    claims=[{**CLAIM, 'measure': other}],
+                )
+
     def test_a_claim_compares_runs_of_one_workload(self) -> None:
         for measure in ('write throughput', 'rate'):
             self.check_error(
