@@ -72,7 +72,9 @@ def run(stages: Sequence[Stage], progress: Progress) -> None:
 
     :raises hvstack.errors.HVStackError: a stage failed.
     """
+    # A command can start the lab several times.
     progress.stages = [stage.title for stage in stages]
+    progress.took.clear()
     for stage in stages:
         # The first stage measures the factor of the others.
         seconds = stage.seconds * speed.factor()
