@@ -265,7 +265,7 @@ def format_plan(plan: StudyPlan) -> list[str]:
         state = (
             f'skipped: {variant["skipped"]}'
             if variant['skipped']
-            else _describe_data(variant).removeprefix('data of ')
+            else _format_data(variant)
         )
         lines.append(f'- {variant["name"]}: {variant["settings"]}; {state}')
     lines.append('Claims:')
@@ -288,11 +288,14 @@ def format_plan(plan: StudyPlan) -> list[str]:
     return lines
 
 
-def _describe_data(variant: PlannedVariant) -> str:
-    """Return the size of the data of a variant as text."""
+def _format_data(variant: PlannedVariant, prefix: str = '') -> str:
+    """Return the size of the data of a variant as text.
+
+    :param prefix: words before the size.
+    """
     if not TYPES[variant['workload']].has_data:
         return 'no data'
-    return f'data of {format_size(variant["size_bytes"])}'
+    return f'{prefix}{format_size(variant["size_bytes"])}'
 
 
 def _format_intervals(plan: StudyPlan) -> list[str]:
@@ -324,7 +327,7 @@ def _format_duration(plan: StudyPlan) -> str:
     if seconds is None:
         sizes = ', '.join(
             dict.fromkeys(
-                f'{_describe_data(item)} ({item["workload"]})'
+                f'{_format_data(item, "data of ")} ({item["workload"]})'
                 for item in measured
                 if item['run_seconds'] is None
             )
