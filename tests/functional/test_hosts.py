@@ -14,7 +14,14 @@ import openstack
 from hvstack import errors, processutils
 from hvstack.cluster import actions
 from hvstack.lab import constants, hosts, images, settings
-from hvstack.lab.hosts import bare_metal, cgroups, host, nova, sizes
+from hvstack.lab.hosts import (
+    agent_use,
+    bare_metal,
+    cgroups,
+    host,
+    nova,
+    sizes,
+)
 from tests.functional.test_images import GuestTest
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
@@ -173,7 +180,7 @@ class InventoryTest(HostsTest):
 
     def test_agents_memory_fits_the_reserve(self) -> None:
         for size in hosts.planned(settings.load() or settings.LabSettings()):
-            used = host.memory_mib(size.name)
+            used = agent_use.measure_memory_mib(size.name)
             self.assertGreater(used, 100)
             self.assertLess(used, sizes.RESERVED_MIB)
 

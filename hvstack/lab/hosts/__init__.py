@@ -12,6 +12,7 @@ from openstack.connection import Connection
 from hvstack import errors, paths, processutils
 from hvstack.lab import settings
 from hvstack.lab.hosts import (
+    agent_use,
     backend,
     fake,
     host,
@@ -303,7 +304,7 @@ def status(lab_settings: LabSettings) -> list[HostStatus]:
             HostStatus(
                 size.name,
                 state,
-                host.memory_mib(size.name),
+                agent_use.measure_memory_mib(size.name),
                 f'{size.backend}, {size.role}, {size.cpus} CPUs reported, cap '
                 f'{size.cpu_cap:g} cores{scale} {size.memory_mib} MiB, '
                 f'{format_noun(len(guests), "guest")}'

@@ -451,28 +451,6 @@ def guests(name: str) -> list[str]:
     return guest_names
 
 
-def memory_mib(name: str) -> float:
-    """Return the memory of a host's agents in MiB (PSS), without guests."""
-    total = 0
-    init_pid = pid(name)
-    if init_pid is None:
-        return 0.0
-    namespace = Path(f'/proc/{init_pid}/ns/pid').readlink()
-    for member in cgroups.members(name):
-        try:
-            if Path(f'/proc/{member}/ns/pid').readlink() != namespace:
-                continue
-            text = Path(f'/proc/{member}/smaps_rollup').read_text(
-                encoding='utf-8'
-            )
-        except OSError:
-            continue
-        for line in text.splitlines():
-            if line.startswith('Pss:'):
-                total += int(line.split()[1])
-    return round(total / 1024, 1)
-
-
 def log_tail(name: str, agent: str = 'init') -> str:
     """Return a log's last lines and its path."""
     path = directory(name) / 'log' / f'{agent}.log'
