@@ -25,8 +25,9 @@ from hvstack.cli.sweep import add_size
 from hvstack.cluster import disk_check
 from hvstack.model import compute_backends
 from hvstack.model.plain_data import JsonObject
+from hvstack.results.cloud_identity import parse_cloud
 from hvstack.results.history import collect_recent
-from hvstack.results.run_store import StoredSweeps, iter_records
+from hvstack.results.run_store import StoredSweeps
 from hvstack.sweep import (
     forecast,
     run_times,
@@ -135,16 +136,18 @@ class Plan(Command):
         """Plan and show it."""
         notes: list[str] = []
         conn = None
+        cloud = ''
         if parsed_args.os_cloud:
             # A plan without a cloud does not import openstacksdk.
             from hvstack.cloud import connection
 
             conn = connection.connect(parsed_args.os_cloud)
+            cloud = connection.format_cloud(conn)
         area, _ = chosen_space(parsed_args, conn, notes.append)
-        run, setup = _find_times(parsed_args)
+        run, setup = _find_times(parsed_args, cloud)
         bare_metal = not compute_backends.is_emulated(parsed_args.backend)
         seconds = None if run is None else run + (setup or 0)
-        strategy = _create_strategy(parsed_args, area, seconds)
+        strategy = _create_strategy(parsed_args, area, seconds, cloud)
         search = None
         if isinstance(strategy, ModelBased):
             search = search_forecast.forecast_search(
@@ -202,12 +205,13 @@ class Plan(Command):
 
 
 def _find_times(
-    parsed_args: argparse.Namespace,
+    parsed_args: argparse.Namespace, cloud: str
 ) -> tuple[float | None, float | None]:
     """Return the given seconds of a run and of a change of the cluster.
 
     Without them, they are those of recorded runs, or None.
 
+    :param cloud: URL and region of the cloud; empty without one.
     :raises hvstack.errors.InputError: a given time is not possible.
     """
     run, setup = parsed_args.run_seconds, parsed_args.setup_seconds
@@ -219,7 +223,9 @@ def _find_times(
     if run is not None and setup is not None:
         return run, setup
     median_run, median_setup = run_times.compute_median_times(
-        iter_records(sweep_store.open_store(parsed_args.records)),
+        run_times.iter_records_of_cloud(
+            StoredSweeps(sweep_store.open_store(parsed_args.records)), cloud
+        ),
         parsed_args.size,
         run_times.MAX_TIMED_RUNS,
         backend=parsed_args.backend,
@@ -231,12 +237,16 @@ def _find_times(
 
 
 def _create_strategy(
-    parsed_args: argparse.Namespace, area: Space, seconds: float | None
+    parsed_args: argparse.Namespace,
+    area: Space,
+    seconds: float | None,
+    cloud: str,
 ) -> Strategy:
     """Return the strategy of the options.
 
     :param seconds: seconds of a run with its new cluster; None if no run is
         known.
+    :param cloud: URL and region of the cloud; empty without one.
     :raises hvstack.errors.InputError: the budget is not valid.
     """
     name, runs = parsed_args.strategy, count_runs(parsed_args)
@@ -261,7 +271,9 @@ def _create_strategy(
         area,
         runs,
         SearchSettings(
-            scatter=collect_recent(sweeps, parsed_args.size).guests,
+            scatter=collect_recent(
+                sweeps, parsed_args.size, parse_cloud(cloud)
+            ).guests,
             max_runs=MAX_RUNS if max_runs is None else min(MAX_RUNS, max_runs),
         ),
     )

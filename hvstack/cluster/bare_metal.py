@@ -8,7 +8,7 @@ import threading
 import uuid
 from collections.abc import Collection
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, Self
 
@@ -50,6 +50,7 @@ from hvstack.hadoop import (
 from hvstack.hadoop.daemon_options import DAEMON_FACT, DaemonOptions
 from hvstack.nouns import format_noun
 from hvstack.progress import Progress
+from hvstack.results import cloud_identity
 from hvstack.results.typed_json import JsonObject
 
 #: A host may have to unpack the root file system first, over its network.
@@ -73,6 +74,8 @@ class BareHosts(ClusterNodes):
     :param os_profile: of their operating system.
     :param daemon_options: options of the JVMs of daemons.
     :param progress: where to say what is done.
+    :param cloud: URL and region of the cloud of the sweep, for the records;
+        empty without a cloud.
     """
 
     hosts: list[Host] = field(default_factory=list)
@@ -80,6 +83,7 @@ class BareHosts(ClusterNodes):
     os_profile: str = os_profiles.DEFAULT
     daemon_options: DaemonOptions = ()
     progress: Progress | None = None
+    cloud: str = ''
     _mark: Path | None = None
     _lock: IO[str] | None = None
     _is_started: bool = False
@@ -485,4 +489,9 @@ class BareHosts(ClusterNodes):
             'host_cpu_share': result.shares,
             'probe': result.facts,
             'caps': self.facts.environment.get('caps'),
+            **(
+                {'cloud': asdict(cloud_identity.parse_cloud(self.cloud))}
+                if self.cloud
+                else {}
+            ),
         }

@@ -291,6 +291,7 @@ class BaselineContext(_Context):
             daemon_options=self.args.setup.hadoop.daemons,
             **task.node_settings(self.args),
         )
+        bare_hosts.cloud = connection.format_cloud(task.admin)
         with (
             task.progress.stage('bare metal: prepare the hosts'),
             task.progress.span('bare metal: acquisition of the hosts'),

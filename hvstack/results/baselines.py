@@ -151,11 +151,12 @@ def choose_runs(
     :raises hvstack.errors.NotComparableError: none is comparable, with what
         differs from the newest.
     """
+    is_auto = baseline_name == AUTO
     candidates = list_candidates(
         *(baseline_name, store),
         is_selected=lambda baseline: _is_comparable(run, baseline, allow),
     )
-    return _select_comparable(candidates, run, allow)
+    return _select_comparable(candidates, run, allow, is_auto=is_auto)
 
 
 def replace_baseline(
@@ -190,6 +191,7 @@ def replace_baseline(
         if run_record.kind == 'configuration'
     ]
     valid = [run_record for run_record in configured if run_record.valid]
+    is_auto = baseline_name == AUTO
     baseline_records = list_candidates(
         *(baseline_name, store, unsigned),
         lambda baseline: any(
@@ -207,8 +209,9 @@ def replace_baseline(
                 run,
                 allow,
                 max(item.ended for item in valid)
-                if is_recorded and baseline_name == AUTO
+                if is_recorded and is_auto
                 else '',
+                is_auto=is_auto,
             )
         except errors.NotComparableError as exc:
             refusal = exc
@@ -220,20 +223,29 @@ def _select_comparable(
     run: RunRecord,
     allow: Collection[str],
     end: str = '',
+    *,
+    is_auto: bool,
 ) -> list[RunRecord]:
     """Return the comparable runs of the sweep with the newest of them.
 
     :param end: time before which they started, if there are such runs; empty
         for no limit.
+    :param is_auto: whether no baseline was named.
     """
     fair = [
         baseline_record
         for baseline_record in baseline_records
         if _is_comparable(run, baseline_record, allow)
+        # A baseline that was named can be of another cloud, or of the same
+        # one by another URL.
+        and (not is_auto or _is_of_cloud(run, baseline_record))
     ]
     if not fair:
         may = comparability.list_swept_facts(run).union(allow)
         comparability.require_comparable(run, baseline_records[-1], may)
+        raise errors.NotComparableError(
+            ['cloud: all comparable runs on bare metal are of other clouds']
+        )
     # Guests with kernels of their own do not know the CPUs of their hosts:
     # nothing else may differ from a baseline of another site.
     names = list_hosts(run)
@@ -261,3 +273,12 @@ def _is_comparable(
     """Return whether a run can be compared with a run on bare metal."""
     may = comparability.list_swept_facts(run).union(allow)
     return not comparability.list_record_differences(run, baseline_record, may)
+
+
+def _is_of_cloud(run: RunRecord, baseline_record: RunRecord) -> bool:
+    """Return whether two runs can be of the same cloud.
+
+    Clouds that share a store can have hosts with the same facts.
+    """
+    identity = baseline_record.observations.cloud.identity
+    return run.observations.cloud.identity.matches(identity)

@@ -18,6 +18,8 @@ from hvstack.results.passes import get_location
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import StoredSweeps
 
+_ANY_CLOUD = CloudIdentity()
+
 
 def collect_history(
     sweeps: Iterable[Sequence[RunRecord]],
@@ -61,7 +63,11 @@ def collect_history(
             )
         return results[key]
 
-    def select(records: Sequence[RunRecord]) -> Iterator[RunRecord]:
+    def select(stored: Sequence[RunRecord]) -> Iterator[RunRecord]:
+        # Later runs must change nothing.
+        records = [
+            run for run in stored if not ended_by or run.ended <= ended_by
+        ]
         hosts = _list_bare_hosts(records)
         if own_hosts and hosts and own_hosts.isdisjoint(hosts):
             return
@@ -70,7 +76,6 @@ def collect_history(
         for record in records:
             if (
                 not record.valid
-                or (ended_by and record.ended > ended_by)
                 or run_id.parse_sweep_id(record.sweep) in own_sweeps
                 or run_id.is_search(record.sweep)
                 or record.id in own_ids
@@ -119,12 +124,15 @@ def collect_earlier(
 
 
 def collect_recent(
-    sweeps: Iterable[Sequence[RunRecord]], size_bytes: int
+    sweeps: Iterable[Sequence[RunRecord]],
+    size_bytes: int,
+    identity: CloudIdentity = _ANY_CLOUD,
 ) -> History:
     """Return the residuals of sweeps on the system of the newest run.
 
     :param sweeps: as in :func:`collect_history`; it is read twice.
     :param size_bytes: size of the data in bytes.
+    :param identity: cloud of this run; any by default.
     """
     newest: RunRecord | None = None
     for records in sweeps:
@@ -135,6 +143,7 @@ def collect_recent(
                 record.valid
                 and record.kind == 'configuration'
                 and record.size_bytes == size_bytes
+                and record.observations.cloud.identity.matches(identity)
                 and (newest is None or record.started >= newest.started)
             ):
                 newest = record

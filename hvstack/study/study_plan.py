@@ -4,17 +4,16 @@
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypedDict
 
 from hvstack.model.host import HostProfile
 from hvstack.report.formats import format_size
 from hvstack.results import quantiles
 from hvstack.results.record_data import RunRecord
-from hvstack.results.run_store import RunStore, iter_records
+from hvstack.results.run_store import RunStore, StoredSweeps
 from hvstack.results.workload_types import TYPES
 from hvstack.study.claims import Claim
-from hvstack.study.definition import Study
 from hvstack.study.study_store import StartedStudy
 from hvstack.study.variants import Variant
 from hvstack.sweep import run_times
@@ -64,7 +63,7 @@ def build_plan(
     """
     study = started.study
     factor = _compute_interval_factor(started)
-    times = _Times(study, started.backend, store)
+    times = _Times(started, store)
     variants = [
         times.plan_variant(variant, started.skipped.get(variant.name, ''))
         for variant in study.variants
@@ -167,11 +166,18 @@ def _explain_untestable(claim: Claim, skipped: Mapping[str, str]) -> str:
 class _Times:
     """Times of runs with the sizes and the backend of a study."""
 
-    def __init__(self, study: Study, backend: str, store: RunStore) -> None:
-        self._study = study
+    def __init__(self, started: StartedStudy, store: RunStore) -> None:
+        self._study = study = started.study
+        backend = started.backend
+
+        def read() -> Iterator[RunRecord]:
+            return run_times.iter_records_of_cloud(
+                StoredSweeps(store), started.cloud
+            )
+
         self._times = {
             (size, name): run_times.compute_median_times(
-                iter_records(store),
+                read(),
                 *(size, run_times.MAX_TIMED_RUNS, name, backend),
             )
             for size, name in {
@@ -182,7 +188,7 @@ class _Times:
         self._loss_seconds = self._scaling_seconds = None
         setups = [variant.setup.later for variant in study.variants]
         if any(setup.lost_hosts or setup.scaled_compute for setup in setups):
-            records = list(_select_runs(iter_records(store), backend))
+            records = list(_select_runs(read(), backend))
             self._loss_seconds = run_times.compute_median_loss_seconds(records)
             self._scaling_seconds = run_times.compute_median_scaling_seconds(
                 records

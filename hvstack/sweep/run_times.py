@@ -16,7 +16,7 @@ MAX_TIMED_RUNS = 1000
 
 
 def iter_records_of_cloud(
-    sweeps: Iterable[Sequence[RunRecord]], cloud: str
+    sweeps: Iterable[Sequence[RunRecord]], cloud: str, ended_by: str = ''
 ) -> Iterator[RunRecord]:
     """Read records, without those of sweeps on other clouds.
 
@@ -26,9 +26,13 @@ def iter_records_of_cloud(
     :param sweeps: records of any sweeps by sweep.
     :param cloud: URL and region of the cloud; empty reads all records, as
         does a sweep whose records name no cloud.
+    :param ended_by: time by which a run must have ended; empty for any time.
     """
     own = [cloud_identity.parse_cloud(cloud)]
-    for records in sweeps:
+    for stored in sweeps:
+        records = [
+            run for run in stored if not ended_by or run.ended <= ended_by
+        ]
         if not cloud_identity.are_elsewhere(
             history.list_identities(records), own
         ):

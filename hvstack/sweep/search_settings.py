@@ -40,10 +40,9 @@ def compute_run_seconds(
         earlier_records = (
             run_record
             for run_record in iter_records_of_cloud(
-                stored_records, sweep.spec.cloud
+                stored_records, sweep.spec.cloud, sweep.started
             )
-            if run_record.ended <= sweep.started
-            and run_id.parse_sweep_id(run_record.sweep) != sweep.id
+            if run_id.parse_sweep_id(run_record.sweep) != sweep.id
         )
         earlier_run, earlier_setup = compute_median_times(
             earlier_records,

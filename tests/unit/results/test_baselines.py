@@ -2,6 +2,7 @@
 """Recorded runs on bare metal that a configuration is compared with."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import testtools
 from hvstack import errors
 from hvstack.model.target import BARE_METAL
 from hvstack.results import baselines, record
+from hvstack.results.cloud_identity import parse_cloud
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import iter_records
@@ -202,6 +204,51 @@ class ReferenceTest(testtools.TestCase):
             run = set_hosts(self.run_, names)
             (baseline,) = baselines.choose_runs('auto', run, store)
             self.assertEqual(expected, baseline.sweep)
+
+    def test_auto_is_of_the_same_cloud(self) -> None:
+        """Clouds that share a store can have hosts with the same facts."""
+
+        def build_observations(cloud: str) -> dict[str, Any]:
+            return {'cloud': asdict(parse_cloud(cloud))}
+
+        for sweep, day, cloud in (('south', 1, 'https://two'), ('any', 2, '')):
+            self.save_baseline(
+                sweep, day, observations=build_observations(cloud)
+            )
+        self.save_baseline(
+            'north', 3, observations=build_observations('https://one')
+        )
+        store = FileRunStore(self.directory)
+        for cloud, expected in (
+            ('https://one', 'north'),
+            ('https://two', 'any'),
+            ('', 'north'),
+        ):
+            run = factory.tell(self.run_, **build_observations(cloud))
+            (baseline,) = baselines.choose_runs('auto', run, store)
+            self.assertEqual(expected, baseline.sweep)
+        run = factory.tell(self.run_, **build_observations('https://two'))
+        # A baseline that was named can be of another cloud.
+        (baseline,) = baselines.choose_runs('north', run, store)
+        self.assertEqual('north', baseline.sweep)
+
+    def test_auto_without_a_baseline_of_the_cloud(self) -> None:
+        self.save_baseline(
+            'north',
+            1,
+            observations={'cloud': asdict(parse_cloud('https://one'))},
+        )
+        run = factory.tell(self.run_, cloud=asdict(parse_cloud('https://two')))
+        error = self.assertRaises(
+            errors.NotComparableError,
+            baselines.choose_runs,
+            *('auto', run, FileRunStore(self.directory)),
+        )
+        self.assertEqual(
+            'not comparable: cloud: all comparable runs on bare metal are of '
+            'other clouds',
+            str(error),
+        )
 
     def test_instead_of_the_sweeps_own(self) -> None:
         self.save_baseline('elsewhere', 1)

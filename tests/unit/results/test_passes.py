@@ -229,6 +229,25 @@ class HistoryTest(testtools.TestCase):
         self.assertEqual(2, collect_recent([first], 10**9).guests.degrees)
         self.assertEqual(History(), collect_recent([first], 10**8))
         self.assertEqual(History(), collect_recent([], 10**9))
+        # The newest run on the cloud of the plan.
+        north, south = parse_cloud('https://one'), parse_cloud('https://two')
+        sweeps = [
+            [
+                factory.tell(run, cloud=asdict(identity))
+                for run in self.build_sweep(name, noise=noise)
+            ]
+            for name, identity, noise in (
+                ('second', south, 2.0),
+                ('first', north, 1.0),
+            )
+        ]
+        history = collect_recent(sweeps, 10**9, north)
+        self.assertEqual(
+            collect_recent(sweeps[1:], 10**9).guests, history.guests
+        )
+        self.assertNotEqual(
+            history.guests, collect_recent(sweeps, 10**9).guests
+        )
 
     def test_no_more_sweeps_are_read_than_are_needed(self) -> None:
         sweeps = Sweeps(

@@ -4,12 +4,14 @@
 import dataclasses
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
 import fixtures
 import testtools
 
 from hvstack.model.target import BARE_METAL
+from hvstack.results.cloud_identity import parse_cloud
 from hvstack.results.record_data import RunRecord
 from hvstack.sweep import forecast, run_times
 from tests.unit.results import factory
@@ -33,6 +35,33 @@ class MedianTimesTest(testtools.TestCase):
                 for index, cluster in enumerate(clusters)
             ],
             10**9,
+        )
+
+    def test_records_of_a_cloud(self) -> None:
+        """What a sweep measures later does not change what counted."""
+        own = [self.run_record(0, 'CID-a')]
+        other = [
+            factory.tell(
+                self.run_record(minute, 'CID-b'),
+                cloud=asdict(parse_cloud(cloud)),
+            )
+            for minute, cloud in ((5, ''), (10, 'https://two'))
+        ]
+        for ended_by, records in (
+            ('', own),
+            ('2026-11-21T05:08:00Z', [*own, other[0]]),
+        ):
+            self.assertEqual(
+                records,
+                list(
+                    run_times.iter_records_of_cloud(
+                        [own, other], 'https://one', ended_by
+                    )
+                ),
+            )
+        self.assertEqual(
+            [*own, *other],
+            list(run_times.iter_records_of_cloud([own, other], '')),
         )
 
     def test_change_of_the_cluster(self) -> None:
