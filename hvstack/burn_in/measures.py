@@ -189,32 +189,35 @@ def read_documents(text: str) -> Iterator[dict[str, Any]]:
 
 
 def parse_fio(text: str, direction: str) -> float:
-    """Return the rate of the only job of fio in MB/s.
+    """Return the rate of all jobs of fio together in MB/s.
 
     :param text: output of fio with ``--output-format=json``.
     :param direction: ``read`` or ``write``.
-    :raises ValueError: the text has no rate.
+    :raises ValueError: a job has no rate.
     """
     for document in read_documents(text):
         try:
-            job = document['jobs'][0]
-            error, rate = int(job['error']), job[direction]['bw_bytes']
+            jobs = [
+                (int(job['error']), float(job[direction]['bw_bytes']))
+                for job in document['jobs']
+            ]
         except (LookupError, TypeError, ValueError):
             continue
-        if error:
-            raise ValueError(f'fio: error {error}')
-        if rate > 0:
-            return float(rate) / 1e6
+        for error, _ in jobs:
+            if error:
+                raise ValueError(f'fio: error {error}')
+        if jobs and all(rate > 0 for _, rate in jobs):
+            return sum(rate for _, rate in jobs) / 1e6
     raise ValueError('fio reports no rate')
 
 
 def parse_fio_write(text: str) -> float:
-    """Return the rate of a job of fio that writes, see :func:`parse_fio`."""
+    """Return the rate of fio that writes, see :func:`parse_fio`."""
     return parse_fio(text, 'write')
 
 
 def parse_fio_read(text: str) -> float:
-    """Return the rate of a job of fio that reads, see :func:`parse_fio`."""
+    """Return the rate of fio that reads, see :func:`parse_fio`."""
     return parse_fio(text, 'read')
 
 

@@ -7,13 +7,13 @@ memory and processors at the same time; pairs of hosts measure the network one
 after the other.
 """
 
-import contextlib
 import secrets
 import shlex
+import statistics
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hvstack import (
     errors,
@@ -24,8 +24,7 @@ from hvstack import (
 )
 from hvstack.burn_in import jobs, measures, pairs
 from hvstack.burn_in.measures import Measure, NodeParts
-from hvstack.burn_in.outliers import Subject
-from hvstack.burn_in.rows import BurnInRow
+from hvstack.burn_in.outliers import RowVerdict, Subject, compare
 from hvstack.cluster.base import Node
 from hvstack.hadoop import os_profiles
 from hvstack.hadoop.daemon_http import HadoopNodes
@@ -66,6 +65,31 @@ class BurnInPlan:
         return max(1, self.size_bytes // measures.MIB)
 
 
+@dataclass
+class BurnInRow:
+    """A row of the result: one part of the cluster with one measure.
+
+    :param measure: its measure.
+    :param subject: the part.
+    :param nodes: its node, or the two nodes of a pair.
+    :param args: arguments of the program.
+    :param values: value of each round.
+    :param reason: why it was not measured, or not in each round.
+    """
+
+    measure: Measure
+    subject: Subject
+    nodes: tuple[Node, ...] = ()
+    args: tuple[str | int, ...] = ()
+    values: list[float] = field(default_factory=list)
+    reason: str = ''
+
+    @property
+    def value(self) -> float | None:
+        """Median of the rounds; None if no round was measured."""
+        return statistics.median(self.values) if self.values else None
+
+
 class BurnIn:
     """A burn-in of nodes, such as those of a cluster.
 
@@ -92,18 +116,17 @@ class BurnIn:
         #: Sentences about pairs that are not measured.
         self.notes: list[str] = []
         self._parts: dict[str, NodeParts] = {}
-        self._reasons: dict[str, str] | None = None
         self._random = seeded_random.build_generator(plan.seed)
         self._is_stopped = threading.Event()
 
-    def inspect(self) -> dict[str, str]:
-        """Inspect the nodes once, and return why some cannot be measured.
+    def prepare(self) -> list[BurnInRow]:
+        """Inspect the nodes and return the rows of the result, without values.
 
+        :raises hvstack.errors.InputError: a data disk or HDFS has too little
+            space.
         :raises hvstack.errors.HostKeyError: the host key of a node is not
             the recorded one.
         """
-        if self._reasons is not None:
-            return self._reasons
         script = shell_scripts.render('burn-in-node', os_profiles.DATA)
         reasons: dict[str, str] = {}
 
@@ -118,23 +141,6 @@ class BurnIn:
 
         with ThreadPoolExecutor(max_workers=_THREADS) as pool:
             list(pool.map(inspect, self.nodes))
-        self._reasons = reasons
-        return reasons
-
-    def count_disks(self) -> int:
-        """Return the number of data disks of all nodes that answered."""
-        self.inspect()
-        return sum(len(parts.disks) for parts in self._parts.values())
-
-    def prepare(self) -> list[BurnInRow]:
-        """Inspect the nodes and return the rows of the result, without values.
-
-        :raises hvstack.errors.InputError: a data disk or HDFS has too little
-            space.
-        :raises hvstack.errors.HostKeyError: the host key of a node is not
-            the recorded one.
-        """
-        reasons = self.inspect()
         self._check_space()
         if self.cluster and self.cluster.gateway.name not in reasons:
             jobs.check_space(
@@ -247,19 +253,6 @@ class BurnIn:
         args = jobs.list_args(measure, cluster, self.token, self.plan.size_mib)
         return BurnInRow(measure, subject, (gateway,), args)
 
-    def run_together(self, rows: Sequence[BurnInRow]) -> None:
-        """Measure all rows once, and all of them at the same time.
-
-        The nodes of a host share what is measured, so that their values
-        together are those of the host. As with :meth:`run`, no program and no
-        file remains.
-
-        :param rows: rows of :meth:`prepare`; they receive the values.
-        """
-        with self._ending(rows):
-            queues = [[row] for row in rows if row.nodes]
-            self._run_hosts(queues, max(1, len(queues)))
-
     def run(self, rows: Sequence[BurnInRow]) -> None:
         """Measure all rows in each round, in random order.
 
@@ -268,7 +261,7 @@ class BurnIn:
 
         :param rows: rows of :meth:`prepare`; they receive the values.
         """
-        with self._ending(rows):
+        try:
             for index in range(1, self.plan.rounds + 1):
                 order = self._random.sample(
                     self.plan.measures, len(self.plan.measures)
@@ -281,12 +274,6 @@ class BurnIn:
                     ]
                     if measured:
                         self._run_measure(index, measure, measured)
-
-    @contextlib.contextmanager
-    def _ending(self, rows: Sequence[BurnInRow]) -> Iterator[None]:
-        """End the programs on the nodes and delete their files at the end."""
-        try:
-            yield
         finally:
             self._is_stopped.set()
             with interrupts.deferred(
@@ -305,33 +292,29 @@ class BurnIn:
             f'({len(rows)} values)'
         )
         self._random.shuffle(rows)
-        if measure.scope != 'node':
+        if measure.scope == 'pair':
             for row in rows:
-                self._measure(row)
+                self._measure_pair(row)
+            return
+        if measure.scope == 'cluster':
+            for row in rows:
+                self._measure(row, row.nodes[0])
             return
         by_host: dict[str, list[BurnInRow]] = {}
         for row in rows:
             by_host.setdefault(row.nodes[0].host, []).append(row)
-        self._run_hosts(list(by_host.values()), _THREADS)
+        self._run_hosts(list(by_host.values()))
 
-    def _run_hosts(
-        self, queues: Sequence[list[BurnInRow]], max_threads: int
-    ) -> None:
-        """Measure the rows of a host in turn, those of all hosts at once.
-
-        :param queues: rows of each host.
-        :param max_threads: maximum number of hosts at the same time.
-        """
+    def _run_hosts(self, queues: Sequence[list[BurnInRow]]) -> None:
+        """Measure the rows of a host in turn, those of all hosts at once."""
 
         def run_queue(queue: Sequence[BurnInRow]) -> None:
             for row in queue:
                 if self._is_stopped.is_set():
                     return
-                self._measure(row)
+                self._measure(row, row.nodes[0])
 
-        pool = ThreadPoolExecutor(
-            max_workers=max(1, min(max_threads, len(queues)))
-        )
+        pool = ThreadPoolExecutor(max_workers=min(_THREADS, len(queues)))
         try:
             for future in [pool.submit(run_queue, queue) for queue in queues]:
                 future.result()
@@ -347,13 +330,6 @@ class BurnIn:
             raise
         pool.shutdown()
 
-    def _measure(self, row: BurnInRow) -> None:
-        """Measure a row, and add its value or the reason without one."""
-        if row.measure.scope == 'pair':
-            self._measure_pair(row)
-        else:
-            self._measure_on(row, row.nodes[0])
-
     def _measure_pair(self, row: BurnInRow) -> None:
         """Measure the network between the nodes of a pair."""
         client, server = row.nodes
@@ -367,13 +343,13 @@ class BurnIn:
                     row.measure, result.stdout, result.stderr
                 )
                 return
-            self._measure_on(row, client)
+            self._measure(row, client)
         except errors.HVStackError as exc:
             row.reason = _shorten(exc)
         finally:
             self._end([server])
 
-    def _measure_on(self, row: BurnInRow, node: Node) -> None:
+    def _measure(self, row: BurnInRow, node: Node) -> None:
         """Run the program of a row on a node, and add its value."""
         measure = row.measure
         timeout = measure.timeout_seconds
@@ -441,6 +417,38 @@ class BurnIn:
                 f'HDFS: /benchmarks/hvstack-burn-in-{self.token} may remain '
                 f'({_shorten(exc)})'
             )
+
+
+def compare_rows(
+    rows: Sequence[BurnInRow], threshold: float
+) -> list[RowVerdict]:
+    """Compare the rows of each measure.
+
+    :param rows: rows with their values.
+    :param threshold: percent by which an outlier is worse than the others.
+    :returns: a verdict for each row, in their order.
+    """
+    verdicts: dict[int, RowVerdict] = {}
+    for name in {row.measure.name: None for row in rows}:
+        indexes = [
+            index for index, row in enumerate(rows) if row.measure.name == name
+        ]
+        measure = rows[indexes[0]].measure
+        compared = compare(
+            [rows[index].subject for index in indexes],
+            [rows[index].values for index in indexes],
+            threshold=threshold,
+            larger_is_better=measure.larger_is_better,
+            host_rows=measure.host_rows,
+        )
+        for index, verdict in zip(indexes, compared, strict=True):
+            row = rows[index]
+            verdicts[index] = (
+                verdict
+                if row.values
+                else RowVerdict(None, f'not measured: {row.reason}')
+            )
+    return [verdicts[index] for index in range(len(rows))]
 
 
 def _shorten(exc: Exception) -> str:

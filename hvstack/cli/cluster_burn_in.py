@@ -9,8 +9,13 @@ from cliff.lister import Lister
 
 from hvstack import errors
 from hvstack.burn_in.outliers import RowVerdict
-from hvstack.burn_in.rows import BurnInRow, compare_rows
-from hvstack.burn_in.runner import ALL_MEASURES, BurnIn, BurnInPlan
+from hvstack.burn_in.runner import (
+    ALL_MEASURES,
+    BurnIn,
+    BurnInPlan,
+    BurnInRow,
+    compare_rows,
+)
 from hvstack.cli import arguments
 from hvstack.cli.cluster_topology import add_cluster, add_map, open_cluster
 from hvstack.cli.tables import DATA_FORMATS, Row, Table

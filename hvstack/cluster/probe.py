@@ -4,7 +4,7 @@
 import math
 import re
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -125,7 +125,7 @@ def measure_busy(
 
 
 def run_together(
-    nodes: Sequence[Node], command: str, *, timeout: int
+    nodes: Sequence[Node], command: str | Mapping[str, str], *, timeout: int
 ) -> list[processutils.Result]:
     """Run a command on many nodes, which all start it at the same time.
 
@@ -135,7 +135,8 @@ def run_together(
     have equal clocks.
 
     :param nodes: nodes to run the command on.
-    :param command: command line for ``sh -c``.
+    :param command: command line for ``sh -c``, or that of each node by its
+        name.
     :param timeout: maximum number of seconds of the command.
     :returns: results in the order of the nodes.
     :raises hvstack.errors.HVStackError: the command failed, or a node does not
@@ -150,7 +151,9 @@ def run_together(
     def start(node: Node) -> str:
         delay = max(0.0, start_at - time.monotonic())
         program = shell_scripts.render(
-            'run-later', f'{delay:.2f}', command, timeout + _KEEP_SECONDS
+            *('run-later', f'{delay:.2f}'),
+            command if isinstance(command, str) else command[node.name],
+            timeout + _KEEP_SECONDS,
         )
         return node.run(program, timeout=60).stdout.strip()
 

@@ -24,6 +24,7 @@ from hvstack.report.text import format_percent
 from hvstack.results import telemetry
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import StoredSweeps
+from hvstack.results.workload_types import TYPES
 from hvstack.sweep import sweep_store
 
 
@@ -34,6 +35,8 @@ def build_interim_report(
 ) -> SweepReport | None:
     """Return the report of all runs so far; None without a baseline run.
 
+    Programs on the workers have no rate by time, and no report.
+
     :param records: records of the sweep.
     :param allow: facts that may differ.
     :param history_records: records of earlier sweeps by sweep, for the
@@ -41,6 +44,12 @@ def build_interim_report(
     """
     if not any(
         record.kind == 'baseline' and record.valid for record in records
+    ):
+        return None
+    if any(
+        TYPES[record.sut.workload].is_on_nodes
+        for record in records
+        if record.sut.workload in TYPES
     ):
         return None
     return build_report(records, allow=allow, history_records=history_records)

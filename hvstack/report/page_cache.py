@@ -8,6 +8,7 @@ for 8 TiB of memory for this reason.
 import math
 
 from hvstack.results.record_data import RunRecord
+from hvstack.results.workload_types import TYPES
 
 
 def sum_memory_mib(record: RunRecord) -> float:
@@ -37,6 +38,10 @@ def sum_memory_mib(record: RunRecord) -> float:
 def fits_page_cache(record: RunRecord) -> bool:
     """Return whether the memory of the hosts can hold the data of a run.
 
-    :returns: False if the record does not contain the memory.
+    :returns: False if the record does not contain the memory, or if the
+        workload does not use the page cache.
     """
+    workload = TYPES.get(record.sut.workload)
+    if workload is not None and not workload.uses_page_cache:
+        return False
     return record.size_bytes <= sum_memory_mib(record) * 2**20

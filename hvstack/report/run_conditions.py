@@ -4,10 +4,12 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from hvstack import errors
 from hvstack.model.target import parse_target
 from hvstack.nouns import format_server_use
 from hvstack.results import task_splits
 from hvstack.results.record_data import RunRecord
+from hvstack.results.workload_types import TYPES
 
 #: Runs that a note names.
 _MAX_NAMED = 5
@@ -17,6 +19,21 @@ MAX_FOREIGN_CORES = 0.2
 _MIN_PHASE_SECONDS = 1.0
 #: Phases whose tasks are many enough to be split.
 _SPLIT_PHASES = ('HSGen', 'HSSort')
+
+
+def refuse_programs(records: Iterable[RunRecord]) -> None:
+    """Refuse runs of programs on the workers, which have no rate by time.
+
+    :raises hvstack.errors.InputError: there is such a run.
+    """
+    for record in records:
+        workload = TYPES.get(record.sut.workload)
+        if workload is not None and workload.is_on_nodes:
+            raise errors.InputError(
+                f"Cannot report the sweep '{record.sweep}': the workload "
+                f"'{workload.name}' runs for a fixed time, so that its rate "
+                "by time says nothing. Run 'hvstack study report'."
+            )
 
 
 def list_warnings(records: Iterable[RunRecord]) -> list[str]:

@@ -367,8 +367,8 @@ def build_report(
     :param history_records: records of any sweeps; the variance of runs that
         ended before those of the sweep counts, too.
     :param decision: answer of the search of the sweep; None without a search.
-    :raises hvstack.errors.InputError: the sweep has no records, or a record
-        does not contain its cluster and its pass.
+    :raises hvstack.errors.InputError: the sweep has no records, a record does
+        not contain its cluster and its pass, or its workload has no rate.
     :raises hvstack.errors.NotComparableError: the runs on bare metal differ in
         a fact that must agree.
     """
@@ -382,6 +382,7 @@ def build_report(
             + (f' ({reasons})' if reasons else '')
             + '. Run a sweep first, or name another one.'
         )
+    run_conditions.refuse_programs(records)
     records = sorted(
         records, key=lambda record: (record.started, record.index)
     )

@@ -82,7 +82,8 @@ def list_published(study: Study) -> PaperComparison:
     table = reference and paper_numbers.find_table(study.paper, reference)
     named = [item for item in study.variants if item.row or not table]
     named = [item for item in named if item.workload is named[0].workload]
-    if len(named) < 2:
+    if len(named) < 2 or named[0].workload.is_on_nodes:
+        # Programs on the workers have no rate by time.
         return PaperComparison()
     base = named[0]
     if not isinstance(table, PublishedTable) or reference is None:

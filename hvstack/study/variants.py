@@ -60,7 +60,7 @@ _DATA_FIELDS = ('size_factor', 'file_size', 'replication', 'row')
 #: Settings of Hadoop, which programs on the workers do not use.
 _HADOOP_FIELDS = (
     *('maps', 'files', 'file_size', 'replication', 'tuning', 'node_groups'),
-    *('lost_hosts', 'loss_rounds'),
+    *('lost_hosts', 'loss_rounds', 'row'),
 )
 _VARIANT_FIELDS = (
     *('workload', 'configuration', 'size_factor', 'tuning', 'os_profile'),

@@ -18,8 +18,7 @@ class AgentUse:
     :param pid: its number on the machine.
     :param program: name of its program.
     :param memory_mib: its memory in MiB (PSS).
-    :param cpu_seconds: CPU time since its start, with that of its children
-        that ended.
+    :param cpu_seconds: CPU time since its start.
     """
 
     pid: int
@@ -66,7 +65,7 @@ def _read_agents(name: str, namespace: Path) -> Iterator[AgentUse]:
                 for line in lines
                 if line.startswith('Pss:')
             ),
-            sum(map(int, times.split()[11:15])) / _TICKS,
+            sum(map(int, times.split()[11:13])) / _TICKS,
         )
 
 

@@ -176,7 +176,9 @@ with_mount() {
 # list_others UID: prints the names in a file system that hvstack did not
 # create. Its own directories belong to Hadoop's user before Hadoop starts.
 list_others() {
+    # A node that lost its power in a burn-in still has a directory of root.
     find . -mindepth 1 -maxdepth 1 ! -name lost+found \
+        ! \( -name '.hvstack-burn-in-*' -type d -uid 0 \) \
         ! \( \( -name hdfs -o -name yarn \) -type d \
         \( -uid "$1" -o -empty \) \) -printf '%f\n'
 }

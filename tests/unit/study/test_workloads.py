@@ -2,6 +2,7 @@
 """Studies of TestDFSIO, and of TeraSort without checks of its data."""
 
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import testtools
 
 from hvstack import errors, host_profiles, share
 from hvstack.progress import Progress
+from hvstack.rally_plugins import output
+from hvstack.report import page_cache, sweep_report
 from hvstack.results import record
 from hvstack.results.record_data import RunRecord
 from hvstack.study import (
@@ -321,6 +324,16 @@ class ReportTest(testtools.TestCase):
             run = factory.edit(run, 'environment/map_tasks', workload['maps'])
             run = factory.edit(run, 'maps', workload['maps'])
             run = factory.edit(run, 'reduces', 1)
+        elif name == 'fio':
+            is_bare = workload['configuration'] == 'bare-metal'
+            phases = [
+                {
+                    'name': f'fio {verb}',
+                    'seconds': seconds / 2,
+                    'reported': (100 if is_bare else 99) + number / 9,
+                }
+                for verb in ('write', 'read')
+            ]
         else:
             # The passes differ as well.
             rate = self.rates[replication] * (1 + number / 10) + number / 9
@@ -503,6 +516,49 @@ class ReportTest(testtools.TestCase):
         self.assertRegex(text, r'one +- +4 ')
         self.assertNotIn('smaller than the memory', text)
         self.assertIn('1/min', study_page.build_page(report))
+
+    def test_programs_on_the_workers(self) -> None:
+        report = self.run_study(
+            base={'workload': 'fio'},
+            variants={
+                'one': {'configuration': 'i1'},
+                'two': {'configuration': 'bare-metal'},
+            },
+            claims=[
+                {
+                    **CLAIM,
+                    'measure': 'disk read rate',
+                    'rule': {'within': 3},
+                }
+            ],
+        )
+        self.assertEqual(
+            [verdicts.HOLDS], [result.verdict for result in report.claims]
+        )
+        # They run for a fixed time.
+        self.assertEqual((), report.comparison.variants)
+        text = study_page.format_text(report)
+        self.assertIn('Workload fio:', text)
+        self.assertIn('fio write', text)
+        self.assertIn('MB/s)', text)
+        self.assertNotIn('in percent of', text)
+        self.assertNotIn('smaller than the memory', text)
+        page = study_page.build_page(report)
+        (table,) = re.findall(r'<table><caption>fio:.*?</table>', page, re.S)
+        head, *rows = re.findall(r'<tr>(.*?)</tr>', table, re.S)
+        for row in rows:
+            self.assertEqual(
+                len(re.findall('<th', head)), len(re.findall('<t[hd]', row))
+            )
+        records = sweep_store.open_store().load_records(
+            self.arguments[0]['sweep']
+        )
+        error = self.assertRaises(
+            errors.InputError, sweep_report.build_report, records
+        )
+        self.assertIn("the workload 'fio' runs for a fixed time", str(error))
+        self.assertIsNone(output.build_interim_report(records))
+        self.assertFalse(page_cache.fits_page_cache(records[0]))
 
     def test_times_of_runs(self) -> None:
         """Runs of another workload do not predict how long a run takes."""
