@@ -209,7 +209,12 @@ def _measure(task: TaskState, args: WorkloadArgs, step: Step) -> RunRecord:
             'hvstack_cluster, or hvstack_baseline.'
         )
     workload = task.workload(step.size_bytes, args)
-    title = f'{step.label}, run {step.index + 1}: {step.size_bytes / 1e6:g} MB'
+    size = (
+        f'{step.size_bytes / 1e6:g} MB'
+        if workload.type.has_data
+        else 'no data'
+    )
+    title = f'{step.label}, run {step.index + 1}: {size}'
     try:
         with task.progress.stage(title), task.progress.span(timeline.RUN):
             records = _measure_runs(task.cluster, task, args, step, workload)
