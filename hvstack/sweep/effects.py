@@ -14,7 +14,7 @@ from hvstack.sweep.search_space import PARAMETERS, Value
 #: are 2 to 22 %.
 EFFECT, INTERACTION = 0.08, 0.05
 #: Standard deviation of what neither effects nor interactions explain.
-RESIDUAL = 0.01
+RESIDUAL = 0.003
 #: Number of samples of the rates, of all hypotheses together.
 SAMPLES = 512
 

@@ -29,10 +29,10 @@ MEAN = 1.0
 #: Drift: standard deviation of the slope in log rate per run, and of a pace
 #: that wanders. The paces of two runs whose times differ by 1 have a
 #: correlation of 1/e.
-SLOPE, WANDER = 0.005, 0.02
+SLOPE, WANDER = 0.008, 0.01
 #: Possible scales of the effects, and standard deviation of the logarithm of
 #: the scale in its prior, a normal one: the effects have that of the papers.
-SCALES, SCALE_DEVIATION = (0.5, 1.0, 2.0), 0.6
+SCALES, SCALE_DEVIATION = (0.5, 1.0, 2.0), 0.35
 #: Possible standard deviations of the scatter.
 DEVIATIONS = (0.02, 0.03, 0.04, 0.052, 0.066, 0.083, 0.105, 0.14)
 #: Prior of the scatter without earlier sweeps, with so few degrees of freedom

@@ -29,7 +29,7 @@ LEADER_RUNS = 5
 #: Number of configurations that are measured twice at the start of a search
 #: without earlier sweeps. The scatter is not known then, and only a second run
 #: shows it apart from the interactions of parameters.
-REPEATED = 8
+REPEATED = 10
 #: Maximum number of runs of a search without a budget.
 MAX_RUNS = 200
 #: Hours in which the pace of a machine changes, and the part of this time

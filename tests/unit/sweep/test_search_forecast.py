@@ -146,7 +146,7 @@ class SearchForecastTest(testtools.TestCase):
             ],
         )
         search = forecast_search(strategy, measured)
-        self.assertEqual(1, search.clusters[2])
+        self.assertEqual(3, search.clusters[2])
         low, high = forecast.estimate_sweep(strategy, measured)
         self.assertEqual((19, 19), (low.runs, high.runs))
 
