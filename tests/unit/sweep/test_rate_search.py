@@ -190,8 +190,9 @@ class RateModelTest(testtools.TestCase):
             strict=True,
         ):
             weights[item.scale] += weight
-        self.assertAlmostEqual(0.141, weights[0.5] / weights[1.0], delta=0.005)
-        self.assertAlmostEqual(0.141, weights[2.0] / weights[1.0], delta=0.005)
+        # exp(-(ln(2) / 0.35)**2 / 2), less the hypotheses of little weight.
+        self.assertAlmostEqual(0.116, weights[0.5] / weights[1.0], delta=0.001)
+        self.assertAlmostEqual(0.116, weights[2.0] / weights[1.0], delta=0.001)
 
     def add_runs(self, model: RateModel, shift: float = 0.0) -> RateModel:
         for index, run in enumerate(self.runs * 3):
