@@ -291,7 +291,6 @@ class BaselineContext(_Context):
             daemon_options=self.args.setup.hadoop.daemons,
             **task.node_settings(self.args),
         )
-        bare_hosts.cloud = connection.format_cloud(task.admin)
         with (
             task.progress.stage('bare metal: prepare the hosts'),
             task.progress.span('bare metal: acquisition of the hosts'),
@@ -299,6 +298,7 @@ class BaselineContext(_Context):
             bare_hosts.__enter__()
         task.cluster = bare_hosts
         try:
+            bare_hosts.cloud = connection.format_cloud(task.admin)
             _warm_up(task, self.args, 'bare metal')
         except BaseException:
             # After Ctrl-C Rally does not clean up, and exit functions have no

@@ -10,6 +10,7 @@ import secrets
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
 
 from hvstack import errors, interrupts, seeded_random, shell_scripts
 from hvstack.burn_in import measures, pairs
@@ -68,7 +69,12 @@ class NodePrograms:
                 self._parts[node.name] = parts
         return self
 
-    def __exit__(self, *_exc: object) -> None:
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         with interrupts.deferred(
             'hvstack is ending the programs on the nodes', self.progress
         ):

@@ -52,8 +52,8 @@ def _read_agents(name: str, namespace: Path) -> Iterator[AgentUse]:
                 continue
             arguments = (directory / 'cmdline').read_bytes().split(b'\0')
             # After the name, which can contain blanks and parentheses.
-            times = (directory / 'stat').read_text().rpartition(')')[2]
-            lines = (directory / 'smaps_rollup').read_text().splitlines()
+            times = _read(directory / 'stat').rpartition(')')[2]
+            lines = _read(directory / 'smaps_rollup').splitlines()
         except OSError:
             # It has ended.
             continue
@@ -67,6 +67,11 @@ def _read_agents(name: str, namespace: Path) -> Iterator[AgentUse]:
             ),
             sum(map(int, times.split()[11:13])) / _TICKS,
         )
+
+
+def _read(path: Path) -> str:
+    # Names of programs have any bytes.
+    return path.read_text(encoding='utf-8', errors='replace')
 
 
 def _find_program(arguments: list[str]) -> str:

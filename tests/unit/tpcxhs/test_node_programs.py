@@ -49,7 +49,7 @@ PROGRAMS = {
 
 
 def format_fio(direction: str, rates: Sequence[float]) -> str:
-    """Return the output of fio with a job for each rate in bytes per second."""
+    """Return the output of fio with a job for each rate in bytes/s."""
     return json.dumps(
         {'jobs': [{'error': 0, direction: {'bw_bytes': r}} for r in rates]}
     )
