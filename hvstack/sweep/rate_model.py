@@ -36,8 +36,9 @@ SCALES, SCALE_DEVIATION = (0.5, 1.0, 2.0), 0.35
 #: Possible standard deviations of the scatter.
 DEVIATIONS = (0.02, 0.03, 0.04, 0.052, 0.066, 0.083, 0.105, 0.14)
 #: Prior of the scatter without earlier sweeps, with so few degrees of freedom
-#: that the runs correct it. With it, the search expects the losses that it has
-#: (benchmarks/strategies.py), whether clusters scatter by 4 or by 8 %.
+#: that the runs correct it. All priors of this model were chosen by the losses
+#: that simulated searches expect and have, whether clusters scatter by 4 or by
+#: 8 % (benchmarks/strategies.py, doc/source/user/sweeps.md).
 PRIOR_SCATTER = Scatter(0.045**2, 1)
 #: Hypotheses with a smaller part of the weight are left out.
 MIN_WEIGHT = 0.02
