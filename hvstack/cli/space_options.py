@@ -10,6 +10,7 @@ from hvstack import conf, errors, host_profiles
 from hvstack.cli import arguments
 from hvstack.cluster import baseline_hosts
 from hvstack.model import compute_backends
+from hvstack.model.configuration import Configuration
 from hvstack.sweep import search_space
 from hvstack.sweep.search_space import CAPABILITIES, Space
 from hvstack.sweep.strategies import STRATEGIES, ModelBased
@@ -39,9 +40,9 @@ def add_space(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         '--backend',
-        required=True,
         choices=compute_backends.BACKENDS,
-        help='Compute backend of these hosts.',
+        help='Compute backend of these hosts (default: backend of '
+        'hvstack.conf, otherwise that of the lab or of the cloud, or kvm).',
     )
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument(
@@ -92,6 +93,30 @@ def add_space(parser: argparse.ArgumentParser) -> None:
         f'{ModelBased.name}, whose search ends in time (default: sweep_budget '
         'in [benchmark] of hvstack.conf).',
     )
+
+
+def choose_backend(
+    parsed_args: argparse.Namespace, conn: 'Connection | None'
+) -> str:
+    """Return the compute backend of the hosts of a sweep.
+
+    :param conn: connection of an administrator of the cloud; None without a
+        cloud.
+    :raises hvstack.errors.HVStackError: the host profile is not valid, or the
+        hosts have several backends.
+    """
+    profile = host_profiles.load(parsed_args.host)
+    backend = (
+        parsed_args.backend
+        or conf.load().cloud.backend
+        or baseline_hosts.lab_backend(profile)
+    )
+    if backend is None and conn is not None:
+        # A search without a cloud does not import openstacksdk.
+        from hvstack.sweep import capabilities
+
+        backend = capabilities.get_backend(conn, profile, Configuration())
+    return str(backend or 'kvm')
 
 
 def choose_budget(parsed_args: argparse.Namespace) -> str:

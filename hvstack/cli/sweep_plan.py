@@ -16,6 +16,7 @@ from hvstack.cli import arguments, hadoop_options, search_plan
 from hvstack.cli.options import add_cloud
 from hvstack.cli.space_options import (
     add_space,
+    choose_backend,
     choose_budget,
     choose_tuning,
     chosen_space,
@@ -143,6 +144,7 @@ class Plan(Command):
 
             conn = connection.connect(parsed_args.os_cloud)
             cloud = connection.format_cloud(conn)
+        parsed_args.backend = choose_backend(parsed_args, conn)
         area, _ = chosen_space(parsed_args, conn, notes.append)
         run, setup = _find_times(parsed_args, cloud)
         bare_metal = not compute_backends.is_emulated(parsed_args.backend)

@@ -15,6 +15,7 @@ from hvstack.cli import arguments, hadoop_options, report
 from hvstack.cli.options import add_cloud
 from hvstack.cli.space_options import (
     add_space,
+    choose_backend,
     choose_budget,
     chosen_space,
     count_runs,
@@ -310,6 +311,7 @@ class Run(_Running):
             # Hosts that a dead process took from Nova must be back.
             for line in recovery.recover([conn]):
                 progress.say(f'restored: {line}')
+            parsed_args.backend = choose_backend(parsed_args, conn)
             area, missing = chosen_space(parsed_args, conn, progress.say)
             spec = SweepSpec(
                 parsed_args.strategy,

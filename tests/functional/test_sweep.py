@@ -32,7 +32,7 @@ class SweepTest(testtools.TestCase):
         processutils.run(
             [
                 *(HVSTACK, 'sweep', 'run', '--os-cloud', 'hvstack-lab'),
-                *('--host', 'lab-worker', '--backend', 'lxc'),
+                *('--host', 'lab-worker'),
                 *('--values', 'instances=1', '--size', '10MB', '--runs', '1'),
                 *('--strategy', 'one-at-a-time'),
             ],

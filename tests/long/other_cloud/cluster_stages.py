@@ -193,7 +193,7 @@ def sweep(cloud: OtherCloud) -> None:
     def run(*args: str) -> subprocess.CompletedProcess[str]:
         done = cloud.user.hvstack(
             *('sweep', 'run', '--host', f'./{names.WORKER_PROFILE}.yaml'),
-            *('--backend', 'lxc', '--values', 'instances=1,2'),
+            *('--values', 'instances=1,2'),
             *('--size', SIZE, '--runs', '1', '--baseline', 'auto'),
             *('--strategy', 'one-at-a-time', *args),
             status=None,
