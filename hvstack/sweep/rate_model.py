@@ -38,7 +38,8 @@ DEVIATIONS = (0.02, 0.03, 0.04, 0.052, 0.066, 0.083, 0.105, 0.14)
 #: Prior of the scatter without earlier sweeps, with so few degrees of freedom
 #: that the runs correct it. All priors of this model were chosen by the losses
 #: that simulated searches expect and have, whether clusters scatter by 4 or by
-#: 8 % (benchmarks/strategies.py, doc/source/user/sweeps.md).
+#: 8 %, and judged by searches on other surfaces (benchmarks/strategies.py,
+#: doc/source/user/sweeps.md).
 PRIOR_SCATTER = Scatter(0.045**2, 1)
 #: Hypotheses with a smaller part of the weight are left out.
 MIN_WEIGHT = 0.02
@@ -359,6 +360,11 @@ class RateModel:
         prior = PRIOR_SCATTER
         if scatter is not None and scatter.degrees:
             prior = scatter.limit(MAX_HISTORY_DEGREES)
+            # The mean of the variance is then that of earlier sweeps. With
+            # their own degrees of freedom it would be higher (mean of the
+            # inverse gamma distribution), and the search would expect more
+            # than it loses.
+            prior = Scatter(prior.squares, prior.degrees + 2)
         self._posteriors = [Posterior(effects, item) for item in hypotheses]
         self._priors = [item.compute_log_weight(prior) for item in hypotheses]
         self._runs: list[SearchRun] = []

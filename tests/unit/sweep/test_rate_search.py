@@ -182,6 +182,22 @@ class RateModelTest(testtools.TestCase):
         self.assertGreater(expect(None, 0.1), 0.08)
         self.assertGreater(expect(small, 0.1), expect(small, 0.03))
 
+    def test_variance_of_earlier_sweeps_before_any_run(self) -> None:
+        """Few degrees of freedom make it less certain, but not larger."""
+        for degrees in (8, 12, 20):
+            ratios = []
+            for deviation in (0.04, 0.05, 0.06, 0.07):
+                history = Scatter(degrees * deviation**2, degrees)
+                weights = RateModel(self.effects, history).list_weights()
+                variance = sum(
+                    weight * item.deviation**2
+                    for weight, item in zip(
+                        weights, rate_model.HYPOTHESES, strict=True
+                    )
+                )
+                ratios.append(variance / deviation**2)
+            self.assertAlmostEqual(1, fmean(ratios), delta=0.05)
+
     def test_effects_are_those_of_the_papers_before_any_run(self) -> None:
         weights = dict.fromkeys(rate_model.SCALES, 0.0)
         for weight, item in zip(
@@ -191,8 +207,8 @@ class RateModelTest(testtools.TestCase):
         ):
             weights[item.scale] += weight
         # exp(-(ln(2) / 0.35)**2 / 2), less the hypotheses of little weight.
-        self.assertAlmostEqual(0.116, weights[0.5] / weights[1.0], delta=0.001)
-        self.assertAlmostEqual(0.116, weights[2.0] / weights[1.0], delta=0.001)
+        self.assertAlmostEqual(0.126, weights[0.5] / weights[1.0], delta=0.001)
+        self.assertAlmostEqual(0.126, weights[2.0] / weights[1.0], delta=0.001)
 
     def add_runs(self, model: RateModel, shift: float = 0.0) -> RateModel:
         for index, run in enumerate(self.runs * 3):
