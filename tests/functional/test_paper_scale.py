@@ -16,6 +16,7 @@ import fixtures
 import testtools
 
 from hvstack import processutils
+from tests.unit.sweep.test_cluster_needs import TABLE_1
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 INSTANCES = 'instances=1,2,4,10,20'
@@ -62,14 +63,7 @@ class PaperScaleTest(testtools.TestCase):
         """Workers, map tasks and heaps of 30 TB on 32 hosts."""
         needs = self.plan('vsphere6', 32, '30TB', tuning='vsphere6')
         self.assertEqual(
-            {
-                'bare-metal': (31, 682, 111_848),
-                'i1': (31, 620, 112_220),
-                'i2': (62, 682, 111_848),
-                'i4': (126, 756, 111_888),
-                'i10': (318, 954, 112_572),
-                'i20': (636, 636, 111_936),
-            },
+            TABLE_1,
             {
                 name: (need['workers'], need['tasks'], need['sort_maps'])
                 for name, need in needs.items()

@@ -15,6 +15,15 @@ from hvstack.sweep import search_space
 from hvstack.sweep.cluster_needs import ClusterNeeds, Hosts, compute_needs
 
 TB = 10**12
+#: vsphere6, Table 1: workers and tasks, with the map tasks of HSSort.
+TABLE_1 = {
+    'bare-metal': (31, 682, 111_848),
+    'i1': (31, 620, 112_220),
+    'i2': (62, 682, 111_848),
+    'i4': (126, 756, 111_888),
+    'i10': (318, 954, 112_572),
+    'i20': (636, 636, 111_936),
+}
 
 
 def compute(
@@ -39,14 +48,7 @@ class PaperScaleTest(testtools.TestCase):
         """Workers, slots and map tasks of 30 TB on 32 hosts."""
         needs = compute('vsphere6', 32, 30 * TB, 'instances=1,2,4,10,20')
         self.assertEqual(
-            {
-                'bare-metal': (31, 682, 111_848),
-                'i1': (31, 620, 112_220),
-                'i2': (62, 682, 111_848),
-                'i4': (126, 756, 111_888),
-                'i10': (318, 954, 112_572),
-                'i20': (636, 636, 111_936),
-            },
+            TABLE_1,
             {
                 name: (need.workers, need.tasks, need.sort_maps)
                 for name, need in needs.items()
