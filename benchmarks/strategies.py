@@ -53,7 +53,7 @@ EFFECT, INTERACTION = 0.08, 0.05
 SURFACES = 400
 #: Number of the first surface: on none of those from here on were the priors
 #: of the search chosen.
-FIRST = 200_000
+FIRST = 300_000
 SIZE = 10**8
 #: Hours from the start of a run to that of the next one.
 HOURS = 170 / 3600

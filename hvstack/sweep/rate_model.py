@@ -40,7 +40,7 @@ DEVIATIONS = (0.02, 0.03, 0.04, 0.052, 0.066, 0.083, 0.105, 0.14)
 #: that simulated searches expect and have, whether clusters scatter by 4 or by
 #: 8 %, and judged by searches on other surfaces (benchmarks/strategies.py,
 #: doc/source/user/sweeps.md).
-PRIOR_SCATTER = Scatter(0.045**2, 1)
+PRIOR_SCATTER = Scatter(0.03**2, 1)
 #: Hypotheses with a smaller part of the weight are left out.
 MIN_WEIGHT = 0.02
 #: Number of configurations that are considered for the next run.
