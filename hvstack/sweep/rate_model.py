@@ -41,6 +41,9 @@ DEVIATIONS = (0.02, 0.03, 0.04, 0.052, 0.066, 0.083, 0.105, 0.14)
 #: 8 %, and judged by searches on other surfaces (benchmarks/strategies.py,
 #: doc/source/user/sweeps.md).
 PRIOR_SCATTER = Scatter(0.03**2, 1)
+#: Degrees of freedom of earlier sweeps for which the prior of the scatter has
+#: one more, of at most two.
+DEGREES_OF_ONE = 6
 #: Hypotheses with a smaller part of the weight are left out.
 MIN_WEIGHT = 0.02
 #: Number of configurations that are considered for the next run.
@@ -363,8 +366,10 @@ class RateModel:
             # The mean of the variance is then that of earlier sweeps. With
             # their own degrees of freedom it would be higher (mean of the
             # inverse gamma distribution), and the search would expect more
-            # than it loses.
-            prior = Scatter(prior.squares, prior.degrees + 2)
+            # than it loses. A variance of few degrees, which can be small by
+            # chance, keeps the higher mean.
+            extra = min(2, prior.degrees // DEGREES_OF_ONE)
+            prior = Scatter(prior.squares, prior.degrees + extra)
         self._posteriors = [Posterior(effects, item) for item in hypotheses]
         self._priors = [item.compute_log_weight(prior) for item in hypotheses]
         self._runs: list[SearchRun] = []
