@@ -41,9 +41,9 @@ DEVIATIONS = (0.02, 0.03, 0.04, 0.052, 0.066, 0.083, 0.105, 0.14)
 #: 8 %, and judged by searches on other surfaces (benchmarks/strategies.py,
 #: doc/source/user/sweeps.md).
 PRIOR_SCATTER = Scatter(0.03**2, 1)
-#: Degrees of freedom of earlier sweeps for which the prior of the scatter has
-#: one more, of at most two.
-DEGREES_OF_ONE = 6
+#: Degrees of freedom of earlier sweeps that give the prior of the scatter one
+#: more degree; it gets two more at most.
+DEGREES_PER_EXTRA = 6
 #: Hypotheses with a smaller part of the weight are left out.
 MIN_WEIGHT = 0.02
 #: Number of configurations that are considered for the next run.
@@ -368,7 +368,7 @@ class RateModel:
             # inverse gamma distribution), and the search would expect more
             # than it loses. A variance of few degrees, which can be small by
             # chance, keeps the higher mean.
-            extra = min(2, prior.degrees // DEGREES_OF_ONE)
+            extra = min(2, prior.degrees // DEGREES_PER_EXTRA)
             prior = Scatter(prior.squares, prior.degrees + extra)
         self._posteriors = [Posterior(effects, item) for item in hypotheses]
         self._priors = [item.compute_log_weight(prior) for item in hypotheses]
