@@ -65,6 +65,7 @@ class _SweepPlan(TypedDict):
     Pairs of numbers are the minimum and the maximum.
     """
 
+    backend: str
     cloud: list[str]
     strategy: str
     start: str
@@ -161,6 +162,7 @@ class Plan(Command):
             else forecast.estimate_sweep(strategy, measure_baseline=bare_metal)
         )
         plan: _SweepPlan = {
+            'backend': parsed_args.backend,
             'cloud': notes
             if parsed_args.os_cloud
             else [
@@ -361,10 +363,11 @@ def _work_lines(
     plan: _SweepPlan, clusters: Sequence[ClusterNeeds]
 ) -> list[str]:
     possible, skipped = plan['configurations'], plan['skipped']
-    lines = [f'cloud: {line}' for line in plan['cloud']]
-    lines += [
+    lines = [
+        f'compute backend: {plan["backend"]}',
+        *(f'cloud: {line}' for line in plan['cloud']),
         f'{len(possible)} of {len(possible) + len(skipped)} configurations '
-        f'can exist: {", ".join(possible)}'
+        f'can exist: {", ".join(possible)}',
     ]
     lines += [
         f'skipped: {skip["configuration"]}: {skip["reason"]}'

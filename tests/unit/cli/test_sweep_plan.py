@@ -84,20 +84,21 @@ class DisksTest(testtools.TestCase):
 
 
 class BackendTest(testtools.TestCase):
-    def is_measured(self, *argv: str) -> bool:
-        """Return whether a plan measures bare metal, which qemu's do not."""
+    def plan(self, *argv: str) -> tuple[str, bool]:
+        """Return the backend of a plan, and whether it has bare metal."""
         status, out, err = run_command(
             *('sweep', 'plan', '--host', 'vsphere6', '-f', 'json'),
             *('--records', self.useFixture(fixtures.TempDir()).path),
             *('--values', 'instances=1,2', *argv),
         )
         self.assertEqual(0, status, err)
-        return bool(json.loads(out)['bare_metal'])
+        plan = json.loads(out)
+        return plan['backend'], plan['bare_metal']
 
     def test_default_is_kvm_or_that_of_hvstack_conf(self) -> None:
-        self.assertTrue(self.is_measured())
+        self.assertEqual(('kvm', True), self.plan())
         self.useFixture(
             fixtures.EnvironmentVariable('OS_CLOUD__BACKEND', 'qemu')
         )
-        self.assertFalse(self.is_measured())
-        self.assertTrue(self.is_measured('--backend', 'kvm'))
+        self.assertEqual(('qemu', False), self.plan())
+        self.assertEqual(('kvm', True), self.plan('--backend', 'kvm'))
