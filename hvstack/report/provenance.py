@@ -6,8 +6,9 @@ the scale model and the number of replicas.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib import metadata
+from types import MappingProxyType
 
 from hvstack.hadoop import sizing
 from hvstack.report import run_conditions
@@ -55,12 +56,15 @@ HEADER_FACTS = (
 
 
 def list_provenance_notes(
-    records: Sequence[RunRecord], sizes: Collection[int]
+    records: Sequence[RunRecord],
+    sizes: Collection[int],
+    variants: Mapping[str, str] = MappingProxyType({}),
 ) -> list[str]:
     """Return the limits of results, which every form of them must contain.
 
     :param records: records of the results.
     :param sizes: sizes of the data of the results in bytes.
+    :param variants: names of the variants of a study by their sweeps.
     """
     lines = []
     others = {record.sut.workload for record in records} - {TPCX_HS.name}
@@ -107,7 +111,7 @@ def list_provenance_notes(
                 f'{subject} is {" and ".join(low)}: below the three copies '
                 'that the benchmark asks for.'
             )
-    return lines + run_conditions.list_warnings(records)
+    return lines + run_conditions.list_warnings(records, variants)
 
 
 def find_fact(records: Iterable[RunRecord], name: str) -> Json:

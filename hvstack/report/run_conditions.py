@@ -2,7 +2,7 @@
 """Notes on the conditions of runs that are not part of a configuration."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from hvstack import errors
 from hvstack.model.target import parse_target
@@ -36,10 +36,14 @@ def refuse_programs(records: Iterable[RunRecord]) -> None:
             )
 
 
-def list_warnings(records: Iterable[RunRecord]) -> list[str]:
+def list_warnings(
+    records: Iterable[RunRecord], variants: Mapping[str, str]
+) -> list[str]:
     """Return notes that no figure of these runs is shown without.
 
     :param records: records of configurations and of bare metal.
+    :param variants: names of the variants of a study by their sweeps; empty
+        without a study.
     """
     valid = [record for record in records if record.valid]
     uneven = [
@@ -47,7 +51,7 @@ def list_warnings(records: Iterable[RunRecord]) -> list[str]:
     ]
     beside_others = [record for record in valid if _is_beside_others(record)]
     return [
-        f'{subject} in {_name_runs(affected, len(valid))}.'
+        f'{subject} in {_name_runs(affected, len(valid), variants)}.'
         for subject, affected in (
             ('Tasks were split unevenly', uneven),
             (
@@ -274,10 +278,15 @@ def _label(record: RunRecord) -> str:
     return parse_target(record.configuration).label
 
 
-def _name_runs(records: Sequence[RunRecord], total: int) -> str:
-    """Return the number of runs, and the names of the first of them."""
+def _name_runs(
+    records: Sequence[RunRecord], total: int, variants: Mapping[str, str]
+) -> str:
+    """Return the number of runs, and the names of the first of them.
+
+    The variants of a study can have the same configuration.
+    """
     names = [
-        f'{_label(record)} run {record.index}'
+        f'{variants.get(record.sweep) or _label(record)} run {record.index}'
         for record in records[:_MAX_NAMED]
     ]
     if records[_MAX_NAMED:]:

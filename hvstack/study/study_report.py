@@ -115,7 +115,11 @@ def _list_notes(
 ) -> list[str]:
     """Return the limits of the verdicts, as a verdict must state them."""
     records = [run for row in rows for run in row.valid]
-    notes = list_provenance_notes(records, {run.size_bytes for run in records})
+    notes = list_provenance_notes(
+        records,
+        {run.size_bytes for run in records},
+        {run.sweep: row.variant.name for row in rows for run in row.valid},
+    )
     in_memory = [
         row.variant.name
         for row in rows

@@ -57,21 +57,6 @@ def tasked(record: RunRecord, slow: float = 1, last: float = 11) -> RunRecord:
     return factory.edit(record, 'phases', phases)
 
 
-def with_machine(record: RunRecord, foreign: float = 0.0) -> RunRecord:
-    """Give each phase the CPU time of a lab's machine, in 10 seconds."""
-    phases = factory.stored_phases(record)
-    for phase in phases:
-        phase['machine_cpu'] = {
-            'seconds': 10.0,
-            'busy': 18.0 + foreign,
-            'hosts': 16.0,
-            'control_plane': 1.4,
-            'hvstack': 0.6,
-            'foreign': foreign,
-        }
-    return factory.edit(record, 'phases', phases)
-
-
 def sampled(
     record: RunRecord, source: str = 'sysstat', **fields: Any
 ) -> RunRecord:
@@ -220,9 +205,9 @@ class Findings(testtools.TestCase):
 
     def test_foreign_cpu_time(self) -> None:
         self.assertEqual(
-            {}, self.list_findings(with_machine(run('i1', 0, 9), 2.0))
+            {}, self.list_findings(factory.with_machine(run('i1', 0, 9), 2.0))
         )
-        record = with_machine(run('i1', 0, 9), 2.1)
+        record = factory.with_machine(run('i1', 0, 9), 2.1)
         text = self.list_findings(record)['foreign CPU time']
         self.assertIn(
             '0.21 cores in HSGen, with 1.60 of the lab hosts, 0.14 of the '
@@ -245,7 +230,7 @@ class Findings(testtools.TestCase):
     def test_foreign_cpu_time_of_a_short_phase_does_not_count(self) -> None:
         """It is a few ticks of the kernel's clock."""
         record = factory.edit(
-            with_machine(run('i1', 0, 9)),
+            factory.with_machine(run('i1', 0, 9)),
             'phases/1/machine_cpu',
             {
                 **{'seconds': 0.5, 'busy': 0.9, 'hosts': 0.5},
@@ -432,7 +417,9 @@ class Findings(testtools.TestCase):
         )
 
     def clean(self, index: int = 0) -> RunRecord:
-        record = with_machine(sampled(tasked(counted(run('i1', index, 9)))))
+        record = factory.with_machine(
+            sampled(tasked(counted(run('i1', index, 9))))
+        )
         return factory.tell(record, compute_hosts={'hosts': {'h1': {}}})
 
     def test_clean_with_telemetry(self) -> None:

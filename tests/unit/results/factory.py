@@ -113,6 +113,21 @@ def tell(record: RunRecord, **observations: Any) -> RunRecord:
     return record_data.add_observations(record, observations)
 
 
+def with_machine(record: RunRecord, foreign: float = 0.0) -> RunRecord:
+    """Give each phase the CPU time of a lab's machine, in 10 seconds."""
+    phases = stored_phases(record)
+    for phase in phases:
+        phase['machine_cpu'] = {
+            'seconds': 10.0,
+            'busy': 18.0 + foreign,
+            'hosts': 16.0,
+            'control_plane': 1.4,
+            'hvstack': 0.6,
+            'foreign': foreign,
+        }
+    return edit(record, 'phases', phases)
+
+
 def with_digest(record: RunRecord) -> RunRecord:
     """Return a record with its digest, but without a signature."""
     digest = record.computed_digest()

@@ -57,6 +57,8 @@ class StudyTest(testtools.TestCase):
         self.facts: dict[str, Any] = {}
         self.losses: list[dict[str, float]] = []
         self.scaling: dict[str, float] = {}
+        #: CPU seconds of other programs in 10 s of a phase.
+        self.foreign = 0.0
         self.counters = None
         #: Received bytes of HSGen by run, in percent of the data.
         self.received: list[float | None] = []
@@ -139,6 +141,8 @@ class StudyTest(testtools.TestCase):
                 run = factory.edit(run, f'phases/2/{name}', factory.TASKS)
             for name, count in self.counters.items():
                 run = factory.edit(run, f'phases/2/counters/{name}', count)
+        if self.foreign:
+            run = factory.with_machine(run, self.foreign)
         if self.scaling:
             run = factory.edit(run, 'seen/compute_scaling', self.scaling)
         record.save(run, sweep_store.RECORDS_DIR)
@@ -255,6 +259,17 @@ class StudyTest(testtools.TestCase):
         self.assertEqual(
             'The data is smaller than the memory of the hosts, so disks are '
             'not measured: 0.05, 1.0.',
+            note,
+        )
+
+    def test_runs_beside_other_programs(self) -> None:
+        """Both variants have the configuration i1."""
+        self.foreign = 2.1
+        self.run_study()
+        (note,) = [n for n in self.report().notes if 'Programs' in n]
+        self.assertIn(
+            'in 8 of 8 runs (0.05 run 0, 0.05 run 1, 0.05 run 2, '
+            '0.05 run 3, 1.0 run 0, others).',
             note,
         )
 
