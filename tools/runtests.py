@@ -45,6 +45,7 @@ LIMITS = {
     'lint': 300,
     'unit': 600,
     'coverage': 14_400,
+    'search': 14_400,
     'package': 1200,
     'images': 1200,
     'lab': 1200,
@@ -445,6 +446,11 @@ def run_stages(suite: Suite, args: argparse.Namespace) -> None:
     if args.long:
         # All cells at their full size take 2 hours of CPU time.
         suite.check('coverage', sys.executable, 'benchmarks/coverage.py')
+        # What a search expects to lose, against what it loses: 2 hours.
+        suite.check(
+            *('search', sys.executable, 'benchmarks/strategies.py', '2000'),
+            *('--strategy', 'model-based'),
+        )
     if not args.unit and not args.package:
         suite.lab(args.long)
 
