@@ -347,16 +347,17 @@ class Renames(_Generated):
         return table(('Old name', 'New name', 'Where'), rows)
 
 
-class NovaConf(_Generated):
+class NovaConf(SphinxDirective):
     """Show settings: ``.. nova-conf:: vsphere6 i1-dedicated kernel``.
 
-    The arguments are a host profile, a configuration and names of files.
+    The arguments are a host profile, a configuration and names of files. The
+    pages with it are in Markdown, to which a comment would be a heading.
     """
 
     required_arguments = 3
     final_argument_whitespace = True
 
-    def lines(self) -> list[str]:
+    def run(self) -> list[nodes.Node]:
         from hvstack import host_profiles
         from hvstack.model import configuration, host_files, host_settings
 
@@ -368,11 +369,10 @@ class NovaConf(_Generated):
             settings,
             host_settings.compute_host_settings(profile, settings.cpu_policy),
         )
-        lines = []
-        for part in names.split():
-            block = textwrap.indent(texts[part], '   ').splitlines()
-            lines += ['.. code-block:: ini', '', *block, '']
-        return lines
+        return [
+            nodes.literal_block(texts[part], texts[part], language='ini')
+            for part in names.split()
+        ]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

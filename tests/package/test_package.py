@@ -287,6 +287,24 @@ class DocumentationTest(_PackageTest):
         self.assertEqual((0, ''), (done.returncode, done.stderr), done.stdout)
         self.assertTrue((source / 'doc/build/html/index.html').exists())
         self.assertTrue((source / 'doc/build/man/hvstack.1').exists())
+        self.assert_one_title(source / 'doc/build/html')
+
+    def assert_one_title(self, site: Path) -> None:
+        """Check that no page has text in the place of a title.
+
+        A page of Markdown takes each comment of a file for a title that is
+        not in a block of code.
+        """
+        titles = {
+            str(page.relative_to(site)): page.read_text().count('<h1>')
+            for page in site.rglob('*.html')
+        }
+        # It contains CONTRIBUTING.rst and HACKING.rst.
+        self.assertEqual(3, titles.pop('contributor/contributing.html'))
+        # The theme repeats the title above the text.
+        self.assertEqual(
+            [], [page for page, count in titles.items() if count > 2]
+        )
 
 
 class _Cloud(BaseHTTPRequestHandler):
