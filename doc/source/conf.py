@@ -33,6 +33,8 @@ extensions = [
 ]
 html_theme = 'openstackdocs'
 html_theme_options = {'display_badge': False}
+html_static_path = ['_static']
+html_css_files = ['hvstack.css']
 openstackdocs_auto_name = False
 openstackdocs_auto_version = False
 openstackdocs_repo_name = 'hvstack'
@@ -40,7 +42,6 @@ openstackdocs_repo_name = 'hvstack'
 # them, and use the directives of Sphinx with colons.
 myst_heading_anchors = 4
 myst_enable_extensions = ['colon_fence', 'deflist']
-suppress_warnings = ['myst.header']
 autoprogram_cliff_application = 'hvstack'
 config_generator_config_file = []
 
