@@ -873,6 +873,24 @@ class DoctorTest(testtools.TestCase):
             findings['room for workers'].detail,
         )
 
+    def test_room_for_all_nodes(self) -> None:
+        """A controller takes the room of a worker."""
+        check = 'room for all nodes'
+        self.assertNotIn(check, self.examine())
+        finding = self.examine('i2', workers=1)[check]
+        self.assertEqual(
+            (OK, '1 of 1 workers beside 1 controller'),
+            (finding.state, finding.detail),
+        )
+        findings = self.examine('i2', workers=2)
+        self.assertEqual(OK, findings['room for workers'].state)
+        self.assertEqual(OK, findings['room for controllers'].state)
+        self.assertEqual(
+            (FAULT, '1 of 2 workers beside 1 controller'),
+            (findings[check].state, findings[check].detail),
+        )
+        self.assertIn('--host compute1', findings[check].remedy)
+
     def test_room_for_disks(self) -> None:
         self.inventories['DISK_GB'] = {
             'total': 30000,
