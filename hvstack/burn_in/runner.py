@@ -7,35 +7,28 @@ memory and processors at the same time; pairs of hosts measure the network one
 after the other.
 """
 
-import secrets
-import shlex
 import statistics
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from hvstack import (
-    errors,
-    interrupts,
-    processutils,
-    seeded_random,
-    shell_scripts,
-)
+from hvstack import errors, interrupts, processutils, seeded_random
 from hvstack.burn_in import jobs, measures, pairs
-from hvstack.burn_in.measures import Measure, NodeParts
+from hvstack.burn_in.measures import Measure
+from hvstack.burn_in.node_processes import (
+    IPERF3_PORT,
+    SHORT_SECONDS,
+    NodeProcesses,
+    shorten,
+)
 from hvstack.burn_in.outliers import RowVerdict, Subject, compare
 from hvstack.cluster.base import Node
-from hvstack.hadoop import os_profiles
 from hvstack.hadoop.daemon_http import HadoopNodes
 from hvstack.progress import Progress
 
 #: All measures in the order of the output.
 ALL_MEASURES = (*measures.MEASURES, *jobs.JOBS)
-#: Port of the server of iperf3, its default.
-_PORT = 5201
-#: Time of a short program on a node, such as the end of the others.
-_SHORT_SECONDS = 60
 #: Nodes to which hvstack connects at the same time.
 _THREADS = 32
 #: Free space of a data disk as a multiple of its test file.
@@ -111,11 +104,9 @@ class BurnIn:
         self.plan = plan
         self.progress = progress
         self.cluster = cluster
-        #: Name of its files and of its processes.
-        self.token = secrets.token_hex(8)
+        self.processes = NodeProcesses(progress)
         #: Sentences about pairs that are not measured.
         self.notes: list[str] = []
-        self._parts: dict[str, NodeParts] = {}
         self._random = seeded_random.build_generator(plan.seed)
         self._is_stopped = threading.Event()
 
@@ -127,17 +118,15 @@ class BurnIn:
         :raises hvstack.errors.HostKeyError: the host key of a node is not
             the recorded one.
         """
-        script = shell_scripts.render('burn-in-node', os_profiles.DATA)
         reasons: dict[str, str] = {}
 
         def inspect(node: Node) -> None:
             try:
-                result = node.run(script, timeout=_SHORT_SECONDS)
-                self._parts[node.name] = measures.parse_node(result.stdout)
+                self.processes.inspect(node)
             except errors.HostKeyError:
                 raise
             except (errors.HVStackError, ValueError) as exc:
-                reasons[node.name] = _shorten(exc)
+                reasons[node.name] = shorten(exc)
 
         with ThreadPoolExecutor(max_workers=_THREADS) as pool:
             list(pool.map(inspect, self.nodes))
@@ -163,7 +152,7 @@ class BurnIn:
         ):
             return
         needed = _FREE_RATIO * self.plan.size_mib * measures.MIB
-        for name, parts in self._parts.items():
+        for name, parts in self.processes.parts.items():
             for disk, free in parts.disks.items():
                 if free < needed:
                     raise errors.InputError(
@@ -181,7 +170,7 @@ class BurnIn:
         def subject(where: str) -> Subject:
             return Subject((node.name,), (node.host,), where, node.role)
 
-        parts = self._parts.get(node.name)
+        parts = self.processes.parts.get(node.name)
         if parts is None:
             reason = reasons[node.name]
             return [BurnInRow(measure, subject(''), reason=reason)]
@@ -192,7 +181,7 @@ class BurnIn:
         return [
             BurnInRow(measure, subject(part.where), (node,), part.args)
             for part in measures.list_parts(
-                measure, parts, self.token, self.plan.size_mib
+                measure, parts, self.processes.token, self.plan.size_mib
             )
         ]
 
@@ -228,11 +217,11 @@ class BurnIn:
                     or f'iperf3 is not installed on {node.name}'
                     for node in pair
                     if node.name in reasons
-                    or 'iperf3' in self._parts[node.name].missing
+                    or 'iperf3' in self.processes.parts[node.name].missing
                 ),
                 '',
             )
-            args = (pair[1].address, _PORT, measures.NETWORK_SECONDS)
+            args = (pair[1].address, IPERF3_PORT, measures.NETWORK_SECONDS)
             rows.append(
                 BurnInRow(
                     measure, subject, () if reason else pair, args, [], reason
@@ -250,7 +239,9 @@ class BurnIn:
         )
         if gateway.name in reasons:
             return BurnInRow(measure, subject, reason=reasons[gateway.name])
-        args = jobs.list_args(measure, cluster, self.token, self.plan.size_mib)
+        args = jobs.list_args(
+            measure, cluster, self.processes.token, self.plan.size_mib
+        )
         return BurnInRow(measure, subject, (gateway,), args)
 
     def run(self, rows: Sequence[BurnInRow]) -> None:
@@ -279,7 +270,7 @@ class BurnIn:
             with interrupts.deferred(
                 'hvstack is ending the burn-in on the nodes', self.progress
             ):
-                self._end(self.nodes)
+                self.processes.end(self.nodes)
                 if any(row.measure in jobs.JOBS and row.nodes for row in rows):
                     self._end_jobs()
 
@@ -325,7 +316,7 @@ class BurnIn:
                 'hvstack is ending the burn-in on the nodes', self.progress
             ):
                 # The threads wait for programs on the nodes.
-                self._end(self.nodes)
+                self.processes.end(self.nodes)
                 pool.shutdown()
             raise
         pool.shutdown()
@@ -336,7 +327,7 @@ class BurnIn:
         seconds = round(2 * row.measure.timeout_seconds)
         try:
             result = self._run_program(
-                server, _SHORT_SECONDS, 'burn-in-server', _PORT, seconds
+                server, SHORT_SECONDS, 'burn-in-server', IPERF3_PORT, seconds
             )
             if result.returncode:
                 row.reason = f'{server.name}: ' + measures.explain_failure(
@@ -345,9 +336,9 @@ class BurnIn:
                 return
             self._measure(row, client)
         except errors.HVStackError as exc:
-            row.reason = _shorten(exc)
+            row.reason = shorten(exc)
         finally:
-            self._end([server])
+            self.processes.end([server])
 
     def _measure(self, row: BurnInRow, node: Node) -> None:
         """Run the program of a row on a node, and add its value."""
@@ -370,8 +361,8 @@ class BurnIn:
         except ValueError as exc:
             row.reason = str(exc)
         except errors.HVStackError as exc:
-            row.reason = _shorten(exc)
-            self._end([node])
+            row.reason = shorten(exc)
+            self.processes.end([node])
             if measure.scope == 'cluster':
                 self._end_jobs()
 
@@ -379,43 +370,20 @@ class BurnIn:
         self, node: Node, timeout: float, script: str, *args: str | int
     ) -> processutils.Result:
         """Run a shell program whose processes have the token."""
-        program = shell_scripts.render(script, *args)
-        command = shlex.join(
-            ['env', f'HVSTACK_BURN_IN={self.token}', 'sh', '-c', program]
+        return node.run(
+            self.processes.wrap(script, *args), timeout=timeout, check=False
         )
-        return node.run(command, timeout=timeout, check=False)
-
-    def _end(self, nodes: Sequence[Node]) -> None:
-        """End the programs on nodes, and delete their files."""
-
-        def end(node: Node) -> None:
-            parts = self._parts.get(node.name)
-            if parts is None:
-                return
-            script = shell_scripts.render(
-                'burn-in-end', self.token, *parts.disks
-            )
-            try:
-                node.run(script, timeout=_SHORT_SECONDS)
-            except errors.HVStackError as exc:
-                self.progress.say(
-                    f'{node.name}: the files .hvstack-burn-in-{self.token} '
-                    f'may remain on its data disks ({_shorten(exc)})'
-                )
-
-        with ThreadPoolExecutor(max_workers=_THREADS) as pool:
-            list(pool.map(end, nodes))
 
     def _end_jobs(self) -> None:
         """End the jobs, and delete their files in HDFS."""
         if self.cluster is None:
             return
         try:
-            jobs.end_jobs(self.cluster, self.token)
+            jobs.end_jobs(self.cluster, self.processes.token)
         except errors.HVStackError as exc:
             self.progress.say(
-                f'HDFS: /benchmarks/hvstack-burn-in-{self.token} may remain '
-                f'({_shorten(exc)})'
+                f'HDFS: /benchmarks/hvstack-burn-in-{self.processes.token} '
+                f'may remain ({shorten(exc)})'
             )
 
 
@@ -449,13 +417,3 @@ def compare_rows(
                 else RowVerdict(None, f'not measured: {row.reason}')
             )
     return [verdicts[index] for index in range(len(rows))]
-
-
-def _shorten(exc: Exception) -> str:
-    """Return the message of an error in a line."""
-    if isinstance(exc, errors.CommandError):
-        return ' '.join(exc.tail.split())[:200] or 'no answer'
-    if isinstance(exc, errors.DeadlineExceededError):
-        # Its message contains the program.
-        return 'the program did not end in time'
-    return ' '.join(str(exc).split()).removesuffix('.')[:200]

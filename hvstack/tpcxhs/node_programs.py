@@ -6,28 +6,26 @@ value of a phase is the sum of all: workers that share a host have together
 what the host has.
 """
 
-import secrets
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 
-from hvstack import errors, interrupts, seeded_random, shell_scripts
+from hvstack import errors, interrupts, seeded_random
 from hvstack.burn_in import measures, pairs
-from hvstack.burn_in.measures import MIB, Measure, NodeParts
+from hvstack.burn_in.measures import MIB, Measure
+from hvstack.burn_in.node_processes import (
+    IPERF3_PORT,
+    SHORT_SECONDS,
+    NodeProcesses,
+)
 from hvstack.cluster import probe
 from hvstack.cluster.base import Cluster, Node
-from hvstack.hadoop import os_profiles
 from hvstack.hadoop.daemon_http import MAX_NODES_AT_ONCE
 from hvstack.progress import Progress
 from hvstack.results.workload_types import FIO, IPERF3, STRESS_NG
 
 #: Seconds in which fio reads or writes the files of all disks.
 FIO_SECONDS = 30
-#: Maximum time of a short program, and what others need besides their own.
-_SHORT_SECONDS = 60
-#: Port of the server of iperf3, its default.
-_PORT = 5201
 #: Slowest disk, in MiB/s, that can lay out its file in time.
 _MIN_MIB_RATE = 1
 
@@ -45,28 +43,21 @@ class NodePrograms:
     ) -> None:
         self.phase = phase
         self.nodes = nodes
-        self.progress = progress
-        self._token = secrets.token_hex(8)
-        self._parts: dict[str, NodeParts] = {}
+        self._processes = NodeProcesses(progress)
 
     def __enter__(self) -> 'NodePrograms':
-        script = shell_scripts.render('burn-in-node', os_profiles.DATA)
         program = _MEASURES[self.phase].programs[0]
 
-        def inspect(node: Node) -> NodeParts:
+        def inspect(node: Node) -> None:
             try:
-                result = node.run(script, timeout=_SHORT_SECONDS)
-                parts = measures.parse_node(result.stdout)
+                parts = self._processes.inspect(node)
             except (errors.CommandError, ValueError) as exc:
                 raise self._fail(str(exc), node) from exc
             if program in parts.missing:
                 raise self._fail(f'{program} is not installed', node)
-            return parts
 
         with ThreadPoolExecutor(max_workers=MAX_NODES_AT_ONCE) as pool:
-            inspected = pool.map(inspect, self.nodes)
-            for node, parts in zip(self.nodes, inspected, strict=True):
-                self._parts[node.name] = parts
+            list(pool.map(inspect, self.nodes))
         return self
 
     def __exit__(
@@ -76,26 +67,10 @@ class NodePrograms:
         traceback: TracebackType | None,
     ) -> None:
         with interrupts.deferred(
-            'hvstack is ending the programs on the nodes', self.progress
+            'hvstack is ending the programs on the nodes',
+            self._processes.progress,
         ):
-            self._end()
-
-    def _end(self) -> None:
-        """End the programs on the nodes, and delete their files."""
-
-        def end(node: Node) -> None:
-            disks = self._parts[node.name].disks
-            script = shell_scripts.render('burn-in-end', self._token, *disks)
-            try:
-                node.run(script, timeout=_SHORT_SECONDS)
-            except errors.HVStackError:
-                self.progress.say(
-                    f'{node.name}: the files .hvstack-burn-in-{self._token} '
-                    'may remain on its data disks'
-                )
-
-        with ThreadPoolExecutor(max_workers=MAX_NODES_AT_ONCE) as pool:
-            list(pool.map(end, self.nodes))
+            self._processes.end(self.nodes)
 
     def _fail(
         self, reason: str, node: Node | None = None
@@ -103,13 +78,6 @@ class NodePrograms:
         location = f' ({node.name})' if node else ''
         text = ' '.join(reason.split()).removesuffix('.')[-400:]
         return errors.RunFailedError(f'{self.phase} failed{location}: {text}.')
-
-    def _wrap(self, script: str, *args: str | int) -> str:
-        """Return a command whose processes have the token."""
-        program = shell_scripts.render(script, *args)
-        return shlex.join(
-            ['env', f'HVSTACK_BURN_IN={self._token}', 'sh', '-c', program]
-        )
 
     def _run(
         self,
@@ -129,7 +97,7 @@ class NodePrograms:
         nodes = [node for node in self.nodes if node.name in commands]
         try:
             results = probe.run_together(
-                nodes, commands, timeout=seconds + _SHORT_SECONDS
+                nodes, commands, timeout=seconds + SHORT_SECONDS
             )
         except errors.CommandError as exc:
             raise self._fail(exc.tail or str(exc)) from exc
@@ -148,9 +116,9 @@ class NodePrograms:
         :raises hvstack.errors.InputError: a disk has too little space.
         """
         verb = self.phase.rpartition(' ')[2]
-        counts = [len(parts.disks) for parts in self._parts.values()]
+        counts = [len(parts.disks) for parts in self._processes.parts.values()]
         mib = max(1, size_bytes // sum(counts) // MIB)
-        for name, parts in self._parts.items():
+        for name, parts in self._processes.parts.items():
             for disk, free in parts.disks.items():
                 if free < mib * MIB:
                     raise errors.InputError(
@@ -161,11 +129,12 @@ class NodePrograms:
 
         def build(verb: str) -> dict[str, str]:
             return {
-                name: self._wrap(
-                    *('node-disks', verb, self._token, mib, FIO_SECONDS),
+                name: self._processes.wrap(
+                    *('node-disks', verb, self._processes.token),
+                    *(mib, FIO_SECONDS),
                     *parts.disks,
                 )
-                for name, parts in self._parts.items()
+                for name, parts in self._processes.parts.items()
             }
 
         layout_seconds = mib * max(counts) // _MIN_MIB_RATE
@@ -179,11 +148,11 @@ class NodePrograms:
     def use_memory(self) -> float:
         """Run the stressor "stream" on all processors; return the MB/s."""
         commands = {
-            name: self._wrap(
+            name: self._processes.wrap(
                 *('burn-in-memory', 'all', parts.processors),
                 *(measures.STREAM_SECONDS, 1),
             )
-            for name, parts in self._parts.items()
+            for name, parts in self._processes.parts.items()
         }
         return self._run(
             commands, 2 * measures.STREAM_SECONDS, measures.parse_stream
@@ -203,15 +172,17 @@ class NodePrograms:
             raise self._fail('all workers are on one host')
         seconds = round(measures.NETWORK.timeout_seconds)
         for _, server in selected:
-            command = self._wrap('burn-in-server', _PORT, 3 * seconds)
+            command = self._processes.wrap(
+                'burn-in-server', IPERF3_PORT, 3 * seconds
+            )
             try:
-                server.run(command, timeout=_SHORT_SECONDS)
+                server.run(command, timeout=SHORT_SECONDS)
             except errors.CommandError as exc:
                 raise self._fail(exc.tail, server) from exc
         return self._run(
             {
-                client.name: self._wrap(
-                    *('burn-in-client', server.address, _PORT),
+                client.name: self._processes.wrap(
+                    *('burn-in-client', server.address, IPERF3_PORT),
                     measures.NETWORK_SECONDS,
                 )
                 for client, server in selected

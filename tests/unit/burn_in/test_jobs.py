@@ -51,7 +51,7 @@ class JobsTest(testtools.TestCase):
         self, *chosen: measures.Measure, rounds: int = 1
     ) -> list[BurnInRow]:
         burn_in = self.make(*chosen, rounds=rounds)
-        self.token = burn_in.token
+        self.token = burn_in.processes.token
         rows = burn_in.prepare()
         burn_in.run(rows)
         return rows
