@@ -18,7 +18,12 @@ from hvstack.report.text import align_columns, format_number
 from hvstack.results.stats import TOO_FEW_RUNS, Percent
 from hvstack.results.typed_json import JsonObject
 from hvstack.results.workload_types import TPCX_HS, WorkloadType
-from hvstack.study import map_locality, paper_comparison, verdicts
+from hvstack.study import (
+    block_losses,
+    map_locality,
+    paper_comparison,
+    verdicts,
+)
 from hvstack.study.claim_results import ClaimResult
 from hvstack.study.claims import BYTE_MEASURES, RATE, SHARES, Claim
 from hvstack.study.paper_comparison import PaperComparison
@@ -52,6 +57,8 @@ def format_text(report: StudyReport) -> str:
         lines += [*comparison, '']
     if localities := map_locality.list_localities(study, report.rows):
         lines += [*map_locality.format_localities(localities), '']
+    if blocks := block_losses.list_blocks(study, report.rows):
+        lines += [*block_losses.format_blocks(blocks), '']
     for result in report.claims:
         lines += _wrap(f'{result.verdict.upper()}: {result.claim.text}')
         lines += [
@@ -65,13 +72,15 @@ def format_text(report: StudyReport) -> str:
 def format_evidence(result: ClaimResult) -> str:
     """Return the basis of a verdict as text."""
     claim = result.claim
-    parts = [
-        format_subject(claim),
+    subject = format_subject(claim)
+    basis = (
         format_percent(result.percent, result.verdict)
         if result.percent
-        else result.measured or result.reason,
-        f'the claim holds for {claim.rule.describe()}',
-    ]
+        else result.measured or result.reason
+    )
+    # A reason can begin with the variant.
+    parts = [] if basis.startswith(f'{subject}: ') else [subject]
+    parts += [basis, f'the claim holds for {claim.rule.describe()}']
     if result.published:
         parts.append(f'paper: {result.published}')
     return '; '.join(parts) + '.'
@@ -174,6 +183,8 @@ def build_page(report: StudyReport) -> str:
         charts.insert(0, _build_paper_chart(report.comparison))
     if localities := map_locality.list_localities(study, report.rows):
         charts.append(map_locality.build_locality_chart(localities))
+    if blocks := block_losses.list_blocks(study, report.rows):
+        charts.append(block_losses.build_blocks_chart(blocks))
     return render_template(
         'study.html.j2',
         charts,

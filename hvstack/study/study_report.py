@@ -11,6 +11,7 @@ from hvstack.report.provenance import list_provenance_notes
 from hvstack.results import quantiles
 from hvstack.results.estimator import SweepFit
 from hvstack.study import (
+    block_losses,
     map_locality,
     os_differences,
     paper_comparison,
@@ -204,4 +205,7 @@ def to_mapping(report: StudyReport) -> JsonObject:
             }
             for item in map_locality.list_localities(study, report.rows)
         ],
+        'blocks_after_losses': block_losses.build_mappings(
+            block_losses.list_blocks(study, report.rows)
+        ),
     }

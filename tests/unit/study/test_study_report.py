@@ -345,6 +345,60 @@ class StudyTest(testtools.TestCase):
         self.assertEqual(verdicts.FAILS, first.verdict)
         self.assertEqual(verdicts.HOLDS, second.verdict)
 
+    def test_blocks_beside_those_of_the_paper(self) -> None:
+        claim = {
+            'text': 'No block is missing.',
+            'variant': '1.0',
+            'measure': 'missing blocks',
+            'rule': 'none',
+        }
+        self.started = self.create(
+            paper='hve',
+            base={'lost_hosts': 2},
+            claims=[claim],
+            varied=None,
+            variants={
+                '0.05': {f'hadoop.{PROPERTY}': 0.05, 'row': 'HVE enabled'},
+                '1.0': {f'hadoop.{PROPERTY}': 1.0, 'row': 'HVE disabled'},
+            },
+        )
+        loss = {'hosts': 2, 'blocks': 30, 'missing': 1}
+        self.losses = [
+            {**loss, 'under_replicated': 29},
+            {**loss, 'missing': 4, 'under_replicated': 26, 'misplaced': 1},
+        ]
+        self.run_study()
+        report = self.report()
+        data: Any = study_report.to_mapping(report)
+        # No claim is about the blocks of the other variant.
+        measured, paper = data['blocks_after_losses']
+        self.assertEqual(8, measured['losses'])
+        self.assertEqual('', measured['published'])
+        self.assertEqual(
+            'hve, section Test Cases and Results', paper['published']
+        )
+        self.assertEqual(
+            {'mean': 27.5, 'min': 26, 'max': 29},
+            measured['blocks']['minimally replicated'],
+        )
+        self.assertEqual(
+            {
+                'total blocks': 30,
+                'minimally replicated': 29,
+                'under-replicated': 0,
+                'mis-replicated': 1,
+            },
+            {name: cell['mean'] for name, cell in paper['blocks'].items()},
+        )
+        self.assertIn(
+            '1.0 8 30 27.5 (26 to 29) 27.5 (26 to 29) 0.5 (0 to 1) '
+            '1.0 (hve, section Test Cases and Results) 1 30 29 0 1',
+            ' '.join(study_page.format_text(report).split()),
+        )
+        page = study_page.build_page(report)
+        self.assertIn('id="blocks"', page)
+        self.assertIn('Paper, not measured: hve, section Test Cases', page)
+
     def test_compute_workers_that_go_and_come(self) -> None:
         claim = {
             'text': 'Added workers get tasks.',
