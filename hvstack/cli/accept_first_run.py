@@ -114,7 +114,7 @@ def execute(
     :raises hvstack.errors.HVStackError: the cluster cannot be planned.
     """
     started_at = datetime.datetime.now(datetime.UTC)
-    recovery.recover(target.connections)
+    recovery.recover(target.connections, progress)
     options = conf.load().cloud
     plan = _plan_cluster(target.admin, parsed_args, options, progress)
     settings = compute_host_settings(

@@ -309,8 +309,7 @@ class Run(Lister):
             )
         options = conf.load().cloud
         conn = connection.connect(args.os_cloud)
-        for line in recovery.recover([conn]):
-            progress.say(f'restored what a dead process left: {line}')
+        recovery.recover([conn], progress)
         profiles = hadoop_options.chosen(args)
         machine_plan = planner.plan_machines(
             conn,

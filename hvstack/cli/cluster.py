@@ -227,7 +227,7 @@ class Create(_OnCloud):
                 f"Cannot create cluster '{name}': it already exists. Use "
                 f"another name, or run 'hvstack cluster delete {name}'."
             )
-        recovery.recover([admin, tenant])
+        recovery.recover([admin, tenant], progress)
         # Before flavors and ratios, which others may see.
         planner.check(tenant, cluster_plan, options)
         try:
@@ -326,7 +326,7 @@ class Delete(_OnCloud):
         """Undo what the journal has of it, newest first."""
         admin, tenant = self.connect(parsed_args)
         if not parsed_args.dry_run:
-            recovery.recover([admin, tenant])
+            recovery.recover([admin, tenant], Progress())
         journal_entries = journal.owned(_owner(parsed_args.name))
         if not journal_entries:
             raise errors.InputError(

@@ -235,8 +235,7 @@ def _sweep(sweep: Sweep, again: bool, progress: Progress) -> None:
             )
     finally:
         conn = connection.connect(clouds_yaml.ADMIN_CLOUD)
-        for line in recovery.recover([conn]):
-            progress.say(f'restored: {line}')
+        recovery.recover([conn], progress)
 
 
 def out_of_memory(run_record: RunRecord) -> bool:

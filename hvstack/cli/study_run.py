@@ -27,8 +27,7 @@ class _Running(Command):
         from Nova, and that a new study must count.
         """
         conn = connection.connect(os_cloud)
-        for line in recovery.recover([conn]):
-            progress.say(f'restored: {line}')
+        recovery.recover([conn], progress)
         return conn
 
     def execute(
@@ -85,8 +84,7 @@ class _Running(Command):
             with progress.stage('study'):
                 return study_run.run_study(started, progress, say_verdicts)
         finally:
-            for line in recovery.recover([conn]):
-                progress.say(f'restored: {line}')
+            recovery.recover([conn], progress)
 
 
 class Run(_Running):

@@ -128,6 +128,7 @@ class Recover(Command):
 
         progress = Progress()
         conn = connection.connect(parsed_args.os_cloud)
+        progress.say('restoring changes of processes that no longer run')
         for line in recovery.recover([conn]):
             self.app.stdout.write(f'restored: {line}\n')
         for entry in journal.entries():

@@ -88,8 +88,7 @@ class _Running(Command):
         )
         conn = connection.connect(cloud)
         # Such as the lease of a sweep that was killed.
-        for line in recovery.recover([conn]):
-            progress.say(f'restored: {line}')
+        recovery.recover([conn], progress)
         if spec is not None:
             check_clusters(conn, sweep.configurations, spec)
         with lease.held(conn, progress):
@@ -107,8 +106,7 @@ class _Running(Command):
                         ),
                     )
             finally:
-                for line in recovery.recover([conn]):
-                    progress.say(f'restored: {line}')
+                recovery.recover([conn], progress)
         write = self.app.stdout.write
         for line in way(status):
             write(f'{line}\n')
@@ -309,8 +307,7 @@ class Run(_Running):
             credentials.check(conn, conf.load().cloud)
             ensure_image(conn.config.name, progress)
             # Hosts that a dead process took from Nova must be back.
-            for line in recovery.recover([conn]):
-                progress.say(f'restored: {line}')
+            recovery.recover([conn], progress)
             parsed_args.backend = choose_backend(parsed_args, conn)
             area, missing = chosen_space(parsed_args, conn, progress.say)
             spec = SweepSpec(

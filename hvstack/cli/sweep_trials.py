@@ -117,8 +117,7 @@ class Run(Command):
             subject=f"trials '{stored_trials.id}'",
         )
         # Such as the lease of a sweep that was killed.
-        for line in recovery.recover([conn]):
-            progress.say(f'restored: {line}')
+        recovery.recover([conn], progress)
         targets = [(target, NodeSetup()) for target in stored_trials.targets]
         resource_check.check_resources(conn, targets, options)
         token_check.check_token(
@@ -136,8 +135,7 @@ class Run(Command):
                     stored_trials, progress, parsed_args.max_trials
                 )
             finally:
-                for line in recovery.recover([conn]):
-                    progress.say(f'restored: {line}')
+                recovery.recover([conn], progress)
         self.app.stdout.write(f'{stored_trials.id}\n')
 
 

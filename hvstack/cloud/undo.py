@@ -103,10 +103,13 @@ def _undo_all(
     conns: Sequence[Connection],
     progress: Progress | None,
     failed: list[str],
+    undone: Progress | None = None,
 ) -> list[str]:
     """Undo entries, newest first.
 
     :param failed: gets a sentence for each that could not be undone.
+    :param undone: where each that was is reported afterwards; None for no
+        report.
     :returns: a line for each that was.
     """
     pending = [
@@ -141,6 +144,8 @@ def _undo_all(
         journal.forget(entry)
         if is_undone:
             lines.append(name)
+            if undone:
+                undone.say(f'restored: {name}')
     failed += [
         f'{_format_names(group)}: {reason}'
         for reason, group in entries_by_reason.items()
@@ -163,12 +168,15 @@ def _undo_leased(
     failed: list[str],
     progress: Progress | None,
     output: Progress,
+    undone: Progress | None = None,
 ) -> tuple[list[str], list[str]]:
     """Undo entries, and those that need the lease of their cloud with it.
 
     :param failed: gets a sentence for each that could not be undone.
     :param progress: where each entry is reported; None for no report.
     :param output: where waiting for the lease is announced.
+    :param undone: where each that was undone is reported afterwards; None for
+        no report.
     :returns: a line for each that was undone, and a sentence for the entries
         of each cloud whose lease another process has.
     """
@@ -178,7 +186,7 @@ def _undo_leased(
         if entry.kind in _LEASED and conn is not None:
             leased.setdefault(conn, []).append(entry)
     if not leased:
-        return _undo_all(entries, conns, progress, failed), []
+        return _undo_all(entries, conns, progress, failed, undone), []
     # Otherwise this process would wait until the lease that a dead process
     # of this machine left has run out.
     abandoned = [
@@ -186,7 +194,7 @@ def _undo_leased(
         for entry in entries
         if entry.kind == lease.KIND and not lease.is_own(entry.data)
     ]
-    lines = _undo_all(abandoned, conns, progress, failed)
+    lines = _undo_all(abandoned, conns, progress, failed, undone)
     excluded_ids = {entry.id for entry in abandoned}
     refusals: list[str] = []
     try:
@@ -208,6 +216,7 @@ def _undo_leased(
                 conns,
                 progress,
                 failed,
+                undone,
             )
     except errors.HVStackError as exc:
         # The lease could not be released.
@@ -305,6 +314,8 @@ def recover(
     still run where they are not visible, stay, with a line of progress. So do
     ratios and CPU modes while another process has the lease on the cloud.
 
+    :param progress: where the changes are named before they are undone, and
+        each afterwards.
     :raises hvstack.errors.CloudError: some of it could not be undone.
     """
     output = progress or Progress()
@@ -328,10 +339,15 @@ def recover(
                     f'not know its type ({entry.path}). Use the newer release '
                     'of hvstack that wrote it.'
                 )
+        if progress and abandoned:
+            names = ', '.join(map(_name, journal.newest_first(abandoned)))
+            progress.say(
+                f'restoring changes of processes that no longer run: {names}'
+            )
         failed: list[str] = []
         with _finishing(failed, None):
             lines, refusals = _undo_leased(
-                abandoned, conns, failed, None, output
+                abandoned, conns, failed, None, output, progress
             )
         for reason in refusals:
             output.say(f'not restored: {reason}')

@@ -458,10 +458,7 @@ def _start(
     session = TaskState(admin, tenant, conf.load(), progress)
     credentials.check_logins(admin, tenant)
     credentials.check(tenant, session.options.cloud)
-    for line in recovery.recover(session.connections):
-        session.progress.say(
-            f'Reverted a change left by a process that no longer runs: {line}'
-        )
+    recovery.recover(session.connections, session.progress)
     if args is not None:
         options = session.options.cloud
         token_check.check_token(

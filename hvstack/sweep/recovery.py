@@ -8,12 +8,16 @@ from openstack.connection import Connection
 from hvstack import errors
 from hvstack.cloud import undo
 from hvstack.cluster import acquired_hosts, cpu_caps, cpu_weights
+from hvstack.progress import Progress
 
 
-def recover(conns: Sequence[Connection]) -> list[str]:
+def recover(
+    conns: Sequence[Connection], progress: Progress | None = None
+) -> list[str]:
     """Release hosts and undo changes of processes that no longer run.
 
     :param conns: connections as an administrator and as a tenant.
+    :param progress: where each undone change is reported at once.
     :returns: a line of text for each undone change.
     :raises hvstack.errors.HVStackError: a change could not be undone; the next
         start tries again. All other changes are undone first.
@@ -29,8 +33,11 @@ def recover(conns: Sequence[Connection]) -> list[str]:
         cpu_caps.recover()
         + cpu_weights.recover()
         + [f'bare-metal host {name}' for name in released_hosts]
-        + undo.recover(conns)
     )
+    for line in lines:
+        if progress:
+            progress.say(f'restored: {line}')
+    lines += undo.recover(conns, progress)
     if error:
         raise error
     return lines

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test the clean-up after processes that no longer run."""
 
+import io
 import json
 import os
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import fixtures
 import testtools
 
 from hvstack import errors
 from hvstack.cloud import cluster_flavors, connection, journal
+from hvstack.progress import Progress
 from hvstack.sweep import recovery
 from tests.unit.cloud import fake
 
@@ -89,6 +92,29 @@ class RecoveryTest(testtools.TestCase):
         self.assertEqual(
             ['bare-metal host node2', 'flavor f1'],
             recovery.recover([self.conn]),
+        )
+
+    def test_progress(self) -> None:
+        """Changes are named before the time that it takes to undo them."""
+        stream = io.StringIO()
+
+        def delete(_request: Any, context: Any) -> str:
+            self.assertIn('no longer run: flavor f1\n', stream.getvalue())
+            self.assertNotIn('restored: flavor', stream.getvalue())
+            context.status_code = 202
+            return ''
+
+        self.mark('node2')
+        self.note_flavor()
+        self.cloud.http.delete(f'{fake.NOVA}/flavors/f1', text=delete)
+        recovery.recover([self.conn], Progress(stream=stream))
+        self.assertEqual(
+            [
+                'restored: bare-metal host node2',
+                'restoring changes of processes that no longer run: flavor f1',
+                'restored: flavor f1',
+            ],
+            [line[8:] for line in stream.getvalue().splitlines()],
         )
 
     def test_mark_that_is_not_valid(self) -> None:
