@@ -4,7 +4,7 @@
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypedDict
 
 from hvstack.model.host import HostProfile
@@ -14,7 +14,7 @@ from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore, StoredSweeps
 from hvstack.results.workload_types import TYPES
 from hvstack.study.claims import Claim
-from hvstack.study.study_store import StartedStudy
+from hvstack.study.study_store import StartedStudy, StudyRecords
 from hvstack.study.variants import Variant
 from hvstack.sweep import run_times
 
@@ -63,7 +63,12 @@ def build_plan(
     """
     study = started.study
     factor = _compute_interval_factor(started)
-    times = _Times(started, store)
+    times = _Times(
+        started,
+        lambda: run_times.iter_records_of_cloud(
+            StoredSweeps(store), started.cloud
+        ),
+    )
     variants = [
         times.plan_variant(variant, started.skipped.get(variant.name, ''))
         for variant in study.variants
@@ -95,6 +100,24 @@ def build_plan(
         'max_deviation_percent': _find_max_deviation(started, factor),
         'note': study.note,
     }
+
+
+def estimate_remaining(
+    started: StartedStudy, stored: StudyRecords
+) -> float | None:
+    """Return the seconds of the remaining runs by those of the study so far.
+
+    :param started: the study.
+    :param stored: its records and its remaining runs.
+    :returns: None if no run had the data and the workload of a remaining one.
+    """
+    times = _Times(
+        started,
+        lambda: itertools.chain.from_iterable(stored.records.values()),
+    )
+    return _sum_seconds(
+        1, [times.plan_variant(step.variant, '') for step in stored.pending]
+    )
 
 
 def _list_comparisons(started: StartedStudy) -> list[Claim]:
@@ -164,17 +187,17 @@ def _explain_untestable(claim: Claim, skipped: Mapping[str, str]) -> str:
 
 
 class _Times:
-    """Times of runs with the sizes and the backend of a study."""
+    """Times of runs with the sizes and the backend of a study.
 
-    def __init__(self, started: StartedStudy, store: RunStore) -> None:
+    :param started: the study.
+    :param read: function that reads the records, sweep by sweep.
+    """
+
+    def __init__(
+        self, started: StartedStudy, read: Callable[[], Iterator[RunRecord]]
+    ) -> None:
         self._study = study = started.study
         backend = started.backend
-
-        def read() -> Iterator[RunRecord]:
-            return run_times.iter_records_of_cloud(
-                StoredSweeps(store), started.cloud
-            )
-
         self._times = {
             (size, name): run_times.compute_median_times(
                 read(),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Execution of studies by Rally, and checks before a study starts."""
 
+import datetime
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,12 +32,13 @@ from hvstack.model.host import HostProfile
 from hvstack.model.vnics import MACVTAP
 from hvstack.nouns import format_noun
 from hvstack.progress import Progress
-from hvstack.study import os_differences, study_store
+from hvstack.study import os_differences, study_plan, study_store
 from hvstack.study.definition import Study
 from hvstack.study.study_store import StartedStudy, StudyRecords, StudyStep
 from hvstack.study.variants import Variant
 from hvstack.sweep import (
     capabilities,
+    forecast,
     kept_records,
     rallytask,
     search_space,
@@ -390,6 +392,7 @@ def run_study(
             f'{started.study.passes} ({len(stored.pending)} of {total} runs '
             'remain)'
         )
+        _say_remaining(started, stored, progress)
         count = _count(stored)
         rallytask.run_task(
             TASK,
@@ -415,6 +418,22 @@ def run_study(
                 'run record. Read the log of Rally, and run '
                 f"'hvstack study resume {started.id}'."
             )
+
+
+def _say_remaining(
+    started: StartedStudy, stored: StudyRecords, progress: Progress
+) -> None:
+    """Report the time of the remaining runs if those so far show it."""
+    seconds = study_plan.estimate_remaining(started, stored)
+    if seconds is None:
+        return
+    span = f'{seconds / 60:.0f} minutes'
+    if seconds > 7200:
+        span = f'{seconds / 3600:.1f} hours'
+    end = forecast.format_end_time(
+        seconds, datetime.datetime.now(datetime.UTC)
+    )
+    progress.say(f'about {span} left, until about {end}')
 
 
 def _count(stored: StudyRecords) -> int:

@@ -364,8 +364,25 @@ class ReportTest(testtools.TestCase):
             )
         )
         started = study_store.create(parse(**changes), 'lab', 'lxc', {})
-        stored = study_run.run_study(started, Progress(stream=io.StringIO()))
+        self.stream = io.StringIO()
+        stored = study_run.run_study(started, Progress(stream=self.stream))
         return study_report.build_report(started, stored)
+
+    def test_remaining_time(self) -> None:
+        """It follows from the runs so far, which begin at each full hour."""
+        self.run_study()
+        spans = [
+            line[8:].partition(' left, until about ')[0]
+            for line in self.stream.getvalue().splitlines()
+            if ' left, until about ' in line
+        ]
+        self.assertEqual(
+            # The first record has no time between two clusters.
+            ['about 12 minutes']
+            + [f'about {hours}.0 hours' for hours in (6, 5, 4, 3)]
+            + ['about 120 minutes', 'about 60 minutes'],
+            spans,
+        )
 
     def test_edited_host_profile(self) -> None:
         profile = share.HOST_PROFILES / 'vsphere6.yaml'
