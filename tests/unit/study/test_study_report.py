@@ -345,6 +345,21 @@ class StudyTest(testtools.TestCase):
         self.assertEqual(verdicts.FAILS, first.verdict)
         self.assertEqual(verdicts.HOLDS, second.verdict)
 
+    def test_a_reason_names_its_variant_once(self) -> None:
+        claim = {
+            'text': 'No block is missing.',
+            'variant': 1.0,
+            'measure': 'missing blocks',
+            'rule': 'none',
+        }
+        self.started = self.create(base={'lost_hosts': 2}, claims=[claim])
+        (result,) = self.report().claims
+        self.assertEqual(
+            '1.0: no valid run yet; the claim holds for none in all runs '
+            'together.',
+            study_page.format_evidence(result),
+        )
+
     def test_blocks_beside_those_of_the_paper(self) -> None:
         claim = {
             'text': 'No block is missing.',
