@@ -55,8 +55,8 @@ def room(conn: Connection, request: CloudNeeds) -> Iterator[Diagnosis]:
     names_by_role: list[set[str]] = []
     enough = True
     for number, (flavor, count) in enumerate(request.nodes):
-        # Workers fill a host together; a host can have all other nodes.
-        max_servers = request.configuration.instances if number == 0 else count
+        # Workers share a host; each controller is on a host of its own.
+        max_servers = request.configuration.instances if number == 0 else 1
         traits = placement.join_required_traits(flavor.extra_specs)
         hosts = host_checks.list_zone_hosts(
             conn, f'{traits},{ENABLED}' if traits else ENABLED, request.zone
@@ -156,7 +156,8 @@ def count_workers_beside(
     """Return how many workers fit if the other nodes are placed best.
 
     :param worker: flavor of the workers, and their maximum number on a host.
-    :param other: flavor of the other nodes, and their number, which fits.
+    :param other: flavor of the other nodes, each on a host of its own, and
+        their number, which fits.
     :param hosts: free resources of each host, and whether it takes workers,
         and other nodes.
     :returns: maximum number of workers.
@@ -167,9 +168,7 @@ def count_workers_beside(
     max_workers = {0: 0}
     for free, takes_workers, takes_others in hosts:
         fit = (
-            count_servers(other_flavor, free, others).servers
-            if takes_others
-            else 0
+            count_servers(other_flavor, free, 1).servers if takes_others else 0
         )
         fit_beside = [
             count_servers(

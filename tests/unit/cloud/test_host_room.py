@@ -42,6 +42,8 @@ class BesideTest(testtools.TestCase):
         self.assertEqual(2, self.count(1, two, three))
         self.assertEqual(1, self.count(2, two, three))
         self.assertEqual(2, self.count(2, half, two, three))
+        # One of them on each host, although both fit on the last.
+        self.assertEqual(2, self.count(2, two, (self.free(6), True, True)))
 
     def test_hosts_of_one_role(self) -> None:
         three = self.free(3)
