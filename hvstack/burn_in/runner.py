@@ -24,13 +24,11 @@ from hvstack.burn_in.node_processes import (
 )
 from hvstack.burn_in.outliers import RowVerdict, Subject, compare
 from hvstack.cluster.base import Node
-from hvstack.hadoop.daemon_http import HadoopNodes
+from hvstack.hadoop.daemon_http import MAX_NODES_AT_ONCE, HadoopNodes
 from hvstack.progress import Progress
 
 #: All measures in the order of the output.
 ALL_MEASURES = (*measures.MEASURES, *jobs.JOBS)
-#: Nodes to which hvstack connects at the same time.
-_THREADS = 32
 #: Free space of a data disk as a multiple of its test file.
 _FREE_RATIO = 2
 
@@ -128,7 +126,7 @@ class BurnIn:
             except (errors.HVStackError, ValueError) as exc:
                 reasons[node.name] = shorten(exc)
 
-        with ThreadPoolExecutor(max_workers=_THREADS) as pool:
+        with ThreadPoolExecutor(max_workers=MAX_NODES_AT_ONCE) as pool:
             list(pool.map(inspect, self.nodes))
         self._check_space()
         if self.cluster and self.cluster.gateway.name not in reasons:
@@ -305,7 +303,9 @@ class BurnIn:
                     return
                 self._measure(row, row.nodes[0])
 
-        pool = ThreadPoolExecutor(max_workers=min(_THREADS, len(queues)))
+        pool = ThreadPoolExecutor(
+            max_workers=min(MAX_NODES_AT_ONCE, len(queues))
+        )
         try:
             for future in [pool.submit(run_queue, queue) for queue in queues]:
                 future.result()

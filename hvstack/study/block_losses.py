@@ -22,8 +22,8 @@ from hvstack.study.study_rows import VariantRow
 
 #: Numbers of blocks, as fsck and the paper name them.
 _TOTAL = 'total blocks'
-STATES = ('minimally replicated', 'under-replicated', 'mis-replicated')
-_HEAD = ('Variant', 'Losses', 'Blocks', *STATES)
+_STATES = ('minimally replicated', 'under-replicated', 'mis-replicated')
+_HEAD = ('Variant', 'Losses', 'Blocks', *_STATES)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class VariantBlocks:
         return (
             self.label,
             str(self.losses),
-            *(str(self.counts.get(name, '-')) for name in (_TOTAL, *STATES)),
+            *(str(self.counts.get(name, '-')) for name in (_TOTAL, *_STATES)),
         )
 
 
@@ -131,7 +131,7 @@ def _list_published(paper: str, row: VariantRow) -> list[VariantBlocks]:
             1,
             {
                 name: BlockCount(cell, cell, cell)
-                for name in (_TOTAL, *STATES)
+                for name in (_TOTAL, *_STATES)
                 if (cell := table.rows[name][table.columns.index(variant.row)])
                 is not None
             },
@@ -140,7 +140,7 @@ def _list_published(paper: str, row: VariantRow) -> list[VariantBlocks]:
         for table in paper_figures.load_figures().all_tables
         if table.paper == paper
         and variant.row in table.columns
-        and {_TOTAL, *STATES} <= set(table.rows)
+        and {_TOTAL, *_STATES} <= set(table.rows)
     ]
 
 
@@ -223,7 +223,7 @@ def build_blocks_chart(items: Sequence[VariantBlocks]) -> Chart:
         'means over the losses, lines reach from the smallest to the largest '
         'number. Hollow diamonds are published, not measured here.',
         traces=traces,
-        layout=build_rows_layout('Blocks', len(variants) * len(STATES))
+        layout=build_rows_layout('Blocks', len(variants) * len(_STATES))
         | {'shapes': []},
         head=_HEAD,
         rows=[item.cells for item in items],
@@ -237,6 +237,6 @@ def _list_points(
     return [
         (escape_text(f'{item.variant}: {state}'), item.counts[state])
         for item in items
-        for state in STATES
+        for state in _STATES
         if state in item.counts
     ]
