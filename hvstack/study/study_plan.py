@@ -20,13 +20,18 @@ from hvstack.sweep import run_times
 
 
 class PlannedVariant(TypedDict):
-    """Variant in the plan of a study."""
+    """Variant in the plan of a study.
+
+    ``run_seconds`` is None without runs of its size, and ``run_seconds_range``
+    without runs of its workload.
+    """
 
     name: str
     workload: str
     settings: str
     size_bytes: int
     run_seconds: float | None
+    run_seconds_range: tuple[float, float] | None
     setup_seconds: float | None
     loss_seconds: float | None
     scaling_seconds: float | None
@@ -44,6 +49,7 @@ class StudyPlan(TypedDict):
     passes: int
     runs: int
     seconds: float | None
+    seconds_range: tuple[float, float] | None
     variants: list[PlannedVariant]
     claims: list[str]
     in_memory: list[str]
@@ -73,6 +79,9 @@ def build_plan(
         times.plan_variant(variant, started.skipped.get(variant.name, ''))
         for variant in study.variants
     ]
+    measured = [item for item in variants if not item['skipped']]
+    seconds_range = _sum_seconds(study.passes, measured)
+    is_known = all(item['run_seconds'] is not None for item in measured)
     return {
         'study': study.name,
         'id': started.id,
@@ -81,9 +90,8 @@ def build_plan(
         'backend': started.backend,
         'passes': study.passes,
         'runs': len(started.list_steps()),
-        'seconds': _sum_seconds(
-            study.passes, [item for item in variants if not item['skipped']]
-        ),
+        'seconds': seconds_range[0] if seconds_range and is_known else None,
+        'seconds_range': seconds_range,
         'variants': variants,
         'claims': [
             f'{claim.text} {claim.condition}'
@@ -104,12 +112,13 @@ def build_plan(
 
 def estimate_remaining(
     started: StartedStudy, stored: StudyRecords
-) -> float | None:
+) -> tuple[float, float] | None:
     """Return the seconds of the remaining runs by those of the study so far.
 
     :param started: the study.
     :param stored: its records and its remaining runs.
-    :returns: None if no run had the data and the workload of a remaining one.
+    :returns: lowest and highest number, which differ if no run had the data
+        of a remaining one; None if no run had its workload.
     """
     times = _Times(
         started,
@@ -197,7 +206,7 @@ class _Times:
         self, started: StartedStudy, read: Callable[[], Iterator[RunRecord]]
     ) -> None:
         self._study = study = started.study
-        backend = started.backend
+        self._backend = backend = started.backend
         self._times = {
             (size, name): run_times.compute_median_times(
                 read(),
@@ -208,6 +217,12 @@ class _Times:
                 for variant in study.variants
             }
         }
+        self._ranges = {
+            (size, name): (run, run)
+            if run is not None
+            else self._bound_run(read(), size, name)
+            for (size, name), (run, _) in self._times.items()
+        }
         self._loss_seconds = self._scaling_seconds = None
         setups = [variant.setup.later for variant in study.variants]
         if any(setup.lost_hosts or setup.scaled_compute for setup in setups):
@@ -217,13 +232,23 @@ class _Times:
                 records
             )
 
+    def _bound_run(
+        self, records: Iterable[RunRecord], size: int, workload: str
+    ) -> tuple[float, float] | None:
+        """Return the seconds of a run by those with other data."""
+        return run_times.compute_time_bounds(
+            *(records, size, run_times.MAX_TIMED_RUNS, workload),
+            self._backend,
+        )
+
     def plan_variant(self, variant: Variant, skipped: str) -> PlannedVariant:
         """Return a variant with the times of a run.
 
         :param skipped: why the variant is not measured; empty if it is.
         """
         size = self._study.get_size(variant)
-        run, setup = self._times[size, variant.workload.name]
+        key = size, variant.workload.name
+        run, setup = self._times[key]
         losses = 0
         if variant.setup.later.lost_hosts:
             losses = variant.setup.later.loss_rounds or 1
@@ -233,6 +258,7 @@ class _Times:
             'settings': variant.describe(),
             'size_bytes': size,
             'run_seconds': run,
+            'run_seconds_range': self._ranges[key],
             'setup_seconds': setup,
             'loss_seconds': None
             if losses and self._loss_seconds is None
@@ -268,19 +294,39 @@ def _select_runs(
 
 def _sum_seconds(
     passes: int, variants: Iterable[PlannedVariant]
-) -> float | None:
-    """Return the duration of a study; None if a time of a run is unknown."""
-    seconds = 0.0
+) -> tuple[float, float] | None:
+    """Return the lowest and the highest duration of a study.
+
+    :returns: None if the time of a run is unknown.
+    """
+    lowest = highest = 0.0
     for item in variants:
-        if item['run_seconds'] is None:
+        bounds = item['run_seconds_range']
+        if bounds is None:
             return None
-        seconds += passes * (
-            item['run_seconds']
-            + (item['setup_seconds'] or 0.0)
+        other = (
+            (item['setup_seconds'] or 0.0)
             + (item['loss_seconds'] or 0.0)
             + (item['scaling_seconds'] or 0.0)
         )
-    return seconds
+        lowest += passes * (bounds[0] + other)
+        highest += passes * (bounds[1] + other)
+    return lowest, highest
+
+
+def format_span(seconds_range: tuple[float, float]) -> str:
+    """Return a duration, or the range that it is in, as text.
+
+    :param seconds_range: lowest and highest number of seconds.
+    """
+    lowest, highest = seconds_range
+    if highest > 7200:
+        unit = 'hours'
+        texts = [f'{seconds / 3600:.1f}' for seconds in (lowest, highest)]
+    else:
+        unit = 'minutes'
+        texts = [f'{seconds / 60:.0f}' for seconds in (lowest, highest)]
+    return f'{" to ".join(dict.fromkeys(texts))} {unit}'
 
 
 def format_plan(plan: StudyPlan) -> list[str]:
@@ -352,22 +398,27 @@ def _format_intervals(plan: StudyPlan) -> list[str]:
 def _format_duration(plan: StudyPlan) -> str:
     """Return the duration of a plan as the end of a sentence."""
     measured = [item for item in plan['variants'] if not item['skipped']]
-    seconds = plan['seconds']
-    if seconds is None:
-        sizes = ', '.join(
-            dict.fromkeys(
-                f'{_format_data(item, "data of ")} ({item["workload"]})'
-                for item in measured
-                if item['run_seconds'] is None
-            )
+    sizes = ', '.join(
+        dict.fromkeys(
+            f'{_format_data(item, "data of ")} ({item["workload"]})'
+            for item in measured
+            if item['run_seconds'] is None
         )
+    )
+    seconds_range = plan['seconds_range']
+    if seconds_range is None:
         return (
             f'the duration is unknown until runs with '
             f'{sizes} were measured with the backend {plan["backend"]}.'
         )
-    text = f'{seconds / 60:.0f} minutes'
-    if seconds > 7200:
-        text = f'{seconds / 3600:.1f} hours'
+    text = f'about {format_span(seconds_range)} by the records of runs with '
+    if sizes:
+        text += (
+            f'other data: no record contains {sizes}, and the time of a run '
+            'grows at most in proportion to its data'
+        )
+    else:
+        text += 'data of the same size'
     parts = [
         part
         for part, key in (
@@ -377,7 +428,6 @@ def _format_duration(plan: StudyPlan) -> str:
         )
         if any(item[key] is None for item in measured)  # type: ignore[literal-required]
     ]
-    text = f'about {text} by the records of runs with data of the same size'
     if parts:
         text += (
             f', without the time for {" and ".join(parts)}, which no record '

@@ -424,15 +424,13 @@ def _say_remaining(
     started: StartedStudy, stored: StudyRecords, progress: Progress
 ) -> None:
     """Report the time of the remaining runs if those so far show it."""
-    seconds = study_plan.estimate_remaining(started, stored)
-    if seconds is None:
+    seconds_range = study_plan.estimate_remaining(started, stored)
+    if seconds_range is None:
         return
-    span = f'{seconds / 60:.0f} minutes'
-    if seconds > 7200:
-        span = f'{seconds / 3600:.1f} hours'
     end = forecast.format_end_time(
-        seconds, datetime.datetime.now(datetime.UTC)
+        seconds_range[1], datetime.datetime.now(datetime.UTC)
     )
+    span = study_plan.format_span(seconds_range)
     progress.say(f'about {span} left, until about {end}')
 
 

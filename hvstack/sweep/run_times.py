@@ -98,6 +98,50 @@ def compute_median_times(
     )
 
 
+def compute_time_bounds(
+    records: Iterable[RunRecord],
+    size_bytes: int,
+    max_runs: int,
+    workload: str,
+    backend: str,
+) -> tuple[float, float] | None:
+    """Return bounds of the seconds of a run by runs of the nearest other size.
+
+    A run has parts that do not depend on its data, such as the start of its
+    jobs, and parts that are proportional to them: its time changes with the
+    data, at most in proportion.
+
+    :param records: records of any sweeps.
+    :param size_bytes: size of the data in bytes.
+    :param max_runs: number of runs after which no further record is read.
+    :param workload: name of the workload; runs of other workloads are
+        ignored.
+    :param backend: name of the compute backend; guests of other backends are
+        ignored.
+    :returns: lower and upper bound; None without a run of the workload.
+    """
+    by_size: dict[int, list[float]] = {}
+    matching = (
+        run_record
+        for run_record in records
+        if run_record.valid
+        and run_record.sut.workload == workload
+        and is_of_backend(run_record, backend)
+    )
+    for run_record in itertools.islice(matching, max_runs):
+        by_size.setdefault(run_record.size_bytes, []).append(
+            run_record.total_seconds
+        )
+    if not by_size:
+        return None
+    nearest = min(
+        by_size, key=lambda size: (abs(math.log(size / size_bytes)), size)
+    )
+    seconds = statistics.median(by_size[nearest])
+    low, high = sorted((seconds, seconds * size_bytes / nearest))
+    return low, high
+
+
 def is_of_backend(run_record: RunRecord, backend: str) -> bool:
     """Return whether a run is one of bare metal or of a backend.
 

@@ -93,11 +93,12 @@ class PlanTest(testtools.TestCase):
         configuration: str = 'i2',
         seconds: float = 600.0,
         backend: str = 'kvm',
+        size: int = 200_000_000,
     ) -> None:
         facts: dict[str, Any] = {'backend': backend} if backend else {}
         run = factory.run(
             *(configuration, 0, seconds),
-            size=200_000_000,
+            size=size,
             sweep='losses' if losses else f's-{configuration}',
             **facts,
         )
@@ -147,19 +148,53 @@ class PlanTest(testtools.TestCase):
             self.assertEqual('passes' in changes, 'no intervals' in text)
 
     def test_unknown_duration(self) -> None:
+        """Without a run of the workload, no other run says its time."""
         self.save_run()
-        text = '\n'.join(study_plan.format_plan(self.plan()))
+        plan = self.plan(
+            variants={'a': {}, 'b': {'workload': 'terasort', 'lost_hosts': 1}},
+            claims=[{**COUNT, 'variant': 'b', 'rule': 'none'}],
+        )
+        self.assertIsNone(plan['seconds_range'])
         self.assertIn(
             '4 runs on new clusters in 2 passes: the duration is unknown '
-            'until runs with data of 2 TB (tpcx-hs) were measured with the '
+            'until runs with data of 200 MB (terasort) were measured with the '
             'backend kvm.',
-            text,
+            '\n'.join(study_plan.format_plan(plan)),
         )
+
+    def test_duration_by_runs_with_other_data(self) -> None:
+        """A time grows at most in proportion to the data."""
+        self.save_run()
+        variants = {'a': {}, 'b': {'size_factor': 3}}
+        plan = self.plan(variants=variants)
+        self.assertIsNone(plan['seconds'])
+        self.assertEqual((2400, 4800), plan['seconds_range'])
+        self.assertEqual(
+            [(600, 600), (600, 1800)],
+            [item['run_seconds_range'] for item in plan['variants']],
+        )
+        self.assertIn(
+            '4 runs on new clusters in 2 passes: about 40 to 80 minutes by '
+            'the records of runs with other data: no record contains data of '
+            '600 MB (tpcx-hs), and the time of a run grows at most in '
+            'proportion to its data, without the time for clusters, which no '
+            'record contains.',
+            '\n'.join(study_plan.format_plan(plan)),
+        )
+        # Half of the data takes no more time, and at least half of it.
+        plan = self.plan(variants={'a': {}, 'b': {'size_factor': 0.5}})
+        self.assertEqual((1800, 2400), plan['seconds_range'])
+        # The nearest size is that with the smallest factor.
+        self.save_run(configuration='i1', seconds=3000.0, size=800_000_000)
+        plan = self.plan(variants=variants)
+        self.assertEqual((5700, 7200), plan['seconds_range'])
 
     def test_runs_of_another_backend(self) -> None:
         """Emulated runs take many times as long."""
         variants = {'a': {}, 'b': {'replication': 1}}
         self.save_run(backend='qemu')
+        plan = self.plan(variants=variants, size='400MB')
+        self.assertIsNone(plan['seconds_range'])
         self.assertIsNone(self.plan(variants=variants)['seconds'])
         self.save_run(configuration='bare-metal', seconds=60.0, backend='')
         self.assertEqual(240, self.plan(variants=variants)['seconds'])
