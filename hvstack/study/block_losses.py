@@ -18,7 +18,7 @@ from hvstack.results.observations import HostLoss
 from hvstack.results.typed_json import JsonObject
 from hvstack.study.claims import MISSING_BLOCKS
 from hvstack.study.definition import Study
-from hvstack.study.study_rows import VariantRow
+from hvstack.study.study_rows import VariantNumbers, VariantRow
 
 #: Numbers of blocks, as fsck and the paper name them.
 _TOTAL = 'total blocks'
@@ -45,27 +45,16 @@ class BlockCount:
         return f'{self.mean:.1f} ({self.min:.0f} to {self.max:.0f})'
 
 
-@dataclass(frozen=True)
-class VariantBlocks:
+@dataclass(frozen=True, kw_only=True)
+class VariantBlocks(VariantNumbers):
     """Blocks of a variant after losses of hosts.
 
-    :param variant: name of the variant.
     :param losses: number of losses.
     :param counts: blocks of one loss by their names; the paper may lack some.
-    :param source: where the numbers are published; empty for measured ones.
     """
 
-    variant: str
     losses: int
     counts: dict[str, BlockCount]
-    source: str = ''
-
-    @property
-    def label(self) -> str:
-        """Name of the variant, and the source of published numbers."""
-        return (
-            f'{self.variant} ({self.source})' if self.source else self.variant
-        )
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -113,9 +102,9 @@ def _count_blocks(variant: str, losses: Sequence[HostLoss]) -> VariantBlocks:
         'mis-replicated': [loss.misplaced for loss in losses],
     }
     return VariantBlocks(
-        variant,
-        len(losses),
-        {
+        variant=variant,
+        losses=len(losses),
+        counts={
             name: BlockCount(statistics.mean(values), min(values), max(values))
             for name, values in numbers.items()
         },
@@ -127,15 +116,15 @@ def _list_published(paper: str, row: VariantRow) -> list[VariantBlocks]:
     variant = row.variant
     return [
         VariantBlocks(
-            variant.name,
-            1,
-            {
+            variant=variant.name,
+            source=f'{paper}, {table.source}',
+            losses=1,
+            counts={
                 name: BlockCount(cell, cell, cell)
                 for name in (_TOTAL, *_STATES)
                 if (cell := table.rows[name][table.columns.index(variant.row)])
                 is not None
             },
-            f'{paper}, {table.source}',
         )
         for table in paper_figures.load_figures().all_tables
         if table.paper == paper

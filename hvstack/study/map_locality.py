@@ -10,30 +10,19 @@ from hvstack.report.phase_charts import LOCALITY_NAMES, build_locality_traces
 from hvstack.report.text import align_columns
 from hvstack.study.claims import LOCAL_MAPS, Claim
 from hvstack.study.definition import Study
-from hvstack.study.study_rows import VariantRow
+from hvstack.study.study_rows import VariantNumbers, VariantRow
 
 
-@dataclass(frozen=True)
-class VariantLocality:
+@dataclass(frozen=True, kw_only=True)
+class VariantLocality(VariantNumbers):
     """Map tasks of a variant by the distance to their data.
 
-    :param variant: name of the variant.
     :param counts: numbers of map tasks of all valid runs by the names of
         :data:`~hvstack.report.phase_charts.LOCALITY_NAMES`; the paper may
         lack some.
-    :param source: where the numbers are published; empty for measured ones.
     """
 
-    variant: str
     counts: dict[str, int]
-    source: str = ''
-
-    @property
-    def label(self) -> str:
-        """Name of the variant, and the source of published numbers."""
-        return (
-            f'{self.variant} ({self.source})' if self.source else self.variant
-        )
 
 
 def list_localities(
@@ -55,7 +44,9 @@ def list_localities(
             continue
         counts = _count_maps(row)
         if sum(counts.values()):
-            localities.append(VariantLocality(row.variant.name, counts))
+            localities.append(
+                VariantLocality(variant=row.variant.name, counts=counts)
+            )
         localities += _list_published(study.paper, claim)
     return localities
 
@@ -79,15 +70,15 @@ def _list_published(paper: str, claim: Claim) -> list[VariantLocality]:
     number = claim.published
     return [
         VariantLocality(
-            claim.variant,
-            {
+            variant=claim.variant,
+            source=f'{paper}, {table.source}',
+            counts={
                 name: int(cell)
                 for name, cell in zip(
                     table.columns, table.rows[number.description], strict=True
                 )
                 if cell is not None
             },
-            f'{paper}, {table.source}',
         )
         for table in paper_figures.load_figures().all_tables
         if number is not None

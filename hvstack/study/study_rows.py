@@ -72,6 +72,25 @@ class VariantRow:
         return total / len(self.valid)
 
 
+@dataclass(frozen=True, kw_only=True)
+class VariantNumbers:
+    """Numbers of a variant that are measured or published.
+
+    :param variant: name of the variant.
+    :param source: where the numbers are published; empty for measured ones.
+    """
+
+    variant: str
+    source: str = ''
+
+    @property
+    def label(self) -> str:
+        """Name of the variant, and the source of published numbers."""
+        return (
+            f'{self.variant} ({self.source})' if self.source else self.variant
+        )
+
+
 @dataclass(frozen=True)
 class Quantity:
     """Rate of the runs of a workload, by which variants are compared.
