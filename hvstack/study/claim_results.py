@@ -8,7 +8,7 @@ The intervals of all claims hold together with a probability of 95 %
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hvstack.model import compute_backends
 from hvstack.nouns import format_noun
@@ -73,6 +73,8 @@ class ClaimResult:
     :param reason: why a comparison is not possible; empty if it is.
     :param measured: value of another measure as text; empty without any.
     :param published: number of the paper as text; empty without any.
+    :param published_percent: rate of the paper in percent of the other one;
+        None without any.
     """
 
     claim: Claim
@@ -81,6 +83,7 @@ class ClaimResult:
     reason: str = ''
     published: str = ''
     measured: str = ''
+    published_percent: float | None = None
 
 
 def list_varied_facts(first: Variant, second: Variant) -> set[str]:
@@ -120,7 +123,23 @@ def judge_claim(
     :param started: the started study.
     """
     number, paper = claim.published, started.study.paper
-    published = (number and paper_numbers.format_number(paper, number)) or ''
+    if number is None:
+        return _judge(claim, rows, fit, started, '')
+    published = paper_numbers.format_number(paper, number) or ''
+    return replace(
+        _judge(claim, rows, fit, started, published),
+        published_percent=paper_numbers.compute_rate(paper, number),
+    )
+
+
+def _judge(
+    claim: Claim,
+    rows: Mapping[str, VariantRow],
+    fit: SweepFit | None,
+    started: StartedStudy,
+    published: str,
+) -> ClaimResult:
+    """Return the verdict on a claim, with the number of the paper as text."""
     names = filter(None, (claim.variant, claim.against))
     pair = tuple(rows[name] for name in names)
     skipped = {

@@ -8,7 +8,7 @@ from hvstack import textfile
 from hvstack.model.strict_mapping import Fields
 from hvstack.results.workload_types import TPCX_HS, TYPES, WorkloadType
 from hvstack.study import verdicts
-from hvstack.study.paper_numbers import PaperNumber
+from hvstack.study.paper_numbers import CHANGES, PaperNumber
 from hvstack.study.variants import Variant, format_value
 from hvstack.study.verdicts import Rule
 
@@ -136,11 +136,13 @@ def _parse_claim(values: Fields, variants: Mapping[str, Variant]) -> Claim:
         reference = Fields(
             values.raw('published'),
             values.source,
-            ('source', 'description'),
+            ('source', 'description', 'change'),
             values.name('published'),
         )
         published = PaperNumber(
-            reference.text('source'), reference.text('description')
+            reference.text('source'),
+            reference.text('description'),
+            reference.optional_choice('change', CHANGES) or '',
         )
     measure = values.choice('measure', MEASURES, RATE)
     variant = _parse_variant_name(values, 'variant', variants)

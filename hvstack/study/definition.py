@@ -25,7 +25,10 @@ from hvstack.study.claims import (
     Claim,
     parse_claims,
 )
-from hvstack.study.paper_numbers import PublishedTableReference
+from hvstack.study.paper_numbers import (
+    PaperNumber,
+    PublishedTableReference,
+)
 from hvstack.study.variants import Variant, parse_variants
 from hvstack.tpcxhs.workload import parse_size
 
@@ -267,6 +270,12 @@ def _check_numbers(top: Fields, study: Study) -> None:
         number = claim.published
         if number and paper_numbers.format_number(study.paper, number) is None:
             raise top.error(f'claims.{index}.published', remedy)
+        if number and number.change and not _has_rate(study, claim, number):
+            raise top.error(
+                f'claims.{index}.published.change',
+                f"is '{number.change}', and the claim does not compare two "
+                'rates, or the number is none of that kind. Delete it',
+            )
     if study.table is None:
         return
     table = paper_numbers.find_table(study.paper, study.table)
@@ -276,6 +285,12 @@ def _check_numbers(top: Fields, study: Study) -> None:
         cells = table.rows.get(variant.row)
         if variant.row and (cells is None or None in cells):
             raise top.error(f'variants.{variant.name}.row', remedy)
+
+
+def _has_rate(study: Study, claim: Claim, number: PaperNumber) -> bool:
+    """Return whether a number is the rate that a claim is about."""
+    rate = paper_numbers.compute_rate(study.paper, number)
+    return bool(claim.against) and rate is not None
 
 
 def _parse_size(top: Fields) -> int:

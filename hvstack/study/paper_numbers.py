@@ -2,6 +2,7 @@
 """Numbers of the papers that studies refer to, from ``published.yaml``."""
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from hvstack.report import paper_figures
@@ -11,6 +12,19 @@ from hvstack.report.paper_figures import PublishedTable
 _TIME_UNITS = ('s', 'min')
 
 
+#: Rates in percent of another one by the kind of change that a number is.
+_RATES_BY_CHANGE: Mapping[str, Callable[[float], float]] = {
+    'more': lambda number: 100 + number,
+    'less': lambda number: 100 - number,
+    'more time': lambda number: 100 / (1 + number / 100),
+    'less time': lambda number: 100 / (1 - number / 100),
+    'factor': lambda number: 100 * number,
+    'percent': lambda number: number,
+}
+#: What a number can be.
+CHANGES = tuple(_RATES_BY_CHANGE)
+
+
 @dataclass(frozen=True)
 class PaperNumber:
     """Reference to a number.
@@ -18,10 +32,13 @@ class PaperNumber:
     :param source: section, table or figure of the paper.
     :param description: description of the figure, step of a gain, or row of
         the table.
+    :param change: what the number is, one of :data:`CHANGES`; empty if the
+        paper does not say it, or if the number compares no rates.
     """
 
     source: str
     description: str
+    change: str = ''
 
 
 @dataclass(frozen=True)
@@ -42,12 +59,51 @@ class PublishedTableReference:
     phase: str = ''
 
 
+def compute_rate(paper: str, number: PaperNumber) -> float | None:
+    """Return the rate that a number stands for, in percent of the other one.
+
+    :param paper: short name of the paper.
+    :param number: reference to the number.
+    :returns: None if the reference has no change, or is not to a single
+        number that can be such a change.
+    """
+    value = _find_value(paper, number)
+    if value is None or not number.change:
+        return None
+    if number.change in ('less', 'less time') and value >= 100:
+        return None
+    return _RATES_BY_CHANGE[number.change](value)
+
+
+def _find_value(paper: str, number: PaperNumber) -> float | None:
+    """Return a single number; None without any, and for a range."""
+    key = paper, number.source, number.description
+    figures = paper_figures.load_figures()
+    for figure in figures.all_figures:
+        if (figure.paper, figure.source, figure.description) == key:
+            low, high = figure.bounds
+            return low if low == high else None
+    for gain in figures.gains:
+        if (gain.paper, gain.source, gain.step) == key:
+            return gain.gain
+    return None
+
+
 def format_number(paper: str, number: PaperNumber) -> str | None:
     """Return a number with its description; None if it does not exist.
 
     :param paper: short name of the paper.
     :param number: reference to the number.
     """
+    text = _describe(paper, number)
+    rate = compute_rate(paper, number)
+    if text is None or rate is None:
+        return text
+    return f'{text}, that is {rate:.1f} % of the rate'
+
+
+def _describe(paper: str, number: PaperNumber) -> str | None:
+    """Return a number with its description; None if it does not exist."""
     key = paper, number.source, number.description
     figures = paper_figures.load_figures()
     for figure in figures.all_figures:

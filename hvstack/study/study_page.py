@@ -294,24 +294,47 @@ def _build_claim_chart(report: StudyReport) -> Chart:
         for number, result in enumerate(report.claims, 1)
         if result.claim.against
     ]
+    published = [
+        (name, result)
+        for name, result in items
+        if result.published_percent is not None
+    ]
+    traces = []
+    if published:
+        traces.append(
+            build_paper_trace(
+                report.started.study.paper,
+                x=[result.published_percent for _, result in published],
+                y=[escape_text(name) for name, _ in published],
+                text=[escape_text(item.published) for _, item in published],
+                hovertemplate='%{text}<extra></extra>',
+            )
+        )
+    traces += _build_traces(
+        [
+            (name, result.percent)
+            for name, result in items
+            if result.percent is not None
+        ]
+    )
     return Chart(
         name='claims',
         title='Intervals of the claims',
         caption='Rate of a variant in percent of another variant. The '
-        'intervals hold together with 95 %.',
-        traces=_build_traces(
-            [
-                (name, result.percent)
-                for name, result in items
-                if result.percent is not None
-            ]
+        'intervals hold together with 95 %.'
+        + (
+            ' Hollow diamonds: the paper, not measured here.'
+            if published
+            else ''
         ),
+        traces=traces,
         layout=build_rows_layout('% of the other variant', len(items)),
-        head=('Claim', 'Holds for', 'Measured', 'Verdict'),
+        head=('Claim', 'Holds for', 'Paper', 'Measured', 'Verdict'),
         rows=[
             (
                 name,
                 result.claim.rule.describe(),
+                result.published,
                 format_percent(result.percent, result.verdict)
                 if result.percent
                 else '',

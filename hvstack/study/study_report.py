@@ -192,6 +192,7 @@ def to_mapping(report: StudyReport) -> JsonObject:
                 'verdict': result.verdict,
                 'reason': result.reason,
                 'published': result.published,
+                'published_percent': result.published_percent,
                 'percent': asdict(result.percent) if result.percent else None,
             }
             for result, quantity in zip(report.claims, quantities, strict=True)

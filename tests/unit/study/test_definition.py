@@ -13,9 +13,11 @@ from hvstack import conf, errors, host_profiles, share
 from hvstack.model.configuration import Configuration
 from hvstack.model.target import BareMetal
 from hvstack.report import paper_figures
+from hvstack.results.stats import Percent
 from hvstack.study import (
     claim_results,
     definition,
+    paper_numbers,
     study_run,
     verdicts,
 )
@@ -155,6 +157,40 @@ class DefinitionTest(testtools.TestCase):
             paper='vsphere6',
             claims=[claim_of_paper],
         )
+        self.check_error(
+            "'claims.0.published.change' is 'less', and the claim does not",
+            paper='vsphere6',
+            claims=[
+                {
+                    **claim,
+                    # A row of a table is no change.
+                    'published': {
+                        **{'source': 'Table 2', 'description': '4 VMs'},
+                        'change': 'less',
+                    },
+                }
+            ],
+        )
+        number = {
+            'source': 'section TeraSort',
+            'description': 'TeraSort, 4 VMs: less time than native',
+        }
+        self.check_error(
+            "'claims.0.published.change' is 'less time', and the claim does",
+            paper='vsphere6',
+            claims=[
+                {
+                    **{'text': 'It spills.', 'variant': 1.0},
+                    **{'measure': 'spilled records', 'rule': {'at_least': 2}},
+                    'published': {**number, 'change': 'less time'},
+                }
+            ],
+        )
+        self.check_error(
+            "'claims.0.published.change' is 'times'. Use one of more, less,",
+            paper='vsphere6',
+            claims=[{**claim, 'published': {**number, 'change': 'times'}}],
+        )
         table = {'source': 'Table 2', 'columns': ['TeraSort']}
         self.check_error(
             "'table' is not in the numbers of the paper",
@@ -284,6 +320,34 @@ class StudiesTest(testtools.TestCase):
         claims = [claim for study in studies for claim in study.claims]
         self.assertGreater(sum(c.published is not None for c in claims), 20)
         self.assertGreater(sum(s.table is not None for s in studies), 3)
+
+    def test_rates_of_papers(self) -> None:
+        """Each satisfies the rule of its claim, which the paper makes."""
+        rates = {}
+        for study in definition.list_studies():
+            for claim in study.claims:
+                number = claim.published
+                if number is None or not number.change:
+                    continue
+                rate = paper_numbers.compute_rate(study.paper, number)
+                assert rate is not None
+                rates[study.name, claim.variant, number.change] = rate
+                percent = Percent(
+                    *(rate, rate, rate, 9, 9),
+                    *(0.0, 8, rate),
+                )
+                self.assertEqual(
+                    verdicts.HOLDS, claim.rule.judge(percent), claim.text
+                )
+        for name, variant, change, rate in (
+            ('vsphere6-task-counts', '4 VMs', 'less time', 100 / 0.78),
+            ('vsphere6-instances', '1 VM', 'more time', 100 / 1.12),
+            ('vsphere6-data-size', '30x', 'less', 94),
+            ('dell-six-parameters', 'memory 10 % over', 'more', 36),
+            ('dell-six-parameters', 'disk pinning', 'percent', 94),
+            ('amd-tuning-steps', 'reduce side (3.1.8)', 'factor', 300),
+        ):
+            self.assertAlmostEqual(rate, rates[name, variant, change])
 
     def test_each_variant_is_possible_on_the_hosts_of_a_paper(self) -> None:
         options = conf.load()

@@ -5,7 +5,7 @@ import dataclasses
 import io
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import fixtures
 import testtools
@@ -635,6 +635,35 @@ class StudyTest(testtools.TestCase):
         self.assertIn('<td>110.6</td>', page)
         self.assertIn('with vsphere6, Table 2', page)
 
+    def test_claims_have_the_rate_of_the_paper(self) -> None:
+        (claim,) = CONTENT['claims']
+        number = {
+            'source': 'section TeraSort',
+            'description': 'TeraSort, 4 VMs: less time than native',
+        }
+        for change, rate in (('less time', 100 / 0.88), ('', None)):
+            published = {**number, **({'change': change} if change else {})}
+            self.started = self.create(
+                paper='vsphere6', claims=[{**claim, 'published': published}]
+            )
+            self.run_study()
+            report = self.report()
+            (data,) = cast(Any, study_report.to_mapping(report)['claims'])
+            self.assertEqual(rate is None, data['published_percent'] is None)
+            text = ' '.join(study_page.format_text(report).split())
+            self.assertIn('paper: TeraSort, 4 VMs: less time than', text)
+            self.assertEqual(
+                change != '', 'native: 12 %, that is 113.6 % of the' in text
+            )
+            page = study_page.build_page(report)
+            self.assertIn('less time than native: 12 %', page)
+            self.assertEqual(
+                change != '', 'diamonds: the paper, not measured' in page
+            )
+            if rate is not None:
+                self.assertAlmostEqual(rate, data['published_percent'])
+                self.assertIn('"x":[113.63636363636364]', page)
+
     def test_why_a_variant_is_not_compared_with_the_paper(self) -> None:
         self.reasons['1.0'] = 'HSSort failed'
         self.run_study()
@@ -658,7 +687,7 @@ class StudyTest(testtools.TestCase):
         self.assertIn('4 VMs 109.2', json.loads(text)['Published'])
         self.assertIn(
             "of 'Native'. Paper: TeraSort, 4 VMs: less time than native: 12 "
-            '%.',
+            '%, that is 113.6 % of the rate.',
             json.loads(text)['Claims'],
         )
         status, text = self.call('study', 'show', 'datapath', '-f', 'json')
