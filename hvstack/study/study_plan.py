@@ -5,7 +5,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 from hvstack.model.host import HostProfile
 from hvstack.report.formats import format_size
@@ -56,6 +56,19 @@ class StudyPlan(TypedDict):
     interval_factor: float | None
     max_deviation_percent: float | None
     note: str
+
+
+class RemainingTime(NamedTuple):
+    """Time of the remaining runs of a study.
+
+    The lowest and the highest number of seconds differ if no run had the data
+    of a remaining one.
+    """
+
+    lowest: float
+    highest: float
+    #: Whether the time between two clusters is known and contained.
+    has_setup: bool
 
 
 def build_plan(
@@ -112,20 +125,24 @@ def build_plan(
 
 def estimate_remaining(
     started: StartedStudy, stored: StudyRecords
-) -> tuple[float, float] | None:
-    """Return the seconds of the remaining runs by those of the study so far.
+) -> RemainingTime | None:
+    """Return the time of the remaining runs by those of the study so far.
 
     :param started: the study.
     :param stored: its records and its remaining runs.
-    :returns: lowest and highest number, which differ if no run had the data
-        of a remaining one; None if no run had its workload.
+    :returns: None if no run had the workload of a remaining one.
     """
     times = _Times(
         started,
         lambda: itertools.chain.from_iterable(stored.records.values()),
     )
-    return _sum_seconds(
-        1, [times.plan_variant(step.variant, '') for step in stored.pending]
+    planned = [times.plan_variant(step.variant, '') for step in stored.pending]
+    seconds_range = _sum_seconds(1, planned)
+    if seconds_range is None:
+        return None
+    return RemainingTime(
+        *seconds_range,
+        all(item['setup_seconds'] is not None for item in planned),
     )
 
 

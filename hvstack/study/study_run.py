@@ -424,13 +424,16 @@ def _say_remaining(
     started: StartedStudy, stored: StudyRecords, progress: Progress
 ) -> None:
     """Report the time of the remaining runs if those so far show it."""
-    seconds_range = study_plan.estimate_remaining(started, stored)
-    if seconds_range is None:
+    remaining = study_plan.estimate_remaining(started, stored)
+    if remaining is None:
+        return
+    span = study_plan.format_span(remaining[:2])
+    if not remaining.has_setup:
+        progress.say(f'about {span} left, and the time for clusters')
         return
     end = forecast.format_end_time(
-        seconds_range[1], datetime.datetime.now(datetime.UTC)
+        remaining.highest, datetime.datetime.now(datetime.UTC)
     )
-    span = study_plan.format_span(seconds_range)
     progress.say(f'about {span} left, until about {end}')
 
 
