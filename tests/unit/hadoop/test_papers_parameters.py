@@ -244,6 +244,20 @@ class TablesTest(testtools.TestCase):
             }
             self.assertEqual(set(), twice, tuning)
 
+    def test_only_the_defaults_leave_all_tasks_to_one_heartbeat(self) -> None:
+        limit = 'per-node-heartbeat.maximum-offswitch-assignments'
+        self.assertEqual(
+            ['stock'],
+            [
+                name
+                for name in tuning_profiles.list_names()
+                if not any(
+                    row.name.endswith(limit)
+                    for row in tuning_profiles.load(name).all_properties
+                )
+            ],
+        )
+
     def test_every_tuning_has_a_rule_and_a_block_size(self) -> None:
         blocks = {}
         for tuning in tuning_profiles.list_names():
