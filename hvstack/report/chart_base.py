@@ -101,8 +101,24 @@ def build_row_trace(
     }
 
 
-def build_rows_layout(title: str, count: int) -> JsonObject:
-    """Return the layout of a chart with a row for each configuration."""
+def build_rows_layout(
+    title: str, count: int, names: Sequence[str] = ()
+) -> JsonObject:
+    """Return the layout of a chart with a row for each configuration.
+
+    :param title: title of the axis of the values.
+    :param count: number of rows.
+    :param names: names of the rows from top to bottom; empty for the order in
+        which the traces name them.
+    """
+    order: JsonObject = (
+        {
+            'categoryorder': 'array',
+            'categoryarray': [escape_text(name) for name in names],
+        }
+        if names
+        else {}
+    )
     return {
         'height': AXES + _ROW * max(count, 2),
         'xaxis': {'title': {'text': title}, 'zeroline': False},
@@ -110,6 +126,7 @@ def build_rows_layout(title: str, count: int) -> JsonObject:
             'autorange': 'reversed',
             'type': 'category',
             'automargin': True,
+            **order,
         },
         'shapes': [bare_metal_line('x')],
     }

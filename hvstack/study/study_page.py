@@ -227,10 +227,17 @@ def _list_facts(report: StudyReport) -> list[tuple[str, str]]:
                 ', '.join(sorted({str(run.replication) for run in runs})),
             ),
         ]
+        # Variants can have different tuning profiles.
         facts += [
-            (name, str(first[name]))
+            (name, ', '.join(values))
             for name in ('cpu_model', 'kernel', 'hadoop', 'jre', 'tuning')
-            if first.get(name)
+            if (
+                values := dict.fromkeys(
+                    str(value)
+                    for run in runs
+                    if (value := run.sut.facts.get(name))
+                )
+            )
         ]
     return facts
 
@@ -264,7 +271,15 @@ def _build_paper_chart(comparison: PaperComparison) -> Chart:
         '95 %. '
         f'{base} is 100 %.',
         traces=traces,
-        layout=build_rows_layout(f'% of {base}', len(variants)),
+        layout=build_rows_layout(
+            f'% of {base}',
+            len(variants),
+            [
+                item.name
+                for item in variants
+                if (item.published, item.percent) != (None, None)
+            ],
+        ),
         head=paper_comparison.HEAD,
         rows=[
             paper_comparison.list_cells(comparison, item) for item in variants
@@ -328,7 +343,15 @@ def _build_claim_chart(report: StudyReport) -> Chart:
             else ''
         ),
         traces=traces,
-        layout=build_rows_layout('% of the other variant', len(items)),
+        layout=build_rows_layout(
+            '% of the other variant',
+            len(items),
+            [
+                name
+                for name, result in items
+                if (result.published_percent, result.percent) != (None, None)
+            ],
+        ),
         head=('Claim', 'Holds for', 'Paper', 'Measured', 'Verdict'),
         rows=[
             (

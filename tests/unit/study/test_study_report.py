@@ -664,6 +664,40 @@ class StudyTest(testtools.TestCase):
                 self.assertAlmostEqual(rate, data['published_percent'])
                 self.assertIn('"x":[113.63636363636364]', page)
 
+    def test_rows_of_the_claims_are_in_their_order(self) -> None:
+        """The trace of the paper is first, and has the second claim alone."""
+        (claim,) = CONTENT['claims']
+        published = {
+            'source': 'section TeraSort',
+            'description': 'TeraSort, 4 VMs: less time than native',
+            'change': 'less time',
+        }
+        self.started = self.create(
+            paper='vsphere6',
+            claims=[claim, {**claim, 'published': published}],
+        )
+        self.run_study()
+        self.assertIn(
+            '"categoryarray":["1. 1.0 against 0.05","2. 1.0 against 0.05"]',
+            study_page.build_page(self.report()),
+        )
+
+    def test_system_has_the_profiles_of_all_variants(self) -> None:
+        execute = self.rally
+
+        def rally(
+            task: str, task_args: dict[str, Any], *args: Any, **kwargs: Any
+        ) -> None:
+            hadoop = task_args['workloads'][0]['setup']['hadoop']
+            self.facts = {'tuning': f'profile-{hadoop[PROPERTY]}'}
+            execute(task, task_args, *args, **kwargs)
+
+        self.useFixture(fixtures.MockPatchObject(self, 'rally', rally))
+        self.run_study()
+        self.assertIn(
+            'profile-0.05, profile-1.0', study_page.build_page(self.report())
+        )
+
     def test_why_a_variant_is_not_compared_with_the_paper(self) -> None:
         self.reasons['1.0'] = 'HSSort failed'
         self.run_study()
