@@ -6,7 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from hvstack.report import paper_figures
-from hvstack.report.paper_figures import PublishedTable
+from hvstack.report.paper_figures import (
+    PublishedFigure,
+    PublishedGain,
+    PublishedTable,
+)
 
 #: Units of times; a rate is in proportion to the reciprocal of a time.
 _TIME_UNITS = ('s', 'min')
@@ -77,15 +81,26 @@ def compute_rate(paper: str, number: PaperNumber) -> float | None:
 
 def _find_value(paper: str, number: PaperNumber) -> float | None:
     """Return a single number; None without any, and for a range."""
+    entry = _find_entry(paper, number)
+    if isinstance(entry, PublishedGain):
+        return entry.gain
+    if entry is None or entry.bounds[0] != entry.bounds[1]:
+        return None
+    return entry.bounds[0]
+
+
+def _find_entry(
+    paper: str, number: PaperNumber
+) -> PublishedFigure | PublishedGain | None:
+    """Return a figure or a gain; None for rows of tables."""
     key = paper, number.source, number.description
     figures = paper_figures.load_figures()
     for figure in figures.all_figures:
         if (figure.paper, figure.source, figure.description) == key:
-            low, high = figure.bounds
-            return low if low == high else None
+            return figure
     for gain in figures.gains:
         if (gain.paper, gain.source, gain.step) == key:
-            return gain.gain
+            return gain
     return None
 
 
@@ -104,19 +119,17 @@ def format_number(paper: str, number: PaperNumber) -> str | None:
 
 def _describe(paper: str, number: PaperNumber) -> str | None:
     """Return a number with its description; None if it does not exist."""
-    key = paper, number.source, number.description
-    figures = paper_figures.load_figures()
-    for figure in figures.all_figures:
-        if (figure.paper, figure.source, figure.description) == key:
-            low, high = figure.bounds
-            text = f'{low:g}' if low == high else f'{low:g} to {high:g}'
-            return f'{figure.description}: {text} {figure.unit}'
-    for gain in figures.gains:
-        if (gain.paper, gain.source, gain.step) == key:
-            return f'{gain.step} over {gain.over}: {gain.gain:+g} %'
-    for table in figures.all_tables:
+    entry = _find_entry(paper, number)
+    if isinstance(entry, PublishedGain):
+        return f'{entry.step} over {entry.over}: {entry.gain:+g} %'
+    if entry is not None:
+        low, high = entry.bounds
+        text = f'{low:g}' if low == high else f'{low:g} to {high:g}'
+        return f'{entry.description}: {text} {entry.unit}'
+    for table in paper_figures.load_figures().all_tables:
         row = table.rows.get(number.description)
-        if (table.paper, table.source) == key[:2] and row is not None:
+        location = table.paper, table.source
+        if location == (paper, number.source) and row is not None:
             cells = zip(table.columns, row, strict=True)
             return f'{number.description}: ' + ', '.join(
                 f'{cell:g} {name}' for name, cell in cells if cell is not None
