@@ -16,7 +16,7 @@ from hvstack.results.workload_types import TYPES
 from hvstack.study.claims import Claim
 from hvstack.study.study_store import StartedStudy, StudyRecords
 from hvstack.study.variants import Variant
-from hvstack.sweep import run_times
+from hvstack.sweep import forecast, run_times
 
 
 class PlannedVariant(TypedDict):
@@ -331,21 +331,6 @@ def _sum_seconds(
     return lowest, highest
 
 
-def format_span(seconds_range: tuple[float, float]) -> str:
-    """Return a duration, or the range that it is in, as text.
-
-    :param seconds_range: lowest and highest number of seconds.
-    """
-    lowest, highest = seconds_range
-    if highest > 7200:
-        unit = 'hours'
-        texts = [f'{seconds / 3600:.1f}' for seconds in (lowest, highest)]
-    else:
-        unit = 'minutes'
-        texts = [f'{seconds / 60:.0f}' for seconds in (lowest, highest)]
-    return f'{" to ".join(dict.fromkeys(texts))} {unit}'
-
-
 def format_plan(plan: StudyPlan) -> list[str]:
     """Return the lines of a plan for a terminal."""
     lines = [plan['question']]
@@ -428,11 +413,12 @@ def _format_duration(plan: StudyPlan) -> str:
             f'the duration is unknown until runs with '
             f'{sizes} were measured with the backend {plan["backend"]}.'
         )
-    text = f'about {format_span(seconds_range)} by the records of runs with '
+    span = forecast.format_span(*seconds_range)
+    text = f'about {span} by the records of runs with '
     if sizes:
         text += (
             f'other data: no record contains {sizes}, and the time of a run '
-            'grows at most in proportion to its data'
+            'is assumed to grow at most in proportion to its data'
         )
     else:
         text += 'data of the same size'

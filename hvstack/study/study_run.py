@@ -427,7 +427,7 @@ def _say_remaining(
     remaining = study_plan.estimate_remaining(started, stored)
     if remaining is None:
         return
-    span = study_plan.format_span(remaining[:2])
+    span = forecast.format_span(remaining.lowest, remaining.highest)
     if not remaining.has_setup:
         progress.say(f'about {span} left, and the time for clusters')
         return

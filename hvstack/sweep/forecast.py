@@ -195,18 +195,26 @@ def format_remaining(sweep: Sweep) -> str:
         estimate.seconds(run, setup or 0)
         for estimate in (min_estimate, max_estimate)
     ]
-    if spans[1] > 7200:
-        unit = 'hours'
-        low, high = (f'{span / 3600:.1f}' for span in spans)
-    else:
-        unit = 'minutes'
-        low, high = (f'{span / 60:.0f}' for span in spans)
     setup_text = f' and {setup:.0f} s a cluster' if setup is not None else ''
     return (
-        f'about {_format_range(low, high)} {unit} left, until about '
+        f'about {format_span(*spans)} left, until about '
         f'{format_end_time(spans[1], datetime.datetime.now(datetime.UTC))}: '
         f'{amount} of {run:.0f} s{setup_text}'
     )
+
+
+def format_span(lowest: float, highest: float) -> str:
+    """Return a duration, or the range that it is in, as text.
+
+    :param lowest: lowest number of seconds.
+    :param highest: highest number of seconds; more than two hours are text in
+        hours.
+    """
+    unit, factor, digits = 'minutes', 60, 0
+    if highest > 7200:
+        unit, factor, digits = 'hours', 3600, 1
+    texts = [f'{span / factor:.{digits}f}' for span in (lowest, highest)]
+    return f'{_format_range(*texts)} {unit}'
 
 
 def format_end_time(seconds: float, now: datetime.datetime) -> str:

@@ -176,9 +176,9 @@ class PlanTest(testtools.TestCase):
         self.assertIn(
             '4 runs on new clusters in 2 passes: about 40 to 80 minutes by '
             'the records of runs with other data: no record contains data of '
-            '600 MB (tpcx-hs), and the time of a run grows at most in '
-            'proportion to its data, without the time for clusters, which no '
-            'record contains.',
+            '600 MB (tpcx-hs), and the time of a run is assumed to grow at '
+            'most in proportion to its data, without the time for clusters, '
+            'which no record contains.',
             '\n'.join(study_plan.format_plan(plan)),
         )
         # Half of the data takes no more time, and at least half of it.
