@@ -161,8 +161,8 @@ def no_heap_jvm(facts: Facts) -> str:
 
 
 def master_jvm(facts: Facts) -> str:
-    """Heap of a reduce task."""
-    return f'-Xmx{facts.sizing.heap_mib}m {_every_jvm(facts)}'
+    """Heap by the container."""
+    return f'-Xmx{facts.sizing.master_heap_mib}m {_every_jvm(facts)}'
 
 
 def vsphere6_map_jvm(facts: Facts) -> str:

@@ -28,7 +28,6 @@ from hvstack.hadoop.sizing import (
     DEFAULT,
     NodeSizing,
     get_block_mib,
-    has_whole_waves,
 )
 
 CONTROLLER = '%CONTROLLER%'
@@ -227,8 +226,10 @@ def digest_settings(tuning: str = DEFAULT) -> str:
     :param tuning: tuning profile.
     :raises hvstack.errors.InputError: the tuning profile does not exist.
     """
+    sizing_rule = tuning_profiles.load(tuning).sizing
+    has_master_node = sizing_rule.master_share is not None
     same = render_site_files(
-        NodeSizing(*(1, 1, 1, 1, 1, 1, 1), master_mib=has_whole_waves(tuning)),
+        NodeSizing(*(1, 1, 1, 1, 1, 1, 1), master_mib=has_master_node),
         tuning=tuning,
         # No result depends on the look-up of node locations.
         location_properties={},

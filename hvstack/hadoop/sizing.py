@@ -375,7 +375,7 @@ def has_whole_waves(tuning: str) -> bool:
     :param tuning: tuning profile.
     :raises hvstack.errors.InputError: the tuning profile does not exist.
     """
-    return tuning_profiles.load(tuning).sizing.master_share is not None
+    return tuning_profiles.load(tuning).sizing.whole_waves
 
 
 def sort_buffer_mib(block_mib: int, spill: float) -> int:

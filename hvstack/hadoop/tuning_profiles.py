@@ -86,9 +86,10 @@ class SizingRule:
         containers.
     :param master_share: memory of the ApplicationMaster's container as a
         fraction of a task's container, less than 1. The ApplicationMaster
-        then runs on the controller, so that it takes nothing from a worker,
-        and tasks fill all containers in whole waves; None if it uses a task's
-        container on a worker.
+        then runs on the controller, so that it takes nothing from a worker;
+        None if it uses a task's container on a worker.
+    :param whole_waves: whether tasks fill all containers in whole waves,
+        instead of the number of tasks of a paper.
     """
 
     containers: tuple[int, ...]
@@ -108,6 +109,7 @@ class SizingRule:
     own_tasks: bool = False
     spare: int | None = None
     master_share: float | None = None
+    whole_waves: bool = False
 
     def count_groups(self, vcpus: int, native: bool) -> int:
         """Return the number of groups of a worker.

@@ -2,6 +2,7 @@
 """ApplicationMasters on the controller: its NodeManager, label and waits."""
 
 import json
+import re
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,8 +21,6 @@ from tests.unit.hadoop.test_site_files import parse_properties
 #: Properties that the NodeManager of the controller has otherwise.
 MEMORY = 'yarn.nodemanager.resource.memory-mb'
 PROVIDER = 'yarn.nodemanager.node-labels.provider'
-#: Profiles of the papers, whose ApplicationMasters use a task's container.
-PAPERS = ('vsphere6', 'vsan', 'amd', 'stock')
 
 
 def read_fields(message: bytes) -> dict[int, Any]:
@@ -79,7 +78,7 @@ class SiteFilesTest(testtools.TestCase):
         self.assertEqual(str(sizing.master_node_mib), largest)
         self.assertGreater(sizing.master_node_mib, sizing.yarn_mib)
 
-    def test_papers_are_as_they_were(self) -> None:
+    def test_all_parts_of_a_profile_agree(self) -> None:
         for tuning in tuning_profiles.list_names():
             sizing = size_node(8, 16384, tuning=tuning, controller_mib=16384)
             names = {*render(tuning, MAPRED), *render(tuning, YARN)}
@@ -95,8 +94,24 @@ class SiteFilesTest(testtools.TestCase):
             self.assertEqual(
                 sizing.has_master_node, bool(master_node.render_setup(sizing))
             )
-        for tuning in PAPERS:
-            self.assertFalse(size_node(8, 16384, tuning=tuning).master_mib)
+
+    def test_the_heap_fits_into_the_container(self) -> None:
+        for tuning in tuning_profiles.list_names():
+            job = render(tuning, MAPRED)
+            options = job['yarn.app.mapreduce.am.command-opts']
+            (heap,) = re.findall(r'-Xmx(\d+)m', options)
+            container = int(job['yarn.app.mapreduce.am.resource.mb'])
+            self.assertLessEqual(int(heap), 0.8 * container, tuning)
+
+    def test_only_papers_with_yarn_have_masters_on_workers(self) -> None:
+        """The others have a JobTracker, which is on the controller."""
+        for tuning in tuning_profiles.list_names():
+            sizing = size_node(8, 16384, tuning=tuning, controller_mib=16384)
+            self.assertEqual(
+                tuning not in ('vsan', 'stock'),
+                sizing.has_master_node,
+                tuning,
+            )
 
 
 class SetupTest(testtools.TestCase):

@@ -50,7 +50,7 @@ class SizingTest(testtools.TestCase):
                 # YARN rounds up to multiples of it.
                 self.assertEqual(0, size % sizing.allocation_mib)
             self.assertGreater(sizing.heap_mib, sizing.master_heap_mib)
-        for tuning in ('vsan', 'vsphere6', 'stock'):
+        for tuning in ('vsan', 'stock'):
             sizing = size_node(2, 4864, tuning=tuning, controller_mib=8192)
             self.assertFalse(sizing.has_master_node)
             self.assertEqual(0, sizing.master_node_mib)
