@@ -43,6 +43,13 @@ def _add_hosts(parser: argparse.ArgumentParser) -> None:
         help='Number of lab hosts (default: 3).',
     )
     parser.add_argument(
+        '--controllers',
+        type=arguments.count,
+        metavar='N',
+        help='Number of these hosts that carry controllers. 2 is for separate '
+        'controllers, and for a second compute cluster (default: 1).',
+    )
+    parser.add_argument(
         '--fake-hosts',
         type=arguments.count,
         metavar='N',
@@ -161,6 +168,7 @@ class Up(Command):
         """Bring it up."""
         names = (
             'hosts',
+            'controllers',
             'fake_hosts',
             'compute',
             'racks',

@@ -113,9 +113,10 @@ def _release() -> LabDiagnosis:
 
 def _memory() -> LabDiagnosis:
     memory = sizes.machine_mib()
-    hosts = (settings.load() or LabSettings()).hosts
+    lab_settings = settings.load() or LabSettings()
+    hosts = lab_settings.hosts
     count = sizes.largest_count(memory)
-    needed = sizes.minimum_mib(hosts)
+    needed = sizes.minimum_mib(hosts, lab_settings.controllers)
     detail = f'{memory / 1024:.1f} GiB, {os.cpu_count()} cores'
     if memory >= needed:
         return LabDiagnosis('memory', 'ok', detail)

@@ -51,7 +51,9 @@ def check(lab_settings: LabSettings) -> None:
             'Use one of these, or add --untested to try it with the names of '
             f'packages of the newest of them, {_HINT}.'
         )
-    needed = sizes.minimum_mib(lab_settings.hosts) / 1024
+    needed = (
+        sizes.minimum_mib(lab_settings.hosts, lab_settings.controllers) / 1024
+    )
     memory = sizes.machine_mib() / 1024
     if memory < needed:
         count = sizes.largest_count(sizes.machine_mib())

@@ -41,7 +41,9 @@ _ID = LAB / 'id'
 class LabSettings:
     """The lab that was asked for.
 
-    :param hosts: lab hosts; the first carries the controllers.
+    :param hosts: lab hosts.
+    :param controllers: the first of these, which carry controllers; a single
+        host carries both kinds of nodes.
     :param fake_hosts: computes without guests, for scheduler tests.
     :param compute: compute backend of every host, one of :data:`BACKENDS`.
     :param host_compute: backend of single hosts, by host name.
@@ -58,6 +60,7 @@ class LabSettings:
     """
 
     hosts: int = 3
+    controllers: int = 1
     fake_hosts: int = 0
     compute: str = 'auto'
     host_compute: dict[str, str] = field(default_factory=dict)
@@ -74,6 +77,12 @@ class LabSettings:
             raise errors.InputError(
                 f'Cannot use --hosts {self.hosts}: the lab supports 1 to 40 '
                 'hosts. Use a number from 1 to 40.'
+            )
+        if not 1 <= self.controllers < max(2, self.hosts):
+            raise errors.InputError(
+                f'Cannot use --controllers {self.controllers}: the lab has '
+                f'{self.hosts} hosts, one of which at least is for workers. '
+                f'Use a number from 1 to {max(1, self.hosts - 1)}.'
             )
         if not 0 <= self.fake_hosts <= 200:
             raise errors.InputError(

@@ -146,9 +146,14 @@ def machine_mib() -> int:
     return int(line.split()[1]) // 1024
 
 
-def minimum_mib(count: int) -> int:
-    """Return the least memory of a machine for a number of hosts, in MiB."""
-    return _control_mib(count) + _masters_mib(count) + count * _SMALLEST_MIB
+def minimum_mib(count: int, controllers: int = 1) -> int:
+    """Return the least memory of a machine for a number of hosts, in MiB.
+
+    :param count: number of hosts.
+    :param controllers: number of these that carry controllers.
+    """
+    masters_mib = controllers * _masters_mib(count)
+    return _control_mib(count) + masters_mib + count * _SMALLEST_MIB
 
 
 def largest_count(memory: int) -> int:
@@ -168,23 +173,26 @@ def _control_mib(count: int) -> int:
 
 
 def _masters_mib(count: int) -> int:
-    """Return the memory of the controllers' host for ApplicationMasters."""
+    """Return the memory of a controller's host for ApplicationMasters."""
     return _MASTER_MIB if count > 1 else 0
 
 
-def _split_memory(available_mib: int, count: int) -> tuple[int, int]:
-    """Return the memory of the first host and of every other host, in MiB.
+def _split_memory(
+    available_mib: int, count: int, controllers: int
+) -> tuple[int, int]:
+    """Return the memory of a controller's host and of every other, in MiB.
 
     :param available_mib: memory of all hosts together, without that for
-        ApplicationMasters, which the first of several hosts has in addition.
+        ApplicationMasters, which a controller's host has in addition.
     :param count: number of hosts.
+    :param controllers: number of these that carry controllers.
     """
     each = min(_LARGEST_MIB, available_mib // count // _STEP_MIB * _STEP_MIB)
     if count == 1:
         return each, each
     first = min(4096, each)
-    others = (available_mib - first) // (count - 1) // _STEP_MIB * _STEP_MIB
-    return first, min(_LARGEST_MIB, others)
+    others = (available_mib - controllers * first) // (count - controllers)
+    return first, min(_LARGEST_MIB, others // _STEP_MIB * _STEP_MIB)
 
 
 def plan(
@@ -195,7 +203,7 @@ def plan(
 ) -> list[HostSize]:
     """Size all hosts of a lab.
 
-    The first host carries the controllers where there are two or more.
+    The first hosts carry the controllers where there are two or more.
     Where all workers' hosts are emulated, every emulated host may use all
     cores, as no figure of theirs is compared, and has memory for the
     translated code of Hadoop's JVMs. ``options['host_sizes']`` may replace
@@ -207,23 +215,28 @@ def plan(
     """
     cores = cores or os.cpu_count() or 1
     memory = memory or machine_mib()
-    count = lab_settings.hosts
+    count, controllers = lab_settings.hosts, lab_settings.controllers
     first, each = _split_memory(
-        memory - _control_mib(count) - _masters_mib(count), count
+        memory - _control_mib(count) - controllers * _masters_mib(count),
+        *(count, controllers),
     )
     if min(first, each) < _SMALLEST_MIB:
         raise errors.MissingPrerequisiteError(
             f'Cannot place {count} hosts of {_SMALLEST_MIB} MiB: they do not '
             f'fit into {memory} MiB of memory together with the control '
-            'plane. Use a smaller number of --hosts.'
+            'plane. Use a smaller number of --hosts or --controllers.'
         )
     control = cores * _CONTROLLER_SHARE + _MASTER_CORES * (count > 1)
     worker_cores = cores * _SHARE - control
     sizes = []
     for index in range(1, count + 1):
-        controller = index == 1 and count > 1
-        cap = control if controller else worker_cores / max(1, count - 1)
-        worker = index - (1 if count > 1 else 0)
+        controller = index <= controllers and count > 1
+        cap = (
+            control / controllers
+            if controller
+            else worker_cores / max(1, count - controllers)
+        )
+        worker = index - (controllers if count > 1 else 0)
         size = HostSize(
             name=name_of(index),
             number=index,

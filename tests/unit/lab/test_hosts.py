@@ -97,6 +97,37 @@ class SizesTest(testtools.TestCase):
         (only,) = plan(hosts=1, memory=sizes.minimum_mib(1))
         self.assertEqual((1.3, 1536), (only.cpu_cap, only.memory_mib))
 
+    def test_two_controllers(self) -> None:
+        """Each has a host, and both have the CPU time of one."""
+        hosts = plan(hosts=4, controllers=2, racks=2)
+        self.assertEqual(
+            ['controller', 'controller', 'worker', 'worker'],
+            [size.role for size in hosts],
+        )
+        (size,) = {(size.cpu_cap, size.memory_mib) for size in hosts[:2]}
+        self.assertEqual((0.35, 4096 + 512), size)
+        self.assertEqual([0.55, 0.55], [size.cpu_cap for size in hosts[2:]])
+        self.assertEqual(
+            ['', '', 'rack1', 'rack2'], [size.zone for size in hosts]
+        )
+        smallest_mib = sizes.minimum_mib(4, 2)
+        self.assertEqual(sizes.minimum_mib(4) + 512, smallest_mib)
+        plan(hosts=4, controllers=2, memory=smallest_mib)
+        self.assertRaises(
+            errors.MissingPrerequisiteError,
+            plan,
+            hosts=4,
+            controllers=2,
+            memory=smallest_mib - 1,
+        )
+
+    def test_a_host_for_workers_remains(self) -> None:
+        for count, controllers in ((3, 0), (3, 3), (2, 2), (1, 2)):
+            exc = self.assertRaises(
+                errors.InputError, plan, hosts=count, controllers=controllers
+            )
+            self.assertIn(f'--controllers {controllers}: the lab', str(exc))
+
     def test_small_machine_is_refused(self) -> None:
         exc = self.assertRaises(
             errors.MissingPrerequisiteError, plan, memory=8 * GIB
