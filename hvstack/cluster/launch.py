@@ -76,7 +76,7 @@ def launch(
     local_volumes.check_hosts(admin, plan)
     plan = plan.with_key(name, flavor_ids)
     keypairs.create(tenant, name)
-    outputs = _create_stack(
+    outputs = create_stack(
         tenant, plan, name, compute_stack_timeout(plan, options), progress
     )
     allocation_ratios.check(
@@ -233,7 +233,7 @@ def _renew_host_keys(tenant: Connection, name: str, timeout: float) -> bool:
     return True
 
 
-def _create_stack(
+def create_stack(
     tenant: Connection,
     plan: ClusterPlan,
     name: str,

@@ -80,10 +80,23 @@ def check_controllers(
     :param hosts_up: hosts of :func:`list_up`.
     :raises hvstack.errors.InputError: there are too few.
     """
-    providers = placement.providers(conn, profile.traits.get('controller'))
     validation.controllers(
-        'separate', len(providers.keys() & hosts_up.keys()), profile
+        'separate', count_controller_hosts(conn, profile, hosts_up), profile
     )
+
+
+def count_controller_hosts(
+    conn: Connection,
+    profile: HostProfile,
+    hosts_up: dict[str, hypervisors.Hypervisor],
+) -> int:
+    """Return the number of hosts that can have controllers.
+
+    :param profile: host profile of the controllers.
+    :param hosts_up: hosts of :func:`list_up`.
+    """
+    providers = placement.providers(conn, profile.traits.get('controller'))
+    return len(providers.keys() & hosts_up.keys())
 
 
 def collect_facts(

@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change of the number of compute workers of a workload's cluster."""
+"""Changes of the compute workers of a workload's cluster after a run."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
 
 from hvstack import errors
 from hvstack.cloud import (
     host_keys,
+    journal,
     keypairs,
     stack_times,
     stack_updates,
     stacks,
+    undo,
 )
 from hvstack.cloud.stack_outputs import StackOutputs
 from hvstack.cluster import (
+    compute_cluster,
     scale,
     scale_plan,
     scale_room,
@@ -19,9 +26,11 @@ from hvstack.cluster import (
 from hvstack.cluster.base import Cluster
 from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
+from hvstack.nouns import format_noun
 from hvstack.rally_plugins.task_state import TaskState
 from hvstack.rally_plugins.workload_args import WorkloadArgs
 from hvstack.tpcxhs.compute_scaling import ComputeScalingSpec
+from hvstack.tpcxhs.second_cluster import SecondClusterSpec
 
 
 def plan_scaling(
@@ -38,6 +47,70 @@ def plan_scaling(
     return ComputeScalingSpec(
         count, lambda *change: resize(task, *change), _close
     )
+
+
+def plan_second_cluster(
+    task: TaskState, args: WorkloadArgs
+) -> SecondClusterSpec | None:
+    """Return the second compute cluster after a run; None for none.
+
+    :param task: state of the Rally process.
+    :param args: arguments of the workload.
+    """
+    count = args.setup.later.second_cluster
+    if not count or not isinstance(task.cluster, StackCluster):
+        return None
+    return SecondClusterSpec(
+        count,
+        lambda *change: resize(task, *change),
+        _close,
+        lambda first: create_second(task, count, first),
+    )
+
+
+@contextlib.contextmanager
+def create_second(
+    task: TaskState, count: int, first: Cluster
+) -> Iterator[Cluster]:
+    """Create a compute cluster on the HDFS of a cluster, and delete it.
+
+    :param task: state of the Rally process.
+    :param count: number of compute workers.
+    :param first: cluster with the HDFS.
+    :returns: the compute cluster, as its own controller sees it.
+    :raises hvstack.errors.HVStackError: the stack was not created.
+    """
+    assert task.plan is not None
+    assert isinstance(first, StackCluster)
+    plan = compute_cluster.plan_on_hdfs(
+        task.tenant, task.plan, first.name, count
+    ).with_key(first.name, task.flavor_ids)
+    name = f'{first.name}-second'
+    try:
+        with task.progress.stage(
+            f'second compute cluster: stack {name} '
+            f'({format_noun(count, "compute worker")})'
+        ):
+            compute = compute_cluster.create(
+                *(task.tenant, plan, name, first, task.options.cloud),
+                task.progress,
+            )
+        with compute:
+            yield replace(
+                compute,
+                gateway=compute.manager,
+                resourcemanager=None,
+                hdfs=None,
+            )
+    finally:
+        task.progress.say(f'deleting the stack {name}')
+        journal_entries = [
+            journal_entry
+            for journal_entry in journal.own()
+            if journal_entry.kind == stacks.KIND
+            and journal_entry.data.get('name') == name
+        ]
+        undo.undo(journal_entries, task.connections)
 
 
 def resize(task: TaskState, count: int, job_seconds: float) -> StackCluster:

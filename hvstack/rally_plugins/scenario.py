@@ -127,7 +127,9 @@ class TPCxHS(scenario.OpenStackScenario):
             the JVMs of daemons, such as ``namenode``, also for bare metal.
             ``output_replication`` is that of HSSort's output. ``lost_hosts``
             hosts are lost at once after each run, ``loss_rounds`` times, and
-            ``scaled_compute`` compute workers are removed and added again.
+            ``scaled_compute`` compute workers are removed and added again;
+            ``second_cluster`` compute workers become a second compute cluster
+            on the same HDFS, and both clusters sort.
             ``workload`` is another workload than TPCx-HS: ``terasort``,
             ``testdfsio``, whose number of files is ``maps``, ``nnbench``,
             ``mrbench``, ``fio``, ``stress-ng`` or ``iperf3``.
@@ -260,6 +262,7 @@ def _measure_runs(
             baselines.make_absolute(args.baseline),
             task.plan_host_losses(args),
             scaling.plan_scaling(task, args),
+            scaling.plan_second_cluster(task, args),
         ),
         task.progress,
     )

@@ -89,6 +89,7 @@ WORKLOAD_SCHEMA: dict[str, Any] = {
                 'lost_hosts': {'type': 'integer', 'minimum': 1},
                 'loss_rounds': {'type': 'integer', 'minimum': 1},
                 'scaled_compute': {'type': 'integer', 'minimum': 1},
+                'second_cluster': {'type': 'integer', 'minimum': 1},
                 'workload': {'enum': list(TYPES)},
                 'hadoop': {
                     'type': 'object',

@@ -12,6 +12,11 @@ from hvstack import errors
 from hvstack.results import workload_types
 from hvstack.results.cloud_identity import CloudIdentity
 from hvstack.results.compute_hosts import ComputeHosts
+from hvstack.results.later_changes import (
+    ComputeScaling,
+    HostLoss,
+    SecondCluster,
+)
 from hvstack.results.typed_json import (
     FieldTypeError,
     Json,
@@ -266,53 +271,6 @@ class ProbeGate:
 
 
 @dataclass(frozen=True)
-class HostLoss:
-    """State of the blocks after the loss of physical hosts.
-
-    :param hosts: number of hosts that were lost at once.
-    :param blocks: number of blocks.
-    :param exposed: blocks with all replicas on these hosts before the loss.
-    :param missing: blocks without any replica after the loss.
-    :param under_replicated: blocks with too few replicas after the loss,
-        before HDFS copied them.
-    :param misplaced: blocks that violate the replica placement policy after
-        the loss, which HDFS calls mis-replicated.
-    :param seconds: duration until all replicas existed again.
-    """
-
-    hosts: int = 0
-    blocks: int = 0
-    exposed: int = 0
-    missing: int = 0
-    under_replicated: int = 0
-    misplaced: int = 0
-    seconds: float = 0
-
-
-@dataclass(frozen=True)
-class ComputeScaling:
-    """Compute workers that were removed and added while sorts ran.
-
-    :param removed: number of removed compute workers.
-    :param added: number of compute workers that were added afterwards.
-    :param sorts: number of sorts, all of which were correct.
-    :param tasks_during: number of tasks on the added compute workers, of the
-        sorts that ran while these were added.
-    :param tasks_after: the same, of the next sort.
-    :param missing: blocks without any replica afterwards.
-    :param seconds: duration of all of this.
-    """
-
-    removed: int = 0
-    added: int = 0
-    sorts: int = 0
-    tasks_during: int = 0
-    tasks_after: int = 0
-    missing: int = 0
-    seconds: float = 0
-
-
-@dataclass(frozen=True)
 class KitObservation:
     """Run of TPC's kit.
 
@@ -443,6 +401,8 @@ class Observations:
     :param host_loss_method: how hosts were lost; empty without losses.
     :param compute_scaling: compute workers that were removed and added after
         the run; None without any.
+    :param second_cluster: second compute cluster on the same HDFS after the
+        run; None without any.
     :param telemetry: summary of the samples; None without telemetry.
     :param compute_hosts: use of the compute hosts; None on bare metal,
         without sampling, and in older records.
@@ -472,6 +432,7 @@ class Observations:
     host_losses: tuple[HostLoss, ...] = ()
     host_loss_method: str = ''
     compute_scaling: ComputeScaling | None = None
+    second_cluster: SecondCluster | None = None
     telemetry: TelemetrySummary | None = None
     compute_hosts: ComputeHosts | None = None
     facts: Mapping[str, Json] = field(default_factory=dict, metadata=inlined())

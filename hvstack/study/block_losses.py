@@ -14,7 +14,7 @@ from hvstack.report.chart_base import (
     escape_text,
 )
 from hvstack.report.text import align_columns
-from hvstack.results.observations import HostLoss
+from hvstack.results.later_changes import HostLoss
 from hvstack.results.typed_json import JsonObject
 from hvstack.study.claims import MISSING_BLOCKS
 from hvstack.study.definition import Study

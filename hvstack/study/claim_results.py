@@ -14,20 +14,18 @@ from hvstack.model import compute_backends
 from hvstack.nouns import format_noun
 from hvstack.results import comparability, quantiles, stats
 from hvstack.results.estimator import SweepFit
-from hvstack.results.observations import ComputeScaling
 from hvstack.results.record_data import RunRecord
 from hvstack.results.stats import Percent
 from hvstack.study import (
+    later_counts,
     os_differences,
     paper_numbers,
     run_shares,
     verdicts,
 )
 from hvstack.study.claims import (
-    ADDED_TASKS,
     AGENTS_RATE,
     LOCAL_MAPS,
-    MISSING_BLOCKS,
     SHARED_BLOCKS,
     SHARES,
     Claim,
@@ -160,10 +158,11 @@ def _judge(
     reason = find_obstacle(*pair)
     if not reason and claim.measure == SHARED_BLOCKS:
         return _judge_blocks(claim, pair[0].valid, published)
-    if not reason and claim.measure == MISSING_BLOCKS:
-        return _judge_losses(claim, pair[0].valid, published)
-    if not reason and claim.measure == ADDED_TASKS:
-        return _judge_added_tasks(claim, pair[0].valid, published)
+    if not reason and claim.measure in later_counts.MEASURES:
+        verdict, measured = later_counts.judge(claim, pair[0].valid)
+        return ClaimResult(
+            claim, verdict, published=published, measured=measured
+        )
     if not reason and claim.measure in SHARES:
         return _judge_share(
             *(claim, pair[0], published),
@@ -232,74 +231,6 @@ def _judge_blocks(
         published=published,
         measured=f'{count} of {blocks} blocks have two replicas on one host '
         f'({format_noun(len(runs), "cluster")})',
-    )
-
-
-def _judge_losses(
-    claim: Claim, runs: Sequence[RunRecord], published: str
-) -> ClaimResult:
-    """Return the verdict on the number of blocks that losses destroyed."""
-    scalings = _list_scalings(runs)
-    if scalings:
-        missing = sum(scaling.missing for scaling in scalings)
-        removed = format_noun(scalings[0].removed, 'compute worker')
-        return ClaimResult(
-            claim,
-            verdicts.judge_count(claim.rule, missing),
-            published=published,
-            measured=f'after the removal of {removed} and the addition of '
-            f'{scalings[0].added}, {missing} blocks were missing '
-            f'({format_noun(len(runs), "cluster")})',
-        )
-    losses = [loss for run in runs for loss in run.observations.host_losses]
-    missing = sum(loss.missing for loss in losses)
-    low = sum(loss.under_replicated for loss in losses)
-    misplaced = sum(loss.misplaced for loss in losses)
-    methods = {run.observations.host_loss_method for run in runs}
-    return ClaimResult(
-        claim,
-        verdicts.judge_count(claim.rule, missing)
-        if losses
-        else verdicts.UNDECIDED,
-        published=published,
-        measured=f'{missing} of {sum(loss.blocks for loss in losses)} blocks '
-        f'were missing, {low} under-replicated and {misplaced} '
-        'mis-replicated after the loss of '
-        f'{format_noun(losses[0].hosts if losses else 0, "host")} '
-        f'({len(losses)} losses, '
-        f'{format_noun(len(runs), "cluster")}, {", ".join(sorted(methods))})',
-    )
-
-
-def _list_scalings(runs: Sequence[RunRecord]) -> list[ComputeScaling]:
-    """Return the changes of the numbers of compute workers."""
-    return [
-        scaling
-        for run in runs
-        if (scaling := run.observations.compute_scaling) is not None
-    ]
-
-
-def _judge_added_tasks(
-    claim: Claim, runs: Sequence[RunRecord], published: str
-) -> ClaimResult:
-    """Return the verdict on the number of tasks on added compute workers."""
-    scalings = _list_scalings(runs)
-    during = sum(scaling.tasks_during for scaling in scalings)
-    after = sum(scaling.tasks_after for scaling in scalings)
-    added = scalings[0].added if scalings else 0
-    sorts = sum(scaling.sorts for scaling in scalings)
-    return ClaimResult(
-        claim,
-        verdicts.judge_count(claim.rule, during + after)
-        if scalings
-        else verdicts.UNDECIDED,
-        published=published,
-        measured=f'{during} tasks of sorts that ran meanwhile and {after} of '
-        'the sorts afterwards were on '
-        f'{format_noun(added, "added compute worker")} '
-        f'({format_noun(sorts, "correct sort")}, '
-        f'{format_noun(len(runs), "cluster")})',
     )
 
 

@@ -14,17 +14,18 @@ from hvstack.study.verdicts import Rule
 
 #: Measures of claims: rate in percent of another variant; number of blocks
 #: with two replicas on a host; number of blocks without a replica after the
-#: loss of hosts, or the removal of compute workers; tasks on compute workers
-#: that were added while sorts ran; share of a sort's maps whose data is on
-#: their node or host.
-RATE, SHARED_BLOCKS, MISSING_BLOCKS, ADDED_TASKS, LOCAL_MAPS = (
+#: loss of hosts, or changes of the compute workers; tasks on compute workers
+#: that were added while sorts ran; tasks of a second compute cluster on the
+#: same HDFS; share of a sort's maps whose data is on their node or host.
+RATE, SHARED_BLOCKS, MISSING_BLOCKS, ADDED_TASKS, SECOND_TASKS, LOCAL_MAPS = (
     'rate',
     'blocks on one host',
     'missing blocks',
     'tasks on added workers',
+    'tasks of a second cluster',
     'local maps',
 )
-_COUNTS = (SHARED_BLOCKS, MISSING_BLOCKS, ADDED_TASKS)
+_COUNTS = (SHARED_BLOCKS, MISSING_BLOCKS, ADDED_TASKS, SECOND_TASKS)
 #: Values that programs report, each in percent of another variant.
 _REPORTED = tuple(
     value.measure for item in TYPES.values() for value in item.reported
@@ -233,7 +234,7 @@ def _check_measure(
     elif workload.has_data:
         measures = [RATE, AGENTS_RATE, *BYTE_MEASURES, *measures]
     if workload.sorter:
-        measures += [LOCAL_MAPS, ADDED_TASKS, *_JOB_SHARES]
+        measures += [LOCAL_MAPS, ADDED_TASKS, SECOND_TASKS, *_JOB_SHARES]
     if workload is TPCX_HS:
         measures.append(SHARED_BLOCKS)
     if measure not in measures:

@@ -22,6 +22,7 @@ from hvstack.study import paper_numbers
 from hvstack.study.claims import (
     ADDED_TASKS,
     MISSING_BLOCKS,
+    SECOND_TASKS,
     Claim,
     parse_claims,
 )
@@ -216,13 +217,13 @@ def _check_losses(top: Fields, study: Study) -> None:
 
     :raises hvstack.errors.InputError: a variant or a claim is not valid.
     """
-    losing, scaling = (
+    losing, scaling, sharing = (
         {
             item.name
             for item in study.variants
             if getattr(item.setup.later, name)
         }
-        for name in ('lost_hosts', 'scaled_compute')
+        for name in ('lost_hosts', 'scaled_compute', 'second_cluster')
     )
     for variant in study.variants:
         setup = variant.setup
@@ -238,17 +239,32 @@ def _check_losses(top: Fields, study: Study) -> None:
             )
         is_stack = not isinstance(variant.target, BareMetal)
         has_compute = is_stack and (setup.deployment or 0) > 2
-        if setup.later.scaled_compute and not has_compute:
+        for name in ('scaled_compute', 'second_cluster'):
+            if getattr(setup.later, name) and not has_compute:
+                raise top.error(
+                    f'variants.{variant.name}.{name}',
+                    'needs compute workers. Add deployment 3 or 4, or delete '
+                    'it',
+                )
+        if setup.later.scaled_compute and setup.later.second_cluster:
             raise top.error(
-                f'variants.{variant.name}.scaled_compute',
-                'needs compute workers. Add deployment 3 or 4, or delete it',
+                f'variants.{variant.name}.second_cluster',
+                "does not go with 'scaled_compute'. Delete one of them",
             )
-    needs = {MISSING_BLOCKS: losing | scaling, ADDED_TASKS: scaling}
+    needs = {
+        MISSING_BLOCKS: losing | scaling | sharing,
+        ADDED_TASKS: scaling,
+        SECOND_TASKS: sharing,
+    }
     for index, claim in enumerate(study.claims):
         if claim.variant not in needs.get(claim.measure, {claim.variant}):
-            settings = "'scaled_compute'"
-            if claim.measure == MISSING_BLOCKS:
-                settings = "'lost_hosts' or 'scaled_compute'"
+            settings = {
+                ADDED_TASKS: "'scaled_compute'",
+                SECOND_TASKS: "'second_cluster'",
+            }.get(
+                claim.measure,
+                "'lost_hosts', 'scaled_compute' or 'second_cluster'",
+            )
             raise top.error(
                 f'claims.{index}.measure',
                 f"is '{claim.measure}', and no host or worker of the variant "

@@ -17,6 +17,7 @@ from hvstack.study.claims import Claim
 from hvstack.study.study_store import StartedStudy, StudyRecords
 from hvstack.study.variants import Variant
 from hvstack.sweep import forecast, run_times
+from hvstack.sweep.node_setup import LaterChanges
 
 
 class PlannedVariant(TypedDict):
@@ -241,11 +242,15 @@ class _Times:
             for (size, name), (run, _) in self._times.items()
         }
         self._loss_seconds = self._scaling_seconds = None
+        self._second_seconds: float | None = None
         setups = [variant.setup.later for variant in study.variants]
-        if any(setup.lost_hosts or setup.scaled_compute for setup in setups):
+        if any(setup != LaterChanges() for setup in setups):
             records = list(_select_runs(read(), backend))
             self._loss_seconds = run_times.compute_median_loss_seconds(records)
             self._scaling_seconds = run_times.compute_median_scaling_seconds(
+                records
+            )
+            self._second_seconds = run_times.compute_median_second_seconds(
                 records
             )
 
@@ -280,11 +285,17 @@ class _Times:
             'loss_seconds': None
             if losses and self._loss_seconds is None
             else losses * (self._loss_seconds or 0.0),
-            'scaling_seconds': self._scaling_seconds
-            if variant.setup.later.scaled_compute
-            else 0.0,
+            'scaling_seconds': self._get_scaling_seconds(variant),
             'skipped': skipped,
         }
+
+    def _get_scaling_seconds(self, variant: Variant) -> float | None:
+        """Return the seconds of the changes of compute workers after a run."""
+        if variant.setup.later.scaled_compute:
+            return self._scaling_seconds
+        if variant.setup.later.second_cluster:
+            return self._second_seconds
+        return 0.0
 
 
 def _select_runs(
@@ -303,6 +314,7 @@ def _select_runs(
             and (
                 record.observations.host_losses
                 or record.observations.compute_scaling
+                or record.observations.second_cluster
             )
         ),
         run_times.MAX_TIMED_RUNS,

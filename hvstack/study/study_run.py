@@ -287,7 +287,18 @@ def _explain_few_hosts(
             f'controller, and {later.lost_hosts + 1} are needed to lose '
             f'{later.lost_hosts}: one remains'
         )
-    removed = later.scaled_compute or 0
+    trait = cloud.controller_profile.traits.get('controller')
+    if later.second_cluster and trait:
+        controller_hosts = worker_hosts.count_controller_hosts(
+            cloud.conn, cloud.controller_profile, cloud.hosts_up
+        )
+        if controller_hosts < 2:
+            return (
+                f'{format_noun(controller_hosts, "host")} with the trait '
+                f'{trait} can have controllers, and 2 are needed: a second '
+                'compute cluster has a controller of its own'
+            )
+    removed = later.scaled_compute or later.second_cluster or 0
     if removed and nodes.compute_workers <= removed:
         return (
             f'the cluster has {nodes.compute_workers} compute workers, and '

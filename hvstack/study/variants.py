@@ -52,9 +52,12 @@ _LATER_COUNTS = {
     'lost_hosts': 64,
     'loss_rounds': 1000,
     'scaled_compute': 10**6,
+    'second_cluster': 10**6,
 }
 #: Settings that belong to sorts, to files, and to data of any type.
-_SORT_FIELDS = ('reduces', 'output_replication', 'scaled_compute')
+_SORT_FIELDS = (
+    *('reduces', 'output_replication', 'scaled_compute', 'second_cluster'),
+)
 _FILE_FIELDS = ('files',)
 _DATA_FIELDS = ('size_factor', 'file_size', 'replication', 'row')
 #: Settings of Hadoop, which programs on the workers do not use.

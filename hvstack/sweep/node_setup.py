@@ -20,11 +20,14 @@ class LaterChanges:
     :param loss_rounds: number of such losses.
     :param scaled_compute: number of compute workers that are removed and added
         again while sorts run.
+    :param second_cluster: number of compute workers that become a second
+        compute cluster on the same HDFS while both sort.
     """
 
     lost_hosts: int | None = None
     loss_rounds: int | None = None
     scaled_compute: int | None = None
+    second_cluster: int | None = None
 
 
 @dataclass(frozen=True)

@@ -188,13 +188,30 @@ def compute_median_scaling_seconds(
     return statistics.median(seconds) if seconds else None
 
 
+def compute_median_second_seconds(
+    records: Iterable[RunRecord],
+) -> float | None:
+    """Return the median seconds of a second compute cluster; None without any.
+
+    :param records: records of any sweeps.
+    """
+    seconds = [
+        second.seconds
+        for run_record in records
+        if (second := run_record.observations.second_cluster) is not None
+    ]
+    return statistics.median(seconds) if seconds else None
+
+
 def _sum_later_seconds(run_record: RunRecord) -> float:
     """Return the seconds of losses of hosts and of changes of workers."""
     observed = run_record.observations
-    scaling = observed.compute_scaling
-    return math.fsum(loss.seconds for loss in observed.host_losses) + (
-        scaling.seconds if scaling is not None else 0.0
-    )
+    seconds = [loss.seconds for loss in observed.host_losses]
+    if observed.compute_scaling is not None:
+        seconds.append(observed.compute_scaling.seconds)
+    if observed.second_cluster is not None:
+        seconds.append(observed.second_cluster.seconds)
+    return math.fsum(seconds)
 
 
 class _Span(NamedTuple):

@@ -9,24 +9,23 @@ each of them must be correct.
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
-from hvstack import errors, processutils
+from hvstack import processutils
 from hvstack.cluster.base import Cluster
-from hvstack.hadoop import daemon_http, job_history
+from hvstack.hadoop import daemon_http
 from hvstack.progress import Progress
-from hvstack.results.observations import ComputeScaling
+from hvstack.results.later_changes import ComputeScaling
 from hvstack.results.typed_json import JsonObject
-from hvstack.results.workload_types import TPCX_HS
-from hvstack.tpcxhs import phases
-from hvstack.tpcxhs.deadlines import Limits, describe_hosts
-from hvstack.tpcxhs.result import RunResult
+from hvstack.tpcxhs import sorts
+from hvstack.tpcxhs.deadlines import Limits
+from hvstack.tpcxhs.sorts import Sorts
 from hvstack.tpcxhs.workload import Workload
 
-#: For the deletion of two directories, and until YARN runs the job of a sort.
-_DELETE_SECONDS = _START_SECONDS = 300
+#: Until YARN runs the job of a sort.
+_START_SECONDS = 300
 
 
 @dataclass(frozen=True)
@@ -66,33 +65,29 @@ def scale(
     :raises hvstack.errors.HVStackError: a service does not answer in time.
     """
     output = progress or Progress()
-    count = len(_list_compute_addresses(cluster))
-    if count <= spec.workers:
-        raise errors.RunFailedError(
-            f'Cannot remove {spec.workers} compute workers: the cluster has '
-            f'{count}. Use more hosts or instances, or a smaller '
-            "'scaled_compute'."
-        )
+    count = sorts.require_compute_workers(
+        cluster, spec.workers, 'scaled_compute'
+    )
     begin = time.monotonic()
-    sorts = _Sorts(replace(workload, type=TPCX_HS), limits)
+    runner = Sorts(workload, limits)
     output.say(f'compute workers: {count} to {count - spec.workers}')
-    fewer = sorts.run_during(cluster, spec, count - spec.workers)
-    kept_addresses = _list_compute_addresses(fewer)
+    fewer = _run_during(runner, cluster, spec, count - spec.workers)
+    kept_addresses = sorts.list_compute_addresses(fewer)
     output.say(f'compute workers: {count - spec.workers} to {count}')
-    first = len(sorts.jobs)
-    more = sorts.run_during(fewer, spec, count)
-    added_addresses = _list_compute_addresses(more) - kept_addresses
-    during = sorts.jobs[first:]
-    sorts.run(more)
+    first = len(runner.done)
+    more = _run_during(runner, fewer, spec, count)
+    added_addresses = sorts.list_compute_addresses(more) - kept_addresses
+    during = runner.done[first:]
+    runner.run(more)
     observed = ComputeScaling(
         removed=count - len(kept_addresses),
         added=len(added_addresses),
-        sorts=len(sorts.jobs),
-        tasks_during=_count_tasks(more, during, added_addresses, workload),
-        tasks_after=_count_tasks(
-            more, sorts.jobs[-1:], added_addresses, workload
+        sorts=len(runner.done),
+        tasks_during=runner.count_tasks(more, during, added_addresses),
+        tasks_after=runner.count_tasks(
+            more, runner.done[-1:], added_addresses
         ),
-        missing=_count_missing_blocks(more),
+        missing=sorts.count_missing_blocks(more),
         seconds=round(time.monotonic() - begin, 1),
     )
     output.say(
@@ -103,91 +98,38 @@ def scale(
     return {'compute_scaling': asdict(observed)}
 
 
-class _Sorts:
-    """Sorts of the same input, whose output must be the same.
+def _run_during(
+    runner: Sorts, cluster: Cluster, spec: ComputeScalingSpec, count: int
+) -> Cluster:
+    """Sort again and again until the cluster has changed.
 
-    :param workload: workload of the sorts.
-    :param limits: limits of the phases.
+    :param runner: sorts to run.
+    :param cluster: cluster of the sorts.
+    :param spec: functions that change the cluster.
+    :param count: new number of compute workers.
+    :returns: the changed cluster, when the last sort has ended.
+    :raises hvstack.errors.HVStackError: the change or a sort failed.
     """
+    stop = threading.Event()
+    job_seconds = runner.compute_deadline(cluster)
 
-    def __init__(self, workload: Workload, limits: Limits) -> None:
-        self._workload = workload
-        self._limits = limits
-        self._checksum = ''
-        #: IDs of the jobs that have sorted, in order.
-        self.jobs: list[str] = []
+    def run_all() -> None:
+        runner.run(cluster)
+        while not stop.is_set():
+            runner.run(cluster)
 
-    def run(self, cluster: Cluster) -> None:
-        """Sort once, and check the output.
-
-        :raises hvstack.errors.RunFailedError: the output is not sorted, or
-            differs from that of the other sorts.
-        """
-        cluster.gateway.run(
-            f'hdfs dfs -rm -r -f -skipTrash {phases.OUTPUT} {phases.REPORT}',
-            timeout=_DELETE_SECONDS,
-        )
-        run_result = RunResult(self._workload)
-        runner = phases.PhaseRunner(
-            cluster, self._workload, run_result, None, self._limits
-        )
-        runner.sort()
-        runner.validate()
-        report = phases.read_report(cluster.gateway)
-        parts = report.split()
-        if len(parts) != 2 or parts[0] != 'checksum':
-            text = ' '.join(parts)[:200] or 'nothing'
-            raise errors.RunFailedError(
-                'The output of a sort is not sorted: HSValidate reports '
-                f'{text}.'
-            )
-        self._checksum = self._checksum or parts[1]
-        if parts[1] != self._checksum:
-            raise errors.RunFailedError(
-                'The output of a sort differs from that of the first sort: '
-                f'its checksum is {parts[1]}, not {self._checksum}.'
-            )
-        self.jobs += [
-            phase.job_id
-            for phase in run_result.phases[:1]
-            if phase.job_id is not None
-        ]
-
-    def run_during(
-        self, cluster: Cluster, spec: ComputeScalingSpec, count: int
-    ) -> Cluster:
-        """Sort again and again until the cluster has changed.
-
-        :param cluster: cluster of the sorts.
-        :param spec: functions that change the cluster.
-        :param count: new number of compute workers.
-        :returns: the changed cluster, when the last sort has ended.
-        :raises hvstack.errors.HVStackError: the change or a sort failed.
-        """
-        stop = threading.Event()
-        job_seconds = max(
-            self._limits.deadlines(
-                self._workload, describe_hosts(cluster, {})
-            ).values()
-        )
-
-        def run_all() -> None:
-            self.run(cluster)
-            while not stop.is_set():
-                self.run(cluster)
-
-        with ThreadPoolExecutor(max_workers=1) as pool:
-            sorting = pool.submit(run_all)
-            try:
-                _wait_for_job(cluster, sorting)
-                changed = spec.resize(count, job_seconds)
-            finally:
-                stop.set()
-            try:
-                sorting.result()
-            finally:
-                spec.release(cluster)
-        return changed
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        sorting = pool.submit(run_all)
+        try:
+            _wait_for_job(cluster, sorting)
+            changed = spec.resize(count, job_seconds)
+        finally:
+            stop.set()
+        try:
+            sorting.result()
+        finally:
+            spec.release(cluster)
+    return changed
 
 
 def _wait_for_job(cluster: Cluster, sorting: Future[None]) -> None:
@@ -202,42 +144,3 @@ def _wait_for_job(cluster: Cluster, sorting: Future[None]) -> None:
     processutils.wait_for(
         is_running, 'YARN to run the sort', timeout=_START_SECONDS
     )
-
-
-def _list_compute_addresses(cluster: Cluster) -> set[str]:
-    """Return the addresses of the nodes with a NodeManager alone."""
-    return {node.address for node in cluster.workers if node.role == 'compute'}
-
-
-def _count_tasks(
-    cluster: Cluster,
-    jobs: Sequence[str],
-    addresses: Collection[str],
-    workload: Workload,
-) -> int:
-    """Return the number of tasks of jobs on some nodes.
-
-    :raises hvstack.errors.RunFailedError: the history of a job is missing.
-    """
-    histories, _ = job_history.load_histories(
-        cluster.manager,
-        jobs,
-        len(jobs) * (workload.maps + workload.reduces),
-    )
-    missing = [job for job in jobs if job not in histories]
-    if missing:
-        raise errors.RunFailedError(
-            'Cannot count the tasks of the added compute workers: the '
-            f'JobHistory server has no history of {", ".join(missing)}.'
-        )
-    return sum(
-        task.host in addresses
-        for history in histories.values()
-        for task in history.tasks
-    )
-
-
-def _count_missing_blocks(cluster: Cluster) -> int:
-    """Return the number of blocks without any replica."""
-    info = daemon_http.get_namenode_bean(cluster.gateway, 'NameNodeInfo')
-    return int(info['NumberOfMissingBlocks'])

@@ -18,7 +18,7 @@ from hvstack.cluster.base import Cluster
 from hvstack.hadoop import daemon_http, fsck
 from hvstack.nouns import format_noun
 from hvstack.progress import Progress
-from hvstack.results.observations import HostLoss
+from hvstack.results.later_changes import HostLoss
 from hvstack.results.typed_json import JsonObject
 from hvstack.tpcxhs import preparation
 from hvstack.tpcxhs.preparation import BASE

@@ -4,7 +4,9 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from hvstack import processutils
+from hvstack import errors, processutils
+from hvstack.cluster.base import Node
+from hvstack.hadoop import webhdfs
 from hvstack.results.benchmark import RECORD_BYTES
 from hvstack.results.workload_types import TESTDFSIO
 from hvstack.tpcxhs.result import PhaseResult
@@ -133,3 +135,20 @@ def find_reason(output: str) -> str:
         if 'Exception' in line or 'ERROR' in line or 'failed' in line.lower()
     ]
     return ' '.join(processutils.tail('\n'.join(telling or lines), 4).split())
+
+
+def read_report(gateway: Node, directory: str) -> str:
+    """Return the output of HSValidate.
+
+    :param gateway: controller with the NameNode.
+    :param directory: directory of the output.
+    """
+    try:
+        return ''.join(
+            webhdfs.read_text(gateway, f'{directory}/{name}')
+            for name in webhdfs.list_names(gateway, directory)
+            if name.startswith('part-r-')
+        )
+    except errors.HVStackError:
+        # Bare-metal hosts may have no curl.
+        return gateway.run(f"hdfs dfs -cat '{directory}/part-r-*'").stdout

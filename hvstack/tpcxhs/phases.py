@@ -15,13 +15,12 @@ from functools import cached_property, partial
 
 from hvstack import errors, speed
 from hvstack.cluster import effective_settings
-from hvstack.cluster.base import Cluster, Node
+from hvstack.cluster.base import Cluster
 from hvstack.hadoop import (
     job_history,
     master_node,
     micro_benchmarks,
     tuning_profiles,
-    webhdfs,
 )
 from hvstack.hadoop.job_history import JobHistory
 from hvstack.progress import Progress
@@ -46,8 +45,6 @@ from hvstack.tpcxhs.result import PhaseResult, RunResult
 from hvstack.tpcxhs.workload import MIB, Workload
 
 INPUT = f'{BASE}/input'
-OUTPUT = f'{BASE}/output'
-REPORT = f'{BASE}/validate'
 _JAR = '/opt/hadoop/hadoop-mapreduce-examples.jar'
 _JOB = re.compile(r'\bjob_\d+_\d+\b')
 
@@ -61,6 +58,7 @@ class PhaseRunner:
     :param run_result: receives the phases and observations.
     :param progress: where to report; None reports nothing.
     :param limits: limits of the phases.
+    :param parent: directory of the output and of the report.
     """
 
     cluster: Cluster
@@ -68,7 +66,18 @@ class PhaseRunner:
     run_result: RunResult
     progress: Progress | None = None
     limits: Limits = DEFAULT_LIMITS
+    parent: str = BASE
     _results: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def output(self) -> str:
+        """Directory of the sorted data."""
+        return f'{self.parent}/output'
+
+    @property
+    def report(self) -> str:
+        """Directory of the output of HSValidate."""
+        return f'{self.parent}/validate'
 
     @property
     def steps(self) -> Sequence[Callable[[], None]]:
@@ -154,14 +163,14 @@ class PhaseRunner:
             f'terasort -Dmapreduce.job.reduces={workload.reduces} '
             '-Dmapreduce.terasort.output.replication='
             f'{workload.output_copies}',
-            f'{INPUT} {OUTPUT}',
+            f'{INPUT} {self.output}',
         )
 
     def check_output(self) -> None:
         """Check the output (HSDataCheck)."""
         workload = self.workload
         checked = self._check_data(
-            OUTPUT, workload.reduces, workload.output_copies
+            self.output, workload.reduces, workload.output_copies
         )
         self.run_result.observations |= {
             'blocks_on_one_host': checked.blocks_on_one_host,
@@ -170,7 +179,9 @@ class PhaseRunner:
 
     def validate(self) -> None:
         """Check the order of the output (HSValidate)."""
-        self._run_job('HSValidate', 'teravalidate', f'{OUTPUT} {REPORT}')
+        self._run_job(
+            'HSValidate', 'teravalidate', f'{self.output} {self.report}'
+        )
 
     def write_files(self) -> None:
         """Write the files of TestDFSIO."""
@@ -448,7 +459,7 @@ class PhaseRunner:
         )
         phases = self.run_result.phases
         if workload.type is TPCX_HS:
-            report = read_report(self.cluster.gateway)
+            report = job_results.read_report(self.cluster.gateway, self.report)
             reason = job_results.check_sorted(phases, report, workload)
             name = 'HSValidate'
         else:
@@ -485,16 +496,3 @@ class PhaseRunner:
                     'them run at the same time'
                 )
         return ''
-
-
-def read_report(gateway: Node) -> str:
-    """Return the output of HSValidate."""
-    try:
-        return ''.join(
-            webhdfs.read_text(gateway, f'{REPORT}/{name}')
-            for name in webhdfs.list_names(gateway, REPORT)
-            if name.startswith('part-r-')
-        )
-    except errors.HVStackError:
-        # Bare-metal hosts may have no curl.
-        return gateway.run(f"hdfs dfs -cat '{REPORT}/part-r-*'").stdout

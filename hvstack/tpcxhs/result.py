@@ -27,6 +27,7 @@ from hvstack.tpcxhs.workload import Workload
 if TYPE_CHECKING:
     # It executes sorts, whose results are in this module.
     from hvstack.tpcxhs.compute_scaling import ComputeScalingSpec
+    from hvstack.tpcxhs.second_cluster import SecondClusterSpec
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class RunSpec:
         none.
     :param compute_scaling: change of the number of compute workers after the
         run; None changes nothing.
+    :param second_cluster: second compute cluster on the same HDFS after the
+        run; None creates none.
     """
 
     run_id: RunId
@@ -58,6 +61,7 @@ class RunSpec:
     baseline: str = ''
     host_losses: HostLossSpec | None = None
     compute_scaling: 'ComputeScalingSpec | None' = None
+    second_cluster: 'SecondClusterSpec | None' = None
 
 
 @dataclass

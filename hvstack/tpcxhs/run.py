@@ -9,6 +9,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 
 from hvstack import conf, errors
 from hvstack.cluster import (
@@ -34,8 +35,14 @@ from hvstack.results import (
 )
 from hvstack.results.run_store import RunStore
 from hvstack.results.telemetry import Telemetry
+from hvstack.results.typed_json import JsonObject
 from hvstack.results.workload_types import TESTDFSIO, TPCX_HS
-from hvstack.tpcxhs import compute_scaling, host_losses, preparation
+from hvstack.tpcxhs import (
+    compute_scaling,
+    host_losses,
+    preparation,
+    second_cluster,
+)
 from hvstack.tpcxhs.deadlines import DEFAULT_LIMITS, Limits, load_limits
 from hvstack.tpcxhs.phases import PhaseRunner
 from hvstack.tpcxhs.result import RunResult, RunSpec, format_now
@@ -276,7 +283,13 @@ def measure(
     if spec.host_losses and run_result.is_valid:
         _lose_hosts(cluster, spec, run_result, progress)
     if spec.compute_scaling and run_result.is_valid:
-        _scale_compute(cluster, spec, run_result, progress)
+        scale = partial(compute_scaling.scale, cluster, spec.compute_scaling)
+        _sort_again('compute workers', scale, spec, run_result, progress)
+    if spec.second_cluster and run_result.is_valid:
+        share = partial(
+            second_cluster.share_hdfs, cluster, spec.second_cluster
+        )
+        _sort_again('second cluster', share, spec, run_result, progress)
     run_record = run_result.to_record(spec.run_id)
     run_record = add_telemetry(run_record, run_result.telemetry, store)
     return store.append(passes.add_location(run_record, earlier_records))
@@ -323,28 +336,27 @@ def _lose_hosts(
         run_result.reason = ' '.join(f'loss of hosts: {exc}'.split())[:2000]
 
 
-def _scale_compute(
-    cluster: Cluster,
+def _sort_again(
+    title: str,
+    change: Callable[[Workload, Limits, Progress | None], JsonObject],
     spec: RunSpec,
     run_result: RunResult,
     progress: Progress | None,
 ) -> None:
-    """Change the number of compute workers while sorts run.
+    """Change the compute workers while sorts run.
 
     A run without the result of this is not valid. No time is compared, so that
     the CPU caps of a lab stay lifted, under which guests boot slowly.
+
+    :param title: start of the reason of a failure.
+    :param change: function that returns observations of the record.
     """
-    assert spec.compute_scaling is not None
     try:
-        run_result.observations |= compute_scaling.scale(
-            cluster,
-            spec.compute_scaling,
-            spec.workload,
-            load_limits(spec, spec.store),
-            progress,
+        run_result.observations |= change(
+            spec.workload, load_limits(spec, spec.store), progress
         )
     except errors.HVStackError as exc:
-        run_result.reason = ' '.join(f'compute workers: {exc}'.split())[:2000]
+        run_result.reason = ' '.join(f'{title}: {exc}'.split())[:2000]
 
 
 def warm_up(cluster: Cluster, workload: Workload) -> None:

@@ -264,6 +264,30 @@ class DefinitionTest(testtools.TestCase):
             claims=[claim],
         )
 
+    def test_second_clusters(self) -> None:
+        claim = {
+            'text': 'A second cluster gets tasks.',
+            'variant': 1.0,
+            'measure': 'tasks of a second cluster',
+            'rule': 'some',
+        }
+        base = {'configuration': 'i2', 'deployment': 3, 'second_cluster': 1}
+        missing = {**claim, 'measure': 'missing blocks'}
+        study = self.parse(base=base, claims=[claim, missing])
+        self.assertEqual(1, study.variants[0].setup.later.second_cluster)
+        for changes, error in (
+            ({'deployment': 2}, "second_cluster' needs compute workers"),
+            ({'scaled_compute': 1}, "does not go with 'scaled_compute'"),
+            ({'workload': 'testdfsio'}, 'does not apply to the workload'),
+        ):
+            self.check_error(error, base={**base, **changes}, claims=[claim])
+        del base['second_cluster']
+        for item, error in (
+            (claim, "Add 'second_cluster' to the variant"),
+            (missing, "'scaled_compute' or 'second_cluster' to the variant"),
+        ):
+            self.check_error(error, base=base, claims=[item])
+
     def test_bytes_of_a_phase(self) -> None:
         claim = {
             'text': 'The data is received once.',

@@ -65,6 +65,7 @@ class StudyTest(testtools.TestCase):
         #: CPU seconds of the agents of each host, by the property's value.
         self.agents: dict[str, tuple[float | None, ...]] = {}
         self.executed: list[str] = []
+        self.second: dict[str, float] = {}
         self.max_runs = 100
         #: Seconds of HSGen that are those of HSValidate instead.
         self.seconds_of_validation: dict[str, float] = {}
@@ -145,6 +146,8 @@ class StudyTest(testtools.TestCase):
             run = factory.with_machine(run, self.foreign)
         if self.scaling:
             run = factory.edit(run, 'seen/compute_scaling', self.scaling)
+        if self.second:
+            run = factory.edit(run, 'seen/second_cluster', self.second)
         record.save(run, sweep_store.RECORDS_DIR)
 
     def run_study(self) -> study_store.StudyRecords:
@@ -471,6 +474,38 @@ class StudyTest(testtools.TestCase):
         self.assertEqual(
             [verdicts.HOLDS, verdicts.UNDECIDED, verdicts.FAILS],
             [result.verdict for result in self.report().claims],
+        )
+
+    def test_two_compute_clusters(self) -> None:
+        claim = {
+            'text': 'A second cluster gets tasks.',
+            'variant': 1.0,
+            'measure': 'tasks of a second cluster',
+            'rule': 'some',
+        }
+        missing = {**claim, 'measure': 'missing blocks', 'rule': 'none'}
+        self.started = self.create(
+            base={
+                'configuration': 'i2',
+                'deployment': 3,
+                'second_cluster': 1,
+            },
+            claims=[claim, missing],
+        )
+        self.second = {'workers': 2, 'tasks': 6, 'overlap_seconds': 10.6}
+        self.run_study()
+        first, second = self.report().claims
+        self.assertEqual([verdicts.HOLDS] * 2, [first.verdict, second.verdict])
+        self.assertEqual(
+            '24 tasks of correct sorts ran on 2 compute workers of a second '
+            'cluster, 42 s at the same time as sorts of the first cluster '
+            '(4 clusters)',
+            first.measured,
+        )
+        self.assertEqual(
+            'after the sorts of two compute clusters at the same time, 0 '
+            'blocks were missing (4 clusters)',
+            second.measured,
         )
 
     def judge_bytes(self, *rules: Any) -> list[claim_results.ClaimResult]:

@@ -215,6 +215,39 @@ class ImpossibleTest(testtools.TestCase):
         self.local_hosts = ('h0', 'h1')
         self.assertEqual({}, self.explain(4, separate, {}))
 
+    def test_second_clusters(self) -> None:
+        """The controller of the second one needs a host, too."""
+        settings = {'configuration': 'i2', 'deployment': 3}
+        second = {**settings, 'second_cluster': 1}
+        # Controllers and workers have the same hosts.
+        self.assertEqual({}, self.explain(3, second, settings))
+        reasons = self.explain(3, {**settings, 'second_cluster': 2}, settings)
+        self.assertIn('has 2 compute workers', reasons['a'])
+        controllers = replace(
+            host_profiles.load('vsphere6'),
+            name='c',
+            traits={'controller': 'CUSTOM_L'},
+        )
+        path = self.directory / 'c.yaml'
+        paths.write_output(path, yaml.safe_dump(controllers.to_mapping()))
+        self.useFixture(
+            fixtures.EnvironmentVariable(
+                'OS_CLOUD__CONTROLLER_PROFILE', str(path)
+            )
+        )
+        self.local_hosts = ('h0',)
+        reasons = self.explain(4, second, settings)
+        self.assertEqual(
+            {
+                'a': '1 host with the trait CUSTOM_L can have controllers, '
+                'and 2 are needed: a second compute cluster has a controller '
+                'of its own'
+            },
+            reasons,
+        )
+        self.local_hosts = ('h0', 'h1')
+        self.assertEqual({}, self.explain(4, second, settings))
+
     def test_availability_zone(self) -> None:
         """Only the hosts of the zone can have nodes."""
         self.useFixture(

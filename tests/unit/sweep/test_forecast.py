@@ -165,6 +165,21 @@ class MedianTimesTest(testtools.TestCase):
             (100, 80), run_times.compute_median_times(records, 10**9)
         )
 
+    def test_second_clusters(self) -> None:
+        self.assertIsNone(run_times.compute_median_second_seconds([]))
+        records = [
+            factory.edit(
+                self.run_record(minute, f'CID-{minute}'),
+                'seen/second_cluster',
+                {'seconds': 130.0},
+            )
+            for minute in (0, 5)
+        ]
+        self.assertEqual(130, run_times.compute_median_second_seconds(records))
+        self.assertEqual(
+            (100, 70), run_times.compute_median_times(records, 10**9)
+        )
+
     def test_same_cluster(self) -> None:
         self.assertEqual((100, None), self.times('CID-a', 'CID-a'))
 

@@ -10,14 +10,18 @@ import fixtures
 import testtools
 
 from hvstack import conf, errors, processutils
+from hvstack.cloud import connection, journal, stacks
+from hvstack.cluster.plan import ClusterSpec
 from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
+from hvstack.model.configuration import parse
 from hvstack.rally_plugins import scaling, task_state
 from hvstack.rally_plugins.workload_args import parse_args
 from tests.unit.cloud import fake
 from tests.unit.cloud.test_host_keys import key
 from tests.unit.cloud.test_stack_updates import URL, group, stack
 from tests.unit.cluster.fake import FakeCluster, FakeNode
+from tests.unit.cluster.test_launch import vsan_plan
 
 PARAMETERS = {'removed_workers': '', 'removed_compute': ''}
 
@@ -173,6 +177,67 @@ class ScalingTest(testtools.TestCase):
             }
         )
         return scaling.plan_scaling(self.state, args)
+
+    def plan_second(self, **setup: Any) -> Any:
+        args = parse_args(
+            {
+                'sweep': 's',
+                'configuration': 'i2',
+                'sizes': [10**8],
+                'setup': setup,
+            }
+        )
+        return scaling.plan_second_cluster(self.state, args)
+
+    def test_a_second_cluster(self) -> None:
+        """Its stack is deleted, whether it was of use or not."""
+        self.assertIsNone(self.plan_second(deployment=3))
+        self.state.plan = vsan_plan(ClusterSpec(parse('i4')))
+        spec = self.plan_second(deployment=3, second_cluster=1)
+        name = 'hv-x-second'
+        other = journal.note(stacks.KIND, {'name': 'hv-x'}, 'here')
+        failing = [False]
+
+        def create(tenant: Any, plan: Any, *_: Any) -> StackCluster:
+            self.assertEqual('hv-x', plan.stack.key_name)
+            journal.note(
+                stacks.KIND,
+                {'name': name, 'id': 's9'},
+                connection.scope(tenant),
+            )
+            if failing[0]:
+                raise errors.CloudError('Heat refused.')
+            return StackCluster.from_outputs(
+                self.outputs, SSHAccess(Path('key')), name=name, processors=1
+            ).with_hdfs(self.cluster)
+
+        for attribute, value in (
+            ('create', create),
+            ('plan_on_hdfs', lambda _, plan, *__: plan),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'hvstack.cluster.compute_cluster.{attribute}', value
+                )
+            )
+        looked = self.cloud.http.get(
+            re.compile(rf'{URL}\?.*name={name}'), json={'stacks': []}
+        )
+        with spec.create(self.cluster) as second:
+            # Its jobs start on its own controller.
+            self.assertEqual('controller', second.gateway.role)
+            self.assertIs(second.gateway, second.manager)
+            self.assertEqual(0, looked.call_count)
+            self.assertEqual(2, len(journal.entries()))
+        self.assertGreater(looked.call_count, 0)
+        self.assertEqual([other], journal.entries())
+        failing[0] = True
+        with (
+            testtools.ExpectedException(errors.CloudError, 'Heat refused.'),
+            spec.create(self.cluster),
+        ):
+            self.fail('it was created')
+        self.assertEqual([other], journal.entries())
 
     def test_only_what_was_requested(self) -> None:
         self.assertIsNone(self.plan())

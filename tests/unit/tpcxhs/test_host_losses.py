@@ -14,7 +14,7 @@ import testtools
 from hvstack import errors, processutils
 from hvstack.cluster.base import ClusterNodes, Node
 from hvstack.results import observations, typed_json
-from hvstack.results.observations import HostLoss
+from hvstack.results.later_changes import HostLoss
 from hvstack.tpcxhs import host_losses
 from hvstack.tpcxhs.host_losses import HostLossSpec
 
