@@ -16,7 +16,7 @@ from typing import Any
 from hvstack import errors, processutils, shell_scripts
 from hvstack.hadoop import daemon_http
 from hvstack.hadoop.daemon_http import Runner
-from hvstack.hadoop.site_files import CONF
+from hvstack.hadoop.site_files import CLUSTER_DIRECTORY, CONF
 from hvstack.results.observations import (
     LastTask,
     ReducerRecords,
@@ -27,10 +27,15 @@ from hvstack.results.typed_json import JsonObject
 _JOBS = '/ws/v1/history/mapreduce/jobs'
 #: Directories of history files, before and after the server moves them
 #: (mapred-default.xml: mapreduce.jobhistory.done-dir, intermediate-done-dir).
-_HISTORY = '/tmp/hadoop-yarn/staging/history'  # noqa: S108, in HDFS
-_FILES = (
-    f'{_HISTORY}/done_intermediate/*/{{job}}-*.jhist',
-    f'{_HISTORY}/done/*/*/*/*/{{job}}-*.jhist',
+_STAGING = '/tmp/hadoop-yarn/staging'  # noqa: S108, in HDFS
+_FILES = tuple(
+    f'{staging}/history/{directory}/{{job}}-*.jhist'
+    # Jobs of compute clusters on the HDFS have directories of their own.
+    for staging in (
+        _STAGING,
+        f'{CLUSTER_DIRECTORY.replace("%STACK%", "*")}/staging',
+    )
+    for directory in ('done_intermediate/*', 'done/*/*/*/*')
 )
 _JOB = re.compile(r'"(?:appattempt|attempt|task|job)_(\d+_\d+)[_"]')
 #: Maximum number of failures per job, and of characters per failure.

@@ -26,11 +26,15 @@ from hvstack.cluster import (
 from hvstack.cluster.base import Cluster
 from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
+from hvstack.hadoop import site_files
 from hvstack.nouns import format_noun
 from hvstack.rally_plugins.task_state import TaskState
 from hvstack.rally_plugins.workload_args import WorkloadArgs
 from hvstack.tpcxhs.compute_scaling import ComputeScalingSpec
 from hvstack.tpcxhs.second_cluster import SecondClusterSpec
+
+#: For the deletion of the files of a few jobs.
+_DELETE_SECONDS = 120
 
 
 def plan_scaling(
@@ -111,6 +115,12 @@ def create_second(
             and journal_entry.data.get('name') == name
         ]
         undo.undo(journal_entries, task.connections)
+        directory = site_files.CLUSTER_DIRECTORY.replace('%STACK%', name)
+        first.gateway.run(
+            f'hdfs dfs -rm -r -f -skipTrash {directory}',
+            timeout=_DELETE_SECONDS,
+            check=False,
+        )
 
 
 def resize(task: TaskState, count: int, job_seconds: float) -> StackCluster:
