@@ -43,8 +43,10 @@ class Gateway:
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
+        self.command = ''
 
-    def run(self, *_args: Any, **_kwargs: Any) -> processutils.Result:
+    def run(self, command: str, **_options: Any) -> processutils.Result:
+        self.command = command
         return processutils.Result(0, '\n'.join(self.lines), '')
 
     def put(self, text: str, path: str, mode: int = 0o644) -> None:
@@ -313,6 +315,20 @@ class Tasks(testtools.TestCase):
                 node['map_seconds'],
             ),
         )
+
+    def test_files_of_all_clusters_of_an_hdfs(self) -> None:
+        """A compute cluster on another HDFS has directories of its own."""
+        gateway = Gateway(self.lines)
+        job_history.load_histories(gateway, [JOB])
+        for staging in (
+            '/tmp/hadoop-yarn/staging',
+            '/compute-clusters/*/staging',
+        ):
+            for directory in ('done_intermediate/*', 'done/*/*/*/*'):
+                self.assertIn(
+                    f'{staging}/history/{directory}/{JOB}-*.jhist',
+                    gateway.command,
+                )
 
     def test_what_cannot_be_read_is_missing(self) -> None:
         self.assertEqual(
