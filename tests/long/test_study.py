@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three studies: killed, resumed, and judged; and one that scales clusters.
+"""Four studies: killed, resumed, and judged; and one that scales clusters.
 
 The first is killed while its second cluster is created, the second in the
-middle of a sort, the third while a host has no power. The fourth removes and
-adds a compute worker while sorts run.
+middle of a sort, the third while a host has no power, and the fourth while two
+compute clusters sort. The last one removes and adds a compute worker while
+sorts run.
 """
 
 import contextlib
@@ -26,6 +27,7 @@ from hvstack.lab.hosts import host
 from hvstack.study import study_store
 from hvstack.study.study_store import StartedStudy
 from hvstack.sweep import sweep_store
+from tests.long import labs
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 SLOW_START = """\
@@ -94,11 +96,29 @@ claims:
   measure: tasks on added workers
   rule: some
 """
+SECOND = """\
+question: Can two compute clusters use one HDFS?
+base: {configuration: i2, deployment: 3, workload: terasort, second_cluster: 1}
+passes: 1
+size: 10MB
+variants:
+  HVE on: {node_groups: true}
+  HVE off: {node_groups: false}
+claims:
+- text: The second cluster runs tasks.
+  variant: HVE on
+  measure: tasks of a second cluster
+  rule: some
+- text: Without node groups, the second cluster runs tasks, too.
+  variant: HVE off
+  measure: tasks of a second cluster
+  rule: some
+"""
 CLOUD = ('--os-cloud', 'hvstack-lab')
 
 
 class StudyTest(testtools.TestCase):
-    """Takes about 2400 s."""
+    """Takes about 3300 s."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -125,6 +145,13 @@ class StudyTest(testtools.TestCase):
         first, second = data['claims']
         self.assertEqual(
             ['holds', 'holds'], [first['verdict'], second['verdict']]
+        )
+
+    def test_kill_with_two_compute_clusters(self) -> None:
+        labs.change(self, hosts=4, controllers=2)
+        data = self.kill_and_resume(SECOND, 'both clusters sort ...', 0)
+        self.assertEqual(
+            ['holds'] * 2, [claim['verdict'] for claim in data['claims']]
         )
 
     def test_compute_workers_go_and_come(self) -> None:
