@@ -61,6 +61,15 @@ class WorkloadType:
         return self.jobs or self.phases
 
     @property
+    def has_rate(self) -> bool:
+        """Whether a run has a rate: data by time.
+
+        Other programs report rates of their own, and their time says little:
+        the operations of NNBench begin at a common time.
+        """
+        return self.has_data and not self.is_on_nodes
+
+    @property
     def uses_page_cache(self) -> bool:
         """Whether memory can hold the data, so that disks are not measured.
 

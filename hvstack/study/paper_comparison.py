@@ -82,8 +82,7 @@ def list_published(study: Study) -> PaperComparison:
     table = reference and paper_numbers.find_table(study.paper, reference)
     named = [item for item in study.variants if item.row or not table]
     named = [item for item in named if item.workload is named[0].workload]
-    if len(named) < 2 or named[0].workload.is_on_nodes:
-        # Programs on the workers have no rate by time.
+    if len(named) < 2 or not named[0].workload.has_rate:
         return PaperComparison()
     base = named[0]
     if not isinstance(table, PublishedTable) or reference is None:

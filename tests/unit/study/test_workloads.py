@@ -15,9 +15,11 @@ from hvstack.rally_plugins import output
 from hvstack.report import page_cache, sweep_report
 from hvstack.results import record
 from hvstack.results.record_data import RunRecord
+from hvstack.results.workload_types import TYPES
 from hvstack.study import (
     claim_results,
     definition,
+    paper_comparison,
     study_page,
     study_plan,
     study_report,
@@ -217,6 +219,21 @@ class DefinitionTest(testtools.TestCase):
                     variants=variants,
                     claims=[{**CLAIM, 'measure': other}],
                 )
+
+    def test_only_data_by_time_is_compared(self) -> None:
+        for workload_type in TYPES.values():
+            measures = [item.measure for item in workload_type.reported]
+            study = parse(
+                base={'configuration': 'i1', 'workload': workload_type.name},
+                variants={'one': {}, 'two': {'configuration': 'i2'}},
+                claims=[{**CLAIM, 'measure': (measures or ['rate'])[0]}],
+            )
+            published = paper_comparison.list_published(study)
+            self.assertEqual(
+                workload_type.name in ('tpcx-hs', 'terasort', 'testdfsio'),
+                bool(published.variants),
+                workload_type.name,
+            )
 
     def test_a_claim_compares_runs_of_one_workload(self) -> None:
         for measure in ('write throughput', 'rate'):
