@@ -9,15 +9,13 @@ from dataclasses import replace
 
 from openstack.connection import Connection
 
-from hvstack.cloud import keypairs, stack_times, stacks
+from hvstack.cloud import host_keys, keypairs, stacks
 from hvstack.cluster import launch, planner, shared_hdfs, topology_refresh
 from hvstack.cluster.plan import ClusterDisks, ClusterPlan, NodeCounts
 from hvstack.cluster.ssh import SSHAccess
 from hvstack.cluster.stack import StackCluster
-from hvstack.cluster.validation import needs
 from hvstack.conf import CloudOptions
 from hvstack.hadoop import daemons
-from hvstack.model.compute_backends import timeout_factor
 from hvstack.progress import Progress
 
 
@@ -95,6 +93,7 @@ def create(
         launch.compute_stack_timeout(plan, options),
         progress,
     )
+    timeout = launch.compute_ready_timeout(plan, options)
     access = SSHAccess.of(
         keypairs.DIRECTORY / plan.stack.key_name, options.ssh_config
     )
@@ -106,6 +105,8 @@ def create(
             processors=first.processors,
             facts=first.facts,
             tuning=first.tuning,
+            console=host_keys.console_of(tenant),
+            console_timeout=timeout,
         )
         for stack_name, stack_outputs in (
             (name, outputs),
@@ -113,11 +114,6 @@ def create(
         )
     )
     compute = cluster.with_hdfs(hdfs)
-    timeout = timeout_factor(
-        plan.hosts.backend
-    ) * stack_times.compute_ready_seconds(
-        options.ready_timeout, needs(plan).instances
-    )
     try:
         launch.retry_with_new_host_keys(
             tenant,

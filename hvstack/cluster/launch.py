@@ -88,7 +88,7 @@ def launch(
     cluster = open_cluster(
         admin, tenant, plan, outputs, access, name=name, options=options
     )
-    ready_timeout = _compute_ready_timeout(plan, options)
+    ready_timeout = compute_ready_timeout(plan, options)
     try:
         retry_with_new_host_keys(
             tenant,
@@ -152,7 +152,7 @@ def open_cluster(
         ),
         tuning=plan.spec.tuning,
         console=host_keys.console_of(tenant),
-        console_timeout=_compute_ready_timeout(plan, options),
+        console_timeout=compute_ready_timeout(plan, options),
     )
     cluster.find_moved = functools.partial(
         observation.list_moved, tenant, outputs
@@ -178,8 +178,11 @@ def compute_stack_timeout(plan: ClusterPlan, options: CloudOptions) -> float:
     )
 
 
-def _compute_ready_timeout(plan: ClusterPlan, options: CloudOptions) -> float:
-    """Return the seconds until Hadoop of a complete stack must be ready."""
+def compute_ready_timeout(plan: ClusterPlan, options: CloudOptions) -> float:
+    """Return the seconds until Hadoop of a complete stack must be ready.
+
+    :param options: group ``cloud`` of :mod:`hvstack.conf`.
+    """
     nodes = validation.needs(plan).instances
     return timeout_factor(
         plan.hosts.backend
