@@ -54,7 +54,8 @@ class Rule:
     def describe(self) -> str:
         """Return the condition as human-readable text."""
         if self.name in COUNT_RULES:
-            return f'{self.name} in all runs together'
+            number = 'none' if self.name == 'none' else 'one or more'
+            return f'{number} in all runs together'
         if self.low is not None and self.high is not None:
             return f'{self.low:g} to {self.high:g} %'
         if self.low is not None:

@@ -32,11 +32,14 @@ class RuleTest(testtools.TestCase):
             fields = Fields({'rule': rule}, 'file', ('rule',))
             description = verdicts.parse_rule(fields, 'rule').describe()
             self.assertEqual(expected, description)
-        fields = Fields({'rule': 'none'}, 'file', ('rule',))
-        self.assertEqual(
-            'none in all runs together',
-            verdicts.parse_count_rule(fields, 'rule').describe(),
-        )
+        for rule, expected in (
+            ('none', 'none in all runs together'),
+            ('some', 'one or more in all runs together'),
+        ):
+            fields = Fields({'rule': rule}, 'file', ('rule',))
+            self.assertEqual(
+                expected, verdicts.parse_count_rule(fields, 'rule').describe()
+            )
 
     def test_shares(self) -> None:
         for rule, low, high, text in (
