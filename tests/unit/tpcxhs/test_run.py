@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A whole run against a node that answers as Hadoop's programs did."""
 
+import contextlib
 import io
 import itertools
 import json
@@ -32,6 +33,7 @@ from hvstack.tpcxhs.compute_scaling import ComputeScalingSpec
 from hvstack.tpcxhs.deadlines import Limits
 from hvstack.tpcxhs.result import RunResult, RunSpec
 from hvstack.tpcxhs.run_samplers import SamplingSpec
+from hvstack.tpcxhs.second_cluster import SecondClusterSpec
 from hvstack.tpcxhs.workload import Workload
 from tests.unit.cluster.lab_tree import LabTree
 from tests.unit.results import factory
@@ -979,21 +981,32 @@ class RunTest(testtools.TestCase):
     def test_compute_workers_that_cannot_go(self) -> None:
         """A run without what its study asks for is not valid."""
         store = FileRunStore(Path(self.useFixture(fixtures.TempDir()).path))
-        run_record = run.measure(
-            self.cluster,
-            RunSpec(
-                *(RunId('s', BareMetal(), 0), self.workload, store),
-                compute_scaling=ComputeScalingSpec(
-                    1, lambda *_: self.cluster, lambda _: None
+        change: Any = (1, lambda *_: self.cluster, lambda _: None)
+        for index, (later, title) in enumerate(
+            (
+                (
+                    {'compute_scaling': ComputeScalingSpec(*change)},
+                    'compute workers',
                 ),
-            ),
-        )
-        self.assertFalse(run_record.valid)
-        self.assertIn(
-            'compute workers: Cannot remove 1 compute workers: the cluster '
-            'has 0',
-            run_record.reason,
-        )
+                (
+                    {
+                        'second_cluster': SecondClusterSpec(
+                            *change, contextlib.nullcontext
+                        )
+                    },
+                    'second cluster',
+                ),
+            )
+        ):
+            spec = RunSpec(
+                RunId('s', BareMetal(), index), self.workload, store
+            )
+            run_record = run.measure(self.cluster, replace(spec, **later))
+            self.assertFalse(run_record.valid)
+            self.assertIn(
+                f'{title}: Cannot remove 1 compute workers: the cluster has 0',
+                run_record.reason,
+            )
 
     def test_hosts_without_curl(self) -> None:
         missing_curl = processutils.Result(127, '', 'curl: not found')
