@@ -27,14 +27,11 @@ from hvstack.results.typed_json import JsonObject
 _JOBS = '/ws/v1/history/mapreduce/jobs'
 #: Directories of history files, before and after the server moves them
 #: (mapred-default.xml: mapreduce.jobhistory.done-dir, intermediate-done-dir).
-_STAGING = '/tmp/hadoop-yarn/staging'  # noqa: S108, in HDFS
+#: A compute cluster on the HDFS of another stack has directories of its own.
+_PARENT = '/tmp/hadoop-yarn'  # noqa: S108, in HDFS
 _FILES = tuple(
-    f'{staging}/history/{directory}/{{job}}-*.jhist'
-    # Jobs of compute clusters on the HDFS have directories of their own.
-    for staging in (
-        _STAGING,
-        f'{CLUSTER_DIRECTORY.replace("%STACK%", "*")}/staging',
-    )
+    f'{parent}/staging/history/{directory}/{{job}}-*.jhist'
+    for parent in (_PARENT, CLUSTER_DIRECTORY.replace('%STACK%', '*'))
     for directory in ('done_intermediate/*', 'done/*/*/*/*')
 )
 _JOB = re.compile(r'"(?:appattempt|attempt|task|job)_(\d+_\d+)[_"]')

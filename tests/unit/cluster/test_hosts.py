@@ -220,7 +220,9 @@ class HostsFileTest(testtools.TestCase):
         )
         bare_hosts._configure()
         text = log.read_text()
-        sized = sizing.size_node(2, 4096, tuning='vsphere6', native=True)
+        sized = sizing.size_node(
+            *(2, 4096), tuning='vsphere6', native=True, controller_mib=4096
+        )
         files = site_files.render_site_files(
             sized,
             controller='10.0.0.1',

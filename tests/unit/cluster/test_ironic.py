@@ -105,7 +105,13 @@ class PlanTest(_Cloud):
         plan = self.plan(tuning='vsphere6', os_profile='vsan')
         self.assertEqual((2, 2), (plan.nodes.workers, plan.nodes.replication))
         self.assertEqual(
-            size_node(16, 65536, tuning='vsphere6', native=True), plan.sizing
+            size_node(
+                *(16, 65536),
+                tuning='vsphere6',
+                native=True,
+                controller_mib=65536,
+            ),
+            plan.sizing,
         )
         self.assertIn('os_profile=vsan\n', plan.node_setup)
         self.assertEqual('id-metal', plan.flavors.get_reference('controller'))
