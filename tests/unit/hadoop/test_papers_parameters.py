@@ -31,12 +31,13 @@ NOT_IN_DEFAULTS = {
     'mapreduce.terasort.use.terascheduler': 'examples.terasort'
     '.TeraSortConfigKeys',
     **{
-        f'yarn.scheduler.capacity.per-node-heartbeat.{name}': 'yarn.server'
-        '.resourcemanager.scheduler.capacity.CapacitySchedulerConfiguration'
+        f'yarn.scheduler.capacity.{name}': 'yarn.server.resourcemanager'
+        '.scheduler.capacity.CapacitySchedulerConfiguration'
         for name in (
-            'multiple-assignments-enabled',
-            'maximum-container-assignments',
-            'maximum-offswitch-assignments',
+            'per-node-heartbeat.multiple-assignments-enabled',
+            'per-node-heartbeat.maximum-container-assignments',
+            'per-node-heartbeat.maximum-offswitch-assignments',
+            'schedule-asynchronously.enable',
         )
     },
 }
@@ -256,6 +257,23 @@ class TablesTest(testtools.TestCase):
                     for row in tuning_profiles.load(name).all_properties
                 )
             ],
+        )
+
+    def test_papers_assign_tasks_by_heartbeats(self) -> None:
+        """Hadoop 3.5 does not by default; others fill all containers."""
+        name = 'yarn.scheduler.capacity.schedule-asynchronously.enable'
+        values = {
+            tuning: [
+                row.value
+                for row in tuning_profiles.load(tuning).all_properties
+                if row.name == name
+            ]
+            for tuning in tuning_profiles.list_names()
+        }
+        others = ('hvstack', 'lab', 'stock')
+        self.assertEqual(
+            {name: [] if name in others else ['false'] for name in values},
+            values,
         )
 
     def test_every_tuning_has_a_rule_and_a_block_size(self) -> None:
