@@ -78,3 +78,7 @@ class SecondCluster:
     tasks: int = 0
     missing: int = 0
     seconds: float = 0
+
+
+#: Change of a cluster after a run.
+LaterChange = HostLoss | ComputeScaling | SecondCluster

@@ -15,6 +15,7 @@ from hvstack.results.compute_hosts import ComputeHosts
 from hvstack.results.later_changes import (
     ComputeScaling,
     HostLoss,
+    LaterChange,
     SecondCluster,
 )
 from hvstack.results.typed_json import (
@@ -436,6 +437,15 @@ class Observations:
     telemetry: TelemetrySummary | None = None
     compute_hosts: ComputeHosts | None = None
     facts: Mapping[str, Json] = field(default_factory=dict, metadata=inlined())
+
+    @property
+    def later_changes(self) -> tuple[LaterChange, ...]:
+        """Changes of the cluster after the run."""
+        single = (self.compute_scaling, self.second_cluster)
+        return (
+            *self.host_losses,
+            *(change for change in single if change is not None),
+        )
 
 
 def read_phases(phases: Sequence[JsonObject]) -> list[Phase]:

@@ -10,6 +10,12 @@ from typing import NamedTuple, TypedDict
 from hvstack.model.host import HostProfile
 from hvstack.report.formats import format_size
 from hvstack.results import quantiles
+from hvstack.results.later_changes import (
+    ComputeScaling,
+    HostLoss,
+    LaterChange,
+    SecondCluster,
+)
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import RunStore, StoredSweeps
 from hvstack.results.workload_types import TYPES
@@ -241,18 +247,15 @@ class _Times:
             else self._bound_run(read(), size, name)
             for (size, name), (run, _) in self._times.items()
         }
-        self._loss_seconds = self._scaling_seconds = None
-        self._second_seconds: float | None = None
+        #: Median seconds by kind of change after a run.
+        self._change_seconds: dict[type[LaterChange], float | None] = {}
         setups = [variant.setup.later for variant in study.variants]
         if any(setup != LaterChanges() for setup in setups):
             records = list(_select_runs(read(), backend))
-            self._loss_seconds = run_times.compute_median_loss_seconds(records)
-            self._scaling_seconds = run_times.compute_median_scaling_seconds(
-                records
-            )
-            self._second_seconds = run_times.compute_median_second_seconds(
-                records
-            )
+            self._change_seconds = {
+                kind: run_times.compute_median_change_seconds(records, kind)
+                for kind in (HostLoss, ComputeScaling, SecondCluster)
+            }
 
     def _bound_run(
         self, records: Iterable[RunRecord], size: int, workload: str
@@ -283,8 +286,8 @@ class _Times:
             'run_seconds_range': self._ranges[key],
             'setup_seconds': setup,
             'loss_seconds': None
-            if losses and self._loss_seconds is None
-            else losses * (self._loss_seconds or 0.0),
+            if losses and self._change_seconds[HostLoss] is None
+            else losses * (self._change_seconds.get(HostLoss) or 0.0),
             'scaling_seconds': self._get_scaling_seconds(variant),
             'skipped': skipped,
         }
@@ -292,16 +295,16 @@ class _Times:
     def _get_scaling_seconds(self, variant: Variant) -> float | None:
         """Return the seconds of the changes of compute workers after a run."""
         if variant.setup.later.scaled_compute:
-            return self._scaling_seconds
+            return self._change_seconds[ComputeScaling]
         if variant.setup.later.second_cluster:
-            return self._second_seconds
+            return self._change_seconds[SecondCluster]
         return 0.0
 
 
 def _select_runs(
     records: Iterable[RunRecord], backend: str
 ) -> Iterable[RunRecord]:
-    """Yield records with losses of hosts or changes of compute workers.
+    """Yield records with changes of the cluster after the run.
 
     :param records: records of any sweeps.
     :param backend: name of the compute backend of these records.
@@ -311,11 +314,7 @@ def _select_runs(
             record
             for record in records
             if run_times.is_of_backend(record, backend)
-            and (
-                record.observations.host_losses
-                or record.observations.compute_scaling
-                or record.observations.second_cluster
-            )
+            and record.observations.later_changes
         ),
         run_times.MAX_TIMED_RUNS,
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from hvstack.results import cloud_identity, history, record, run_id
+from hvstack.results.later_changes import LaterChange
 from hvstack.results.record_data import RunRecord
 from hvstack.results.workload_types import TPCX_HS
 
@@ -157,61 +158,29 @@ def is_of_backend(run_record: RunRecord, backend: str) -> bool:
     )
 
 
-def compute_median_loss_seconds(
-    records: Iterable[RunRecord],
+def compute_median_change_seconds(
+    records: Iterable[RunRecord], kind: type[LaterChange]
 ) -> float | None:
-    """Return the median seconds of a loss of hosts; None without any.
+    """Return the median seconds of a kind of changes after runs.
 
     :param records: records of any sweeps.
-    """
-    seconds = [
-        loss.seconds
-        for run_record in records
-        for loss in run_record.observations.host_losses
-    ]
-    return statistics.median(seconds) if seconds else None
-
-
-def compute_median_scaling_seconds(
-    records: Iterable[RunRecord],
-) -> float | None:
-    """Return the median seconds of a change of the compute workers.
-
-    :param records: records of any sweeps.
+    :param kind: class of the changes.
     :returns: None without any.
     """
     seconds = [
-        scaling.seconds
+        change.seconds
         for run_record in records
-        if (scaling := run_record.observations.compute_scaling) is not None
-    ]
-    return statistics.median(seconds) if seconds else None
-
-
-def compute_median_second_seconds(
-    records: Iterable[RunRecord],
-) -> float | None:
-    """Return the median seconds of a second compute cluster; None without any.
-
-    :param records: records of any sweeps.
-    """
-    seconds = [
-        second.seconds
-        for run_record in records
-        if (second := run_record.observations.second_cluster) is not None
+        for change in run_record.observations.later_changes
+        if isinstance(change, kind)
     ]
     return statistics.median(seconds) if seconds else None
 
 
 def _sum_later_seconds(run_record: RunRecord) -> float:
-    """Return the seconds of losses of hosts and of changes of workers."""
-    observed = run_record.observations
-    seconds = [loss.seconds for loss in observed.host_losses]
-    if observed.compute_scaling is not None:
-        seconds.append(observed.compute_scaling.seconds)
-    if observed.second_cluster is not None:
-        seconds.append(observed.second_cluster.seconds)
-    return math.fsum(seconds)
+    """Return the seconds of all changes of the cluster after a run."""
+    return math.fsum(
+        change.seconds for change in run_record.observations.later_changes
+    )
 
 
 class _Span(NamedTuple):

@@ -55,6 +55,21 @@ class ImpossibleTest(testtools.TestCase):
             if not reason.startswith('its claims need')
         }
 
+    def give_controllers_a_trait(self) -> None:
+        """Have a host profile of controllers with the trait CUSTOM_L."""
+        controllers = replace(
+            host_profiles.load('vsphere6'),
+            name='c',
+            traits={'controller': 'CUSTOM_L'},
+        )
+        path = self.directory / 'c.yaml'
+        paths.write_output(path, yaml.safe_dump(controllers.to_mapping()))
+        self.useFixture(
+            fixtures.EnvironmentVariable(
+                'OS_CLOUD__CONTROLLER_PROFILE', str(path)
+            )
+        )
+
     def test_more_replicas_than_hosts(self) -> None:
         for setting in ('replication', 'output_replication'):
             two, three = {setting: 2}, {setting: 3}
@@ -195,18 +210,7 @@ class ImpossibleTest(testtools.TestCase):
 
     def test_separate_controllers(self) -> None:
         """They need two hosts, which a profile of their own may not have."""
-        controllers = replace(
-            host_profiles.load('vsphere6'),
-            name='c',
-            traits={'controller': 'CUSTOM_L'},
-        )
-        path = self.directory / 'c.yaml'
-        paths.write_output(path, yaml.safe_dump(controllers.to_mapping()))
-        self.useFixture(
-            fixtures.EnvironmentVariable(
-                'OS_CLOUD__CONTROLLER_PROFILE', str(path)
-            )
-        )
+        self.give_controllers_a_trait()
         separate = {'configuration': 'i2', 'controllers': 'separate'}
         self.local_hosts = ('h0',)
         reasons = self.explain(4, separate, {'configuration': 'i2'})
@@ -223,18 +227,7 @@ class ImpossibleTest(testtools.TestCase):
         self.assertEqual({}, self.explain(3, second, settings))
         reasons = self.explain(3, {**settings, 'second_cluster': 2}, settings)
         self.assertIn('has 2 compute workers', reasons['a'])
-        controllers = replace(
-            host_profiles.load('vsphere6'),
-            name='c',
-            traits={'controller': 'CUSTOM_L'},
-        )
-        path = self.directory / 'c.yaml'
-        paths.write_output(path, yaml.safe_dump(controllers.to_mapping()))
-        self.useFixture(
-            fixtures.EnvironmentVariable(
-                'OS_CLOUD__CONTROLLER_PROFILE', str(path)
-            )
-        )
+        self.give_controllers_a_trait()
         self.local_hosts = ('h0',)
         reasons = self.explain(4, second, settings)
         self.assertEqual(

@@ -11,6 +11,7 @@ import fixtures
 import testtools
 
 from hvstack.model.target import BARE_METAL
+from hvstack.results import later_changes
 from hvstack.results.cloud_identity import parse_cloud
 from hvstack.results.record_data import RunRecord
 from hvstack.sweep import forecast, run_times
@@ -132,7 +133,9 @@ class MedianTimesTest(testtools.TestCase):
 
     def test_losses_of_hosts(self) -> None:
         """They follow a run, and belong to no change of the cluster."""
-        self.assertIsNone(run_times.compute_median_loss_seconds([]))
+        self.assertIsNone(
+            run_times.compute_median_change_seconds([], later_changes.HostLoss)
+        )
         losses = [{'hosts': 1, 'seconds': seconds} for seconds in (30, 50, 70)]
         records = [
             factory.edit(
@@ -142,14 +145,23 @@ class MedianTimesTest(testtools.TestCase):
             )
             for minute in (0, 5)
         ]
-        self.assertEqual(50, run_times.compute_median_loss_seconds(records))
+        self.assertEqual(
+            50,
+            run_times.compute_median_change_seconds(
+                records, later_changes.HostLoss
+            ),
+        )
         # 300 s between the starts, without a run and three losses.
         self.assertEqual(
             (100, 50), run_times.compute_median_times(records, 10**9)
         )
 
     def test_changes_of_compute_workers(self) -> None:
-        self.assertIsNone(run_times.compute_median_scaling_seconds([]))
+        self.assertIsNone(
+            run_times.compute_median_change_seconds(
+                [], later_changes.ComputeScaling
+            )
+        )
         records = [
             factory.edit(
                 self.run_record(minute, f'CID-{minute}'),
@@ -159,14 +171,21 @@ class MedianTimesTest(testtools.TestCase):
             for minute in (0, 5)
         ]
         self.assertEqual(
-            120, run_times.compute_median_scaling_seconds(records)
+            120,
+            run_times.compute_median_change_seconds(
+                records, later_changes.ComputeScaling
+            ),
         )
         self.assertEqual(
             (100, 80), run_times.compute_median_times(records, 10**9)
         )
 
     def test_second_clusters(self) -> None:
-        self.assertIsNone(run_times.compute_median_second_seconds([]))
+        self.assertIsNone(
+            run_times.compute_median_change_seconds(
+                [], later_changes.SecondCluster
+            )
+        )
         records = [
             factory.edit(
                 self.run_record(minute, f'CID-{minute}'),
@@ -175,7 +194,12 @@ class MedianTimesTest(testtools.TestCase):
             )
             for minute in (0, 5)
         ]
-        self.assertEqual(130, run_times.compute_median_second_seconds(records))
+        self.assertEqual(
+            130,
+            run_times.compute_median_change_seconds(
+                records, later_changes.SecondCluster
+            ),
+        )
         self.assertEqual(
             (100, 70), run_times.compute_median_times(records, 10**9)
         )
