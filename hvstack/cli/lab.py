@@ -24,6 +24,7 @@ from hvstack.lab import (
 from hvstack.lab.hosts import fake
 from hvstack.lab.settings import (
     BACKENDS,
+    CEPH_LAYOUTS,
     EXTRAS,
     RELEASE,
     RELEASES,
@@ -115,9 +116,9 @@ def _add_services(parser: argparse.ArgumentParser) -> None:
         '--with',
         dest='extra',
         choices=EXTRAS,
-        help='ceph: Ceph with three disks, and Cinder with a volume '
-        'type for each disk and one for all disks. lvm: Cinder with a '
-        'volume group on each host for each of its two disks, which '
+        help='ceph: Ceph with four disks, and Cinder with a volume '
+        'type for each of three disks and one for all disks. lvm: Cinder '
+        'with a volume group on each host for each of its two disks, which '
         'needs modules of the kernel. Both need a kvm or qemu host '
         '(default: without).',
     )
@@ -132,6 +133,16 @@ def _add_services(parser: argparse.ArgumentParser) -> None:
         metavar='N',
         help="Number of copies of volumes of type 'ceph' in Ceph. 1 is "
         'for benchmarks: a lost disk loses data (default: 3).',
+    )
+    parser.add_argument(
+        '--ceph-layouts',
+        nargs='*',
+        choices=CEPH_LAYOUTS,
+        metavar='LAYOUT',
+        help='Layouts of Ceph with pools and volume types of their own, for '
+        'the studies of vsan: copies (1, 2, 3 copies), groups (2, 3, 4 groups '
+        'of disks), affinity (the first copy on the disk of the host). '
+        'Without a layout: none (default: none).',
     )
     parser.add_argument(
         '--release',
@@ -176,11 +187,15 @@ class Up(Command):
             'untested',
             'release',
         )
-        changes: dict[str, int | str | bool | dict[str, str]] = {
+        changes: dict[
+            str, int | str | bool | dict[str, str] | tuple[str, ...]
+        ] = {
             name: value
             for name in names
             if (value := getattr(parsed_args, name)) is not None
         }
+        if parsed_args.ceph_layouts is not None:
+            changes['ceph_layouts'] = tuple(parsed_args.ceph_layouts)
         for extra in EXTRAS:
             if extra in (parsed_args.extra, parsed_args.without):
                 changes[extra] = extra == parsed_args.extra

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ceph in the lab: a monitor, a manager and a disk (OSD) for each slot.
+"""Ceph in the lab: a monitor, a manager and disks (OSDs).
 
-The disks are sparse files of BlueStore's. Each has a pool of its own, by a
-device class and a CRUSH rule of its own, so that a volume of the type
+The disks are sparse files of BlueStore's. The first three have a pool each, by
+a device class and a CRUSH rule of their own, so that a volume of the type
 ``disk-slot-2`` has all its bytes on one known disk; the pool ``ceph`` spreads
 over all of them.
 """
 
+import hashlib
 import json
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from hvstack.lab import (
     constants,
     control_plane,
     database,
+    pools,
     services,
     settings,
     stages,
@@ -30,8 +33,6 @@ from hvstack.progress import Progress
 CEPH = settings.LAB / 'ceph'
 #: Placement groups of a pool: a few gigabytes need no more.
 _GROUPS = '8'
-#: Ceph's rule over all disks, made with the cluster.
-_ANY_DISK = 'replicated_rule'
 #: Says that Ceph may have been started.
 _MARK = 'ceph'
 #: Volumes that servers have; asked of the database, Cinder need not run.
@@ -61,19 +62,22 @@ def up(lab_settings: LabSettings, progress: Progress) -> None:
     _monitor()
     monitors, disks = services.ceph_monitors(), services.ceph_osds()
     control_plane.launch(monitors)
+    _import_keys()
     for index in range(settings.OSDS):
         _disk(index)
     control_plane.launch(disks)
-    layout = commands(lab_settings.ceph_copies)
+    layout = commands(lab_settings)
     if stages.marked('ceph-layout') != json.dumps(layout):
         control_plane.wait(disks[-1].name, lambda: _disks_up(_status()), 120)
+        if lab_settings.ceph_layouts:
+            _extend_crush_map()
         for args in layout:
             ceph(*args)
         stages.mark('ceph-layout', json.dumps(layout))
     control_plane.wait(monitors[0].name, clean, 120)
     if lab_settings.ceph_copies == 1:
         progress.say(
-            f"pool '{constants.SHARED_POOL}' keeps one copy of each object: "
+            f"pool '{pools.SHARED_POOL}' keeps one copy of each object: "
             'for benchmarks only, a lost disk loses data'
         )
 
@@ -152,14 +156,43 @@ def _disk(index: int) -> None:
     _make(directory, 'ceph-osd', '--id', str(index), '--osd-uuid', identity)
 
 
-def commands(copies: int) -> list[tuple[str, ...]]:
+def _import_keys() -> None:
+    """Give Ceph the keys and permissions of its daemons and clients.
+
+    Those of the monitor's first start lack later disks and pools.
+    """
+    keys = services.CEPH_KEYS.target
+    version = hashlib.sha256(keys.read_bytes()).hexdigest()
+    if stages.marked('ceph-keys') != version:
+        monitor = services.ceph_monitors()[0].name
+        control_plane.wait(monitor, lambda: _status() is not None, 60)
+        ceph('auth', 'import', '-i', str(keys))
+        stages.mark('ceph-keys', version)
+
+
+def _extend_crush_map() -> None:
+    """Add the rules of all layouts to the CRUSH map."""
+    with tempfile.TemporaryDirectory() as directory:
+        binary, text = Path(directory, 'binary'), Path(directory, 'text')
+        ceph('osd', 'getcrushmap', '-o', str(binary))
+        processutils.run(['crushtool', '-d', str(binary), '-o', str(text)])
+        before = text.read_text(encoding='utf-8')
+        after = pools.extend_crush_map(before)
+        if after != before:
+            text.write_text(after, encoding='utf-8')
+            processutils.run(['crushtool', '-c', str(text), '-o', str(binary)])
+            ceph('osd', 'setcrushmap', '-i', str(binary))
+
+
+def commands(lab_settings: LabSettings) -> list[tuple[str, ...]]:
     """Return idempotent commands that create the layout of disks and pools.
 
-    :param copies: of each object of the pool over all disks.
+    The rules of the pools of :data:`hvstack.lab.settings.CEPH_LAYOUTS` are in
+    the CRUSH map.
     """
     layout: list[tuple[str, ...]] = []
     crush = ('osd', 'crush')
-    for index, slot in enumerate(constants.SLOTS):
+    for index, slot in enumerate(pools.SLOTS):
         osd = f'osd.{index}'
         layout += [
             (*crush, 'set-device-class', slot, osd),
@@ -172,9 +205,10 @@ def commands(copies: int) -> list[tuple[str, ...]]:
                 'osd',
                 slot,
             ),
-            *_pool(slot, slot, 1),
         ]
-    return [*layout, *_pool(constants.SHARED_POOL, _ANY_DISK, copies)]
+    for pool in pools.list_pools(lab_settings):
+        layout += _pool(pool.name, pool.rule, pool.copies)
+    return layout
 
 
 def _pool(name: str, rule: str, copies: int) -> list[tuple[str, ...]]:

@@ -14,7 +14,7 @@ from openstack.connection import Connection
 
 from hvstack import errors, processutils
 from hvstack.cloud.volumes import COPIES
-from hvstack.lab import constants, stages, supervisord, venv
+from hvstack.lab import pools, stages, supervisord, venv
 from hvstack.lab.hosts import nvmet
 from hvstack.lab.settings import LabSettings
 
@@ -46,53 +46,44 @@ def install_target() -> None:
     shutil.copyfile(nvmet.__file__, venv.site_packages() / 'nvmet.py')
 
 
-def volume_types(copies: int) -> dict[str, str]:
-    """Return the volume types, and what they say of themselves.
-
-    :param copies: that Ceph keeps of a volume over all disks.
-    """
-    copies_text = (
-        'one copy, for benchmarks' if copies == 1 else f'{copies} copies'
-    )
-    return {
-        constants.SHARED_POOL: f'Ceph over all disks, {copies_text}',
-        **{
-            slot: f'Ceph on osd.{index} only, one copy'
-            for index, slot in enumerate(constants.SLOTS)
-        },
-    }
-
-
 def fill(admin: Any, lab_settings: LabSettings) -> None:
     """Wait for Cinder's backends, and make their volume types.
 
     :param admin: the administrator's openstacksdk connection.
     :raises hvstack.errors.DeadlineExceededError: a backend does not come up.
     """
+    planned = pools.list_pools(lab_settings)
+    names = {pool.name for pool in planned}
     processutils.wait_for(
-        lambda: backends(admin) >= set(constants.POOLS),
+        lambda: backends(admin) >= names,
         "Cinder's backends to be up",
-        timeout=90,
+        timeout=60 + 8 * len(planned),
         interval=1,
         get_reason=lambda: supervisord.log_tail('cinder-volume'),
     )
-    copies = {constants.SHARED_POOL: lab_settings.ceph_copies}
-    create_types(admin, volume_types(lab_settings.ceph_copies), copies)
+    create_types(
+        admin,
+        {pool.volume_type: pool.text for pool in planned},
+        {pool.volume_type: pool.extra_specs for pool in planned},
+    )
 
 
 def create_types(
     admin: Connection,
     types: Mapping[str, str],
-    copies_by_type: Mapping[str, int],
+    extra_specs: Mapping[str, Mapping[str, str]],
 ) -> None:
     """Create volume types, each for the backend of its name.
 
     :param admin: the administrator's openstacksdk connection.
     :param types: description of each type.
-    :param copies_by_type: copies of a volume, of types that have several.
+    :param extra_specs: what else each type says, by name; one copy of a
+        volume by default.
     """
-    copies = {name: str(copies_by_type.get(name, 1)) for name in types}
-    mark = json.dumps([types, copies])
+    specs = {
+        name: {COPIES: '1', **extra_specs.get(name, {})} for name in types
+    }
+    mark = json.dumps([types, specs])
     if stages.marked('volume-types') == mark:
         return
     storage = admin.block_storage
@@ -104,9 +95,7 @@ def create_types(
             name=name, extra_specs={'volume_backend_name': name}
         )
         storage.update_type(volume_type.id, description=text)
-        storage.update_type_extra_specs(
-            volume_type.id, **{COPIES: copies[name]}
-        )
+        storage.update_type_extra_specs(volume_type.id, **specs[name])
     stages.mark('volume-types', mark)
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from hvstack import paths
+from hvstack.lab import pools, venv
 from hvstack.lab import settings as lab_settings
-from hvstack.lab import venv
 from hvstack.model.cinder_conf import CINDER_FILTERS
 
 #: Address of the control plane on the management bridge ``hv-mgmt``.
@@ -68,17 +68,11 @@ CEPH_PORTS = ('ceph-mon', 'ceph-mon-v1')
 CINDER_PORT = 'cinder'
 #: Ports on the loopback interface.
 LOOPBACK_PORTS = {'memcached': 11211, 'epmd': 4371, 'rabbitmq-dist': 25671}
-#: Volume types that name disk slots, one for each disk of Ceph's; pools and
-#: Cinder's backends have the same names.
-SLOTS = tuple(f'disk-slot-{n + 1}' for n in range(lab_settings.OSDS))
-#: Those of them that each host has as volume groups of its own, in a lab with
+#: Volume types that each host has as volume groups of its own, in a lab with
 #: LVM.
-LOCAL_SLOTS = SLOTS[:2]
+LOCAL_SLOTS = pools.SLOTS[:2]
 #: TCP port on which each host exports its volumes.
 VOLUME_PORT = 4420
-#: Volume type, pool and backend over all disks.
-SHARED_POOL = 'ceph'
-POOLS = (SHARED_POOL, *SLOTS)
 #: Services with a keystone user of their own.
 SERVICE_USERS = ('placement', 'glance', 'nova', 'neutron', 'heat')
 
@@ -147,7 +141,7 @@ def compute_quotas() -> dict[str, int]:
 
 
 def cinder_filters() -> tuple[str, ...]:
-    """Return the filters of Cinder's scheduler in a lab with LVM.
+    """Return the filters of Cinder's scheduler whose backends are on hosts.
 
     The setting ``locality`` of the lab can turn off the filter that selects
     the host of the server, to test what hvstack then does.
@@ -181,8 +175,11 @@ def context() -> dict[str, Any]:
         'generated_uuid': generated_uuid,
         'ceph_key': ceph_key,
         'osds': range(lab_settings.OSDS),
-        'pools': POOLS,
+        'pools': pools.list_pools(
+            lab_settings.load() or lab_settings.LabSettings()
+        ),
         'lvm': lab_settings.has_lvm(),
+        'host_affinity': lab_settings.has_host_affinity(),
         'slots': LOCAL_SLOTS,
         'volume_port': VOLUME_PORT,
         'cinder_filters': cinder_filters(),

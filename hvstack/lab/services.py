@@ -372,7 +372,7 @@ CINDER = File(
 DAEMON = File('control/daemon.j2', ETC / 'daemon', 0o755)
 #: WSGI module of several APIs in one process.
 APIS = File('control/apis.j2', ETC / 'wsgi' / 'hvstack_apis.py', 0o644)
-#: Starts cinder-scheduler in a lab with LVM.
+#: Starts cinder-scheduler where volumes are on the hosts of their servers.
 CINDER_SCHEDULER = File(
     'control/cinder-scheduler.j2', ETC / 'cinder' / 'cinder-scheduler', 0o755
 )
@@ -455,22 +455,23 @@ def cinder() -> tuple[Service, ...]:
     With LVM, each host has a cinder-volume of its own.
     """
     config = (CINDER,)
-    if settings.has_lvm():
-        return (
-            _api('cinder', 'cinder.wsgi.api', config),
-            _daemon(
-                'cinder-scheduler',
-                config,
-                [str(CINDER_SCHEDULER.target)],
-                files=(CINDER_SCHEDULER,),
-            ),
+    if settings.has_lvm() or settings.has_host_affinity():
+        scheduler = _daemon(
+            'cinder-scheduler',
+            config,
+            [str(CINDER_SCHEDULER.target)],
+            files=(CINDER_SCHEDULER,),
         )
+    else:
+        scheduler = _daemon(
+            'cinder-scheduler', config, [venv.program('cinder-scheduler')]
+        )
+    if settings.has_lvm():
+        return (_api('cinder', 'cinder.wsgi.api', config), scheduler)
     clients = (CEPH_CONF, *_CEPH_CLIENTS)
     return (
         _api('cinder', 'cinder.wsgi.api', (*config, *clients)),
-        _daemon(
-            'cinder-scheduler', config, [venv.program('cinder-scheduler')]
-        ),
+        scheduler,
         _daemon(
             'cinder-volume',
             config,

@@ -29,8 +29,11 @@ RELEASE = '2026.2'
 RELEASES = (RELEASE, '2025.1')
 #: Optional services of a lab: fields of :class:`LabSettings`.
 EXTRAS = ('ceph', 'lvm')
-#: Ceph's disks, and the most copies that its pools can have.
-OSDS = 3
+#: Ceph's disks, and the most copies that its pools can have: a pool of vsan's
+#: Table 7 has four groups of disks.
+OSDS = 4
+#: Layouts of Ceph that studies compare; see :mod:`hvstack.lab.pools`.
+CEPH_LAYOUTS = ('copies', 'groups', 'affinity')
 
 _SETTINGS = LAB / 'settings.json'
 _SECRETS = LAB / 'secrets.json'
@@ -53,6 +56,8 @@ class LabSettings:
     :param lvm: whether the lab has Cinder with LVM on its hosts.
     :param ceph_copies: copies of each object that the volumes of type
         ``ceph`` have; 1 is for benchmarks.
+    :param ceph_layouts: layouts of Ceph, of :data:`CEPH_LAYOUTS`, that have
+        pools and volume types of their own.
     :param untested: continue with what was never tried on such a machine.
     :param release: release of OpenStack, one of :data:`RELEASES`.
     :param options: settings of single parts, such as sizes of hosts; each
@@ -68,6 +73,7 @@ class LabSettings:
     ceph: bool = False
     lvm: bool = False
     ceph_copies: int = 3
+    ceph_layouts: tuple[str, ...] = ()
     untested: bool = False
     release: str = RELEASE
     options: JsonObject = field(default_factory=dict)
@@ -104,6 +110,18 @@ class LabSettings:
             raise errors.InputError(
                 f'Cannot use --ceph-copies {self.ceph_copies}: the lab has '
                 f'{OSDS} OSDs. Use a number from 1 to {OSDS}.'
+            )
+        for layout in self.ceph_layouts:
+            if layout not in CEPH_LAYOUTS:
+                raise errors.InputError(
+                    f"Cannot use --ceph-layouts '{layout}': hvstack does not "
+                    f'know it. Use some of {", ".join(CEPH_LAYOUTS)}.'
+                )
+        if 'affinity' in self.ceph_layouts and self.hosts > OSDS:
+            raise errors.InputError(
+                f'Cannot use --hosts {self.hosts} with --ceph-layouts '
+                f'affinity: each host has an OSD, and Ceph has {OSDS}. Use '
+                f'--hosts {OSDS}, or name the layouts without affinity.'
             )
         if self.release not in RELEASES:
             raise errors.InputError(
@@ -182,6 +200,16 @@ def has_ceph() -> bool:
     """Tell whether the lab on this machine is to have Ceph."""
     loaded = load()
     return loaded is not None and loaded.ceph
+
+
+def has_host_affinity() -> bool:
+    """Tell whether each host of the lab has a pool of Ceph of its own."""
+    loaded = load()
+    return (
+        loaded is not None
+        and loaded.ceph
+        and 'affinity' in loaded.ceph_layouts
+    )
 
 
 def has_lvm() -> bool:

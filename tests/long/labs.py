@@ -7,10 +7,13 @@ from typing import Any
 import testtools
 
 from hvstack import host_profiles
-from hvstack.lab import lifecycle, settings
+from hvstack.lab import lifecycle, pools, settings
 from hvstack.lab.hosts import fake
 from hvstack.progress import Progress
 from tests.functional.test_hosts import LAST
+
+#: Pools of Ceph in a lab without further layouts.
+POOLS = tuple(pool.name for pool in pools.list_pools(settings.LabSettings()))
 
 
 def change(

@@ -14,7 +14,7 @@ import yaml
 from hvstack import processutils
 from hvstack.accept.tempest_conf import Workspace
 from hvstack.cloud import connection, nova_flavors
-from hvstack.lab import clouds_yaml, constants, hosts, images
+from hvstack.lab import clouds_yaml, hosts, images, pools
 from hvstack.lab.hosts import sizes
 from tests.functional.test_hosts import LAST
 from tests.long import labs
@@ -67,7 +67,7 @@ class QemuTest(AcceptTest):
 
     def volumes(self) -> tuple[str, ...]:
         """Return the options that promise the lab's volume types."""
-        args = [f'--volume-backend={slot}:{slot}' for slot in constants.SLOTS]
+        args = [f'--volume-backend={slot}:{slot}' for slot in pools.SLOTS]
         return (*args, '--disk-pinning')
 
     def pinned(self) -> Any:
@@ -166,7 +166,7 @@ class SabotageTest(QemuTest):
             *('--test', 'Volumes|Flavors|Ratios'),
         )
         self.assertEqual(set(), self.failed(*args))
-        first, second = constants.SLOTS[:2]
+        first, second = pools.SLOTS[:2]
         self.addCleanup(self.point, first, first)
         self.point(first, second)
         # Its disk is another's, too.

@@ -14,9 +14,9 @@ from hvstack import errors, processutils
 from hvstack.lab import (
     ceph,
     clouds_yaml,
-    constants,
     hosts,
     images,
+    pools,
     process_cgroup,
     settings,
 )
@@ -139,7 +139,7 @@ class CephTest(HostsTest):
     def test_volume_is_on_its_disk_only(self) -> None:
         volume = self.volume(SLOT)
         name = f'volume-{volume.id}'
-        holders = [p for p in constants.POOLS if name in self.images_in(p)]
+        holders = [p for p in labs.POOLS if name in self.images_in(p)]
         self.assertEqual([SLOT], holders)
         groups = json.loads(
             ceph.ceph('pg', 'ls-by-pool', SLOT, '--format', 'json')
@@ -173,6 +173,26 @@ class CephTest(HostsTest):
         self.lab_up()
         self.wait(server, CHECK, 'ok kept 2097152')
 
+    def test_layouts_of_the_studies(self) -> None:
+        labs.change(self, ceph_layouts=settings.CEPH_LAYOUTS)
+        lab_settings = settings.load()
+        assert lab_settings is not None
+        for pool in pools.list_pools(lab_settings):
+            groups = json.loads(
+                ceph.ceph('pg', 'ls-by-pool', pool.name, '--format', 'json')
+            )['pg_stats']
+            disks = [placed['acting'] for placed in groups]
+            for numbers in disks:
+                self.assertEqual(pool.copies, len(set(numbers)), pool.name)
+            if pool.host:
+                own = int(pool.host.removeprefix('hv-host')) - 1
+                self.assertEqual({own}, {numbers[0] for numbers in disks})
+            elif pool.name.startswith('ceph-groups-'):
+                count = int(pool.name[-1])
+                self.assertLessEqual(set().union(*disks), set(range(count)))
+        volume = self.volume('ceph-groups-3')
+        self.assertIn(f'volume-{volume.id}', self.images_in('ceph-groups-3'))
+
     def test_content_outlives_kills_and_a_power_cut(self) -> None:
         volume = self.volume(SLOT)
         server = self.with_volume(volume)
@@ -190,7 +210,7 @@ class CephTest(HostsTest):
         self.wait(server, 'cat /run/hvstack/data-disk', 'ok kept 2097152')
 
     def test_stack_has_a_volume_on_each_of_two_disks(self) -> None:
-        slots = constants.SLOTS[0], constants.SLOTS[2]
+        slots = pools.SLOTS[0], pools.SLOTS[2]
         file = self.temp_dir / 'stack.yaml'
         file.write_text(
             STACK.format(
@@ -220,7 +240,5 @@ class CephTest(HostsTest):
     def test_member_makes_volumes_over_all_disks(self) -> None:
         self.cloud = openstack.connect(cloud='hvstack-lab-member')
         self.addCleanup(self.cloud.close)
-        volume = self.volume(constants.SHARED_POOL)
-        self.assertIn(
-            f'volume-{volume.id}', self.images_in(constants.SHARED_POOL)
-        )
+        volume = self.volume(pools.SHARED_POOL)
+        self.assertIn(f'volume-{volume.id}', self.images_in(pools.SHARED_POOL))

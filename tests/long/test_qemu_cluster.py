@@ -26,7 +26,6 @@ from hvstack.hadoop.sizing import LAB
 from hvstack.lab import (
     ceph,
     clouds_yaml,
-    constants,
     identity,
     images,
     lifecycle,
@@ -37,7 +36,7 @@ from hvstack.model.configuration import parse
 from hvstack.progress import Progress
 from hvstack.sweep import recovery
 from tests.functional.test_cluster import LabTest
-from tests.long import jobs
+from tests.long import jobs, labs
 
 HVSTACK = str(Path(sys.executable).with_name('hvstack'))
 NAME = 'hv-test-qemu'
@@ -167,7 +166,7 @@ class QemuClusterTest(LabTest):
         cluster.close()
         undo.undo_own([self.conn])
         self.assertEqual([], list(self.conn.block_storage.volumes()))
-        for pool in constants.POOLS:
+        for pool in labs.POOLS:
             self.assertEqual([], self.images_in(pool), pool)
 
     def images_in(self, pool: str) -> list[str]:
@@ -179,9 +178,7 @@ class QemuClusterTest(LabTest):
     def pools(self) -> list[set[str]]:
         """Return the pools of each worker's volumes, by Ceph's own answer."""
         held = {
-            name: pool
-            for pool in constants.POOLS
-            for name in self.images_in(pool)
+            name: pool for pool in labs.POOLS for name in self.images_in(pool)
         }
         server_pools = []
         for worker in self.outputs['workers']:

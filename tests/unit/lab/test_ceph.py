@@ -19,6 +19,7 @@ from hvstack.lab import (
     hosts,
     identity,
     packages,
+    pools,
     port_conflicts,
     render,
     services,
@@ -27,6 +28,8 @@ from hvstack.lab import (
 )
 from hvstack.lab.settings import LabSettings
 from tests.unit.lab.cinder_cloud import CinderCloud
+
+POOLS = ('ceph', 'disk-slot-1', 'disk-slot-2', 'disk-slot-3')
 
 
 class LabFilesTest(testtools.TestCase):
@@ -57,7 +60,8 @@ class OptionalTest(LabFilesTest):
 
     def test_only_a_lab_with_ceph_has_it(self) -> None:
         added = {
-            *('ceph-mon', 'ceph-mgr', 'ceph-osd0', 'ceph-osd1', 'ceph-osd2'),
+            *('ceph-mon', 'ceph-mgr'),
+            *(f'ceph-osd{number}' for number in range(settings.OSDS)),
             *('cinder', 'cinder-scheduler', 'cinder-volume'),
         }
         names = self.names()
@@ -98,7 +102,7 @@ class RefusedTest(testtools.TestCase):
         self.assertEqual(3, len(hosts.planned(lab_settings, probing=False)))
 
     def test_copies_fit_the_disks(self) -> None:
-        for copies in (0, 4):
+        for copies in (0, settings.OSDS + 1):
             exc = self.assertRaises(
                 errors.InputError, LabSettings, ceph_copies=copies
             )
@@ -127,14 +131,12 @@ class FilesTest(LabFilesTest):
     def test_cinder_may_use_its_pools_only(self) -> None:
         client = self.parsed('control/ceph.client.cinder.keyring.j2')
         may = client['client.cinder']['caps osd'].strip('"').split(', ')
-        self.assertEqual(
-            [f'profile rbd pool={pool}' for pool in constants.POOLS], may
-        )
+        self.assertEqual([f'profile rbd pool={pool}' for pool in POOLS], may)
 
     def test_each_backend_has_its_pool(self) -> None:
         conf = self.parsed('control/cinder.conf.j2')
         names = conf['DEFAULT']['enabled_backends'].split(',')
-        self.assertEqual(list(constants.POOLS), names)
+        self.assertEqual(list(POOLS), names)
         for name in names:
             self.assertEqual(name, conf[name]['rbd_pool'])
             self.assertEqual(name, conf[name]['volume_backend_name'])
@@ -158,8 +160,8 @@ class FilesTest(LabFilesTest):
 
 class LayoutTest(LabFilesTest):
     def test_each_slot_has_a_disk_a_rule_and_a_pool(self) -> None:
-        commands = ceph.commands(2)
-        for index, slot in enumerate(constants.SLOTS):
+        commands = ceph.commands(LabSettings(ceph_copies=2))
+        for index, slot in enumerate(pools.SLOTS):
             for command in (
                 f'osd crush set-device-class {slot} osd.{index}',
                 f'osd crush rule create-replicated {slot} default osd {slot}',
@@ -171,7 +173,7 @@ class LayoutTest(LabFilesTest):
         def sizes(copies: int) -> dict[str, tuple[str, ...]]:
             return {
                 command[3]: command[5:]
-                for command in ceph.commands(copies)
+                for command in ceph.commands(LabSettings(ceph_copies=copies))
                 if command[2:3] == ('set',)
             }
 
@@ -201,10 +203,12 @@ class LayoutTest(LabFilesTest):
         return ceph.clean()
 
     def test_clean(self) -> None:
-        self.assertTrue(self.answer(3, {'active+clean': 32}))
-        self.assertFalse(self.answer(2, {'active+clean': 32}))
+        self.assertTrue(self.answer(settings.OSDS, {'active+clean': 32}))
+        self.assertFalse(self.answer(settings.OSDS - 1, {'active+clean': 32}))
         self.assertFalse(
-            self.answer(3, {'active+clean': 31, 'active+undersized': 1})
+            self.answer(
+                settings.OSDS, {'active+clean': 31, 'active+undersized': 1}
+            )
         )
 
     def test_no_answer_is_not_clean(self) -> None:
@@ -218,9 +222,7 @@ class VolumeTypesTest(LabFilesTest):
     def setUp(self) -> None:
         super().setUp()
         self.cinder = self.useFixture(
-            CinderCloud(
-                constants.POOLS, [f'hv-control@{p}' for p in constants.POOLS]
-            )
+            CinderCloud(POOLS, [f'hv-control@{p}' for p in POOLS])
         )
         self.types = self.cinder.types
         self.type_creations = self.cinder.type_creations
@@ -235,7 +237,7 @@ class VolumeTypesTest(LabFilesTest):
         conn = self.cinder.cloud.connect()
         cinder.fill(conn, LabSettings(ceph=True))
         cinder.fill(conn, LabSettings(ceph=True))
-        self.assertEqual(len(constants.POOLS), self.type_creations.call_count)
+        self.assertEqual(len(POOLS), self.type_creations.call_count)
         for volume_type in self.types:
             self.assertEqual(
                 {'volume_backend_name': volume_type['name']},
@@ -251,7 +253,7 @@ class VolumeTypesTest(LabFilesTest):
         )
         cinder.fill(conn, LabSettings(ceph=True, ceph_copies=1))
         self.assertEqual({'1'}, set(self.copies()))
-        self.assertEqual(len(constants.POOLS), self.type_creations.call_count)
+        self.assertEqual(len(POOLS), self.type_creations.call_count)
         text = self.cinder.updates['ceph'].last_request.json()['volume_type'][
             'description'
         ]
