@@ -223,6 +223,11 @@ class Up(Command):
         def change(before: LabSettings) -> LabSettings:
             merged = {**before.options, **options}
             after = before.change(**changes, options=merged)
+            if parsed_args.ceph_layouts and not after.ceph:
+                raise errors.InputError(
+                    'Cannot use --ceph-layouts: the lab has no Ceph. Add '
+                    '--with ceph.'
+                )
             if parsed_args.host_mode is None:
                 return after
             cpus = hosts.dedicated(after, parsed_args.host_mode)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pools of Ceph in the lab, each with a backend of Cinder.
 
-The pools of the layouts are for studies of {term}`vsan`, whose clusters of
+The pools of the layouts are for studies of vsan, whose clusters of
 hosts with disks the lab does not have: its OSDs are files of one machine.
 OSD 0 represents a disk of hv-host1, OSD 1 a disk of hv-host2, and so on.
 """
@@ -39,7 +39,7 @@ class Pool:
     :param text: description of the volume type.
     :param host: host that the backend belongs to; empty for the control
         plane.
-    :param properties: of the volume type, beside the copies.
+    :param properties: of the volume type, in addition to the copies.
     """
 
     name: str

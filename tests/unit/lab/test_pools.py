@@ -64,25 +64,25 @@ class PoolsTest(testtools.TestCase):
         )
 
     def test_copies(self) -> None:
-        listed = pools.list_pools(LabSettings(ceph_layouts=('copies',)))[4:]
+        planned = pools.list_pools(LabSettings(ceph_layouts=('copies',)))[4:]
         self.assertEqual(
             [(f'ceph-copies-{n}', n, str(n)) for n in (1, 2, 3)],
             [
                 (pool.name, pool.copies, pool.extra_specs[volumes.COPIES])
-                for pool in listed
+                for pool in planned
             ],
         )
 
     def test_each_host_has_a_pool_of_a_common_volume_type(self) -> None:
-        listed = pools.list_pools(LabSettings(ceph_layouts=('affinity',)))[4:]
+        planned = pools.list_pools(LabSettings(ceph_layouts=('affinity',)))[4:]
         hosts = defaultdict(list)
-        for pool in listed:
+        for pool in planned:
             hosts[pool.volume_type].append(pool.host)
         names = ['hv-host1', 'hv-host2', 'hv-host3']
         self.assertEqual(
             {'ceph-affinity-1': names, 'ceph-affinity-2': names}, hosts
         )
-        self.assertEqual(len(listed), len({pool.name for pool in listed}))
+        self.assertEqual(len(planned), len({pool.name for pool in planned}))
 
     def test_pools_that_a_layout_needs_have_its_rule(self) -> None:
         text = pools.extend_crush_map(CRUSH_MAP)
@@ -193,13 +193,13 @@ class FilesTest(test_ceph.LabFilesTest):
 class VolumeTypesTest(test_ceph.LabFilesTest):
     def setUp(self) -> None:
         super().setUp()
-        listed = pools.list_pools(LAB)
+        planned = pools.list_pools(LAB)
         cloud = self.useFixture(
             CinderCloud(
-                {pool.volume_type for pool in listed},
+                {pool.volume_type for pool in planned},
                 [
                     f'{pool.host or "hv-control"}@{pool.name}'
-                    for pool in listed
+                    for pool in planned
                 ],
             )
         )
