@@ -29,7 +29,8 @@ _FULL_DISK_REASONS = {
     ): 'disks are full',
     re.compile(
         r'could only be written to \d+ of the'
-    ): 'no DataNode accepted a block: disks are full or DataNodes are missing',
+    ): 'no DataNode accepted a block: disks are full (by default, HDFS leaves '
+    '1 GiB of each free) or DataNodes are missing',
 }
 
 

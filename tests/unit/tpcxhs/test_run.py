@@ -758,7 +758,8 @@ class RunTest(testtools.TestCase):
                 'local directory for output/spill0.out',
             ),
             (
-                'disks are full or DataNodes are missing',
+                'disks are full (by default, HDFS leaves 1 GiB of each free) '
+                'or DataNodes are missing',
                 'File /x could only be written to 0 of the 1 minReplication '
                 'nodes. There are 2 datanode(s) running',
             ),
