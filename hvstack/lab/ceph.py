@@ -54,9 +54,11 @@ def plan(lab_settings: LabSettings, progress: Progress) -> list[Stage]:
 def up(lab_settings: LabSettings, progress: Progress) -> None:
     """Bring Ceph up with its pools; what is done already is left alone.
 
+    :raises hvstack.errors.BusyError: see :func:`check_removed_pools`.
     :raises hvstack.errors.CommandError: a program of Ceph's failed.
     :raises hvstack.errors.DeadlineExceededError: one does not answer.
     """
+    check_removed_pools(lab_settings)
     stages.mark(_MARK)
     _make_directories()
     _monitor()
@@ -87,13 +89,7 @@ def leave() -> None:
 
     :raises hvstack.errors.BusyError: servers have volumes; they are named.
     """
-    if stages.marked('schema:cinder') is not None:
-        attached = database.sql(_ATTACHED).split()
-        if attached:
-            raise errors.BusyError(
-                'Cannot remove Ceph from the lab: servers have attached '
-                f'volumes ({", ".join(attached)}). Delete these servers first.'
-            )
+    _check_detached('Ceph')
     names = [
         service.name for service in (*services.cinder(), *services.ceph())
     ]
@@ -101,6 +97,31 @@ def leave() -> None:
     for name in names:
         supervisord.remove(name)
     stages.unmark(_MARK)
+
+
+def check_removed_pools(lab_settings: LabSettings) -> None:
+    """Refuse to remove pools of layouts while servers have volumes.
+
+    Cinder may use its pools only: servers could not write to the others.
+
+    :raises hvstack.errors.BusyError: servers have volumes; they are named.
+    """
+    before = json.loads(stages.marked('ceph-layout') or '[]')
+    names = {args[3] for args in before if args[1:3] == ['pool', 'create']}
+    removed = names - {pool.name for pool in pools.list_pools(lab_settings)}
+    if removed:
+        _check_detached(f'pools ({", ".join(sorted(removed))})')
+
+
+def _check_detached(removed: str) -> None:
+    if stages.marked('schema:cinder') is None:
+        return
+    attached = database.sql(_ATTACHED).split()
+    if attached:
+        raise errors.BusyError(
+            f'Cannot remove {removed} from the lab: servers have attached '
+            f'volumes ({", ".join(attached)}). Delete these servers first.'
+        )
 
 
 def _make_directories() -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pools of Ceph for the studies of its layouts."""
 
+import json
 import re
 from collections import defaultdict
 from typing import Any
@@ -9,7 +10,7 @@ import testtools
 
 from hvstack import errors
 from hvstack.cloud import volumes
-from hvstack.lab import ceph, cinder, pools, services, settings
+from hvstack.lab import ceph, cinder, pools, services, settings, stages
 from hvstack.lab.settings import CEPH_LAYOUTS, LabSettings
 from hvstack.study import definition
 from tests.unit.lab import test_ceph
@@ -188,6 +189,34 @@ class FilesTest(test_ceph.LabFilesTest):
 
     def test_settings_survive(self) -> None:
         self.assertEqual(LAB, settings.load())
+
+
+class RemovedPoolsTest(test_ceph.LabFilesTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.attached = 'v1\nv2\n'
+        self.swap('database.sql', lambda _: self.attached)
+        stages.mark('schema:cinder')
+        stages.mark('ceph-layout', json.dumps(ceph.commands(LAB)))
+
+    def test_servers_have_volumes(self) -> None:
+        exc = self.assertRaises(
+            errors.BusyError,
+            ceph.check_removed_pools,
+            LAB.change(ceph_layouts=('copies', 'affinity')),
+        )
+        self.assertIn('ceph-groups-2, ceph-groups-3, ceph-groups-4', str(exc))
+        self.assertIn('volumes (v1, v2)', str(exc))
+
+    def test_nothing_is_removed(self) -> None:
+        ceph.check_removed_pools(LAB)
+        ceph.check_removed_pools(LAB.change(hosts=4))
+        self.attached = ''
+        ceph.check_removed_pools(LAB.change(ceph_layouts=()))
+
+    def test_first_start(self) -> None:
+        stages.unmark('ceph-layout')
+        ceph.check_removed_pools(LAB.change(ceph_layouts=()))
 
 
 class VolumeTypesTest(test_ceph.LabFilesTest):
