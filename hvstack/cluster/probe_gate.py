@@ -6,6 +6,7 @@ its agents and its switch. The same counters serve bare metal and guests, so
 that the gate favors neither.
 """
 
+import os
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,10 +50,13 @@ def measure(
     :param nodes: workers, all busy at the same time.
     :param processors: number of busy processes of each.
     :param cpu_caps: number of CPUs of each capped host by name; without those
-        of a lab on this machine, the function has no gate and tries once.
+        of a lab on this machine, or with caps that leave nothing of it, such
+        as those of emulated hosts, the function has no gate and tries once.
     :raises hvstack.errors.CommandError: a node cannot be measured.
     """
-    groups = lab_groups.find_hosts(cpu_caps)
+    # Hosts cannot all get more than the machine has.
+    has_caps = sum(cpu_caps.values()) < (os.cpu_count() or 1)
+    groups = lab_groups.find_hosts(cpu_caps) if has_caps else []
     worker_hosts = len({node.host for node in nodes})
     tries = 0
     while True:

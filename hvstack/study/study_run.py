@@ -2,6 +2,7 @@
 """Execution of studies by Rally, and checks before a study starts."""
 
 import datetime
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +44,7 @@ from hvstack.sweep import (
     rallytask,
     search_space,
     sweep_store,
+    tuning_check,
 )
 
 #: Rally task that executes the runs of a study.
@@ -383,8 +385,8 @@ def run_study(
     :param progress: receives messages.
     :param on_run: function that is called after each run; None calls nothing.
     :returns: all records of the study.
-    :raises hvstack.errors.InputError: the host profile has changed since the
-        start.
+    :raises hvstack.errors.InputError: the host profile or a tuning profile
+        has changed since the start.
     :raises hvstack.errors.RunFailedError: a Rally task created no record.
     """
     host_profiles.check_unchanged(
@@ -397,6 +399,10 @@ def run_study(
         if not stored.pending:
             study_store.finish(started)
             return stored
+        tuning_check.check_unchanged(
+            itertools.chain.from_iterable(stored.records.values()),
+            f"study '{started.id}'",
+        )
         step = stored.pending[0]
         progress.say(
             f'next: {step.variant.name}, pass {step.pass_number + 1} of '

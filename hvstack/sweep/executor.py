@@ -23,6 +23,7 @@ from hvstack.sweep import (
     search_space,
     strategies,
     sweep_store,
+    tuning_check,
 )
 from hvstack.sweep.budget import parse_budget
 from hvstack.sweep.rate_search import SearchSettings, SearchStatus
@@ -365,6 +366,17 @@ def _plan_workloads(
     )
 
 
+def _check_tuning(sweep: Sweep, spec: SweepSpec, status: SweepStatus) -> None:
+    """Refuse to continue with a tuning profile that has changed.
+
+    :raises hvstack.errors.InputError: it has, and the sweep does not allow it.
+    """
+    if tuning_check.FACT not in spec.allow:
+        tuning_check.check_unchanged(
+            (*status.records, *status.search_records), f"sweep '{sweep.id}'"
+        )
+
+
 def run_sweep(
     sweep: Sweep,
     progress: Progress,
@@ -376,8 +388,8 @@ def run_sweep(
     :param progress: receives messages.
     :param on_step: function that is called after each step with the status
         before and after the step; None calls nothing.
-    :raises hvstack.errors.InputError: the host profile has changed since the
-        start.
+    :raises hvstack.errors.InputError: the host profile or a tuning profile
+        has changed since the start.
     :raises hvstack.errors.RunFailedError: a Rally task created no record.
     """
     # It reads each record once, not again before each run.
@@ -393,6 +405,7 @@ def run_sweep(
         if not status.workloads:
             sweep_store.finish_sweep(sweep)
             return status
+        _check_tuning(sweep, sweep.spec, status)
         progress.say(
             'next: '
             + ', '.join(

@@ -36,6 +36,13 @@ def throttled(cap: float, seconds: float, shift: float = 0.0) -> Any:
 
 
 class ProbeGateTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.set_cpus(2)
+
+    def set_cpus(self, count: int) -> None:
+        self.useFixture(fixtures.MonkeyPatch('os.cpu_count', lambda: count))
+
     def measure(
         self, *tries: Sequence[float], caps: Any = CAPS
     ) -> probe_gate.ProbeResult:
@@ -100,6 +107,21 @@ class ProbeGateTest(testtools.TestCase):
                 {'tries': 1, 'hashed_per_cpu_second': 50_000_000},
                 result.facts,
             )
+
+    def test_hosts_that_are_the_whole_machine_have_no_gate(self) -> None:
+        """Each emulated host has all CPUs, which none gets alone."""
+        self.useFixture(LabTree(1, *CAPS))
+        used = (0.0, 0.9, 0.9)
+        whole = {name: {'cpu': 2.0} for name in CAPS}
+        for caps in (whole, {'hv-host1': {'cpu': 2.0}}):
+            result = self.measure(used, used, used, caps=caps)
+            self.assertEqual(
+                {'tries': 1, 'hashed_per_cpu_second': 50_000_000},
+                result.facts,
+            )
+        self.set_cpus(8)
+        result = self.measure(used, used, used, caps=whole)
+        self.assertEqual(False, result.facts['passed'])
 
     def test_cores_do_not_depend_on_the_scheduler_period(self) -> None:
         for shift in (0.0, 0.02, 0.05, 0.09):
