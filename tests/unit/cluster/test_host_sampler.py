@@ -48,6 +48,17 @@ def list_session(session: int) -> list[str]:
     return names
 
 
+def wait_for_session(session: int) -> list[str]:
+    """Return the names of the processes that do not end in five seconds.
+
+    Processes of a killed session can end after its leader.
+    """
+    end = time.monotonic() + 5
+    while (names := list_session(session)) and time.monotonic() < end:
+        time.sleep(0.02)
+    return names
+
+
 class SamplerTest(testtools.TestCase):
     """The program runs on this machine, behind a program instead of ssh."""
 
@@ -133,7 +144,7 @@ class SamplerTest(testtools.TestCase):
             hosts.reasons,
         )
         assert silent._process
-        self.assertEqual([], list_session(silent._process.pid))
+        self.assertEqual([], wait_for_session(silent._process.pid))
 
     def test_connection_that_is_lost(self) -> None:
         reader = self.make_reader('h1')
@@ -183,27 +194,22 @@ class SamplerTest(testtools.TestCase):
             self.assertNotEqual([], list_session(session))
         finally:
             lab_tree.kill(pid)
-        end = time.monotonic() + 5
-        while list_session(session) and time.monotonic() < end:
-            time.sleep(0.02)
-        self.assertEqual([], list_session(session))
+        self.assertEqual([], wait_for_session(session))
 
     def test_interrupt_during_the_start(self) -> None:
         reader = self.make_reader('h1')
-        self.useFixture(
-            fixtures.MonkeyPatch(
-                'hvstack.cluster.host_sampler.time.sleep', interrupt
-            )
-        )
         self.useFixture(
             fixtures.MonkeyPatch(
                 'hvstack.cluster.host_readers._END', b'never printed'
             )
         )
         sampler = self.make_sampler(reader)
-        self.assertRaises(KeyboardInterrupt, sampler.start)
+        with fixtures.MonkeyPatch(
+            'hvstack.cluster.host_sampler.time.sleep', interrupt
+        ):
+            self.assertRaises(KeyboardInterrupt, sampler.start)
         assert reader._process
-        self.assertEqual([], list_session(reader._process.pid))
+        self.assertEqual([], wait_for_session(reader._process.pid))
 
 
 def interrupt(_seconds: float) -> None:
