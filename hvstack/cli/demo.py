@@ -30,7 +30,13 @@ from hvstack.nouns import format_noun
 from hvstack.progress import Progress
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import StoredSweeps
-from hvstack.sweep import rallyenv, rallytask, recovery, sweep_store
+from hvstack.sweep import (
+    quick_sweeps,
+    rallyenv,
+    rallytask,
+    recovery,
+    sweep_store,
+)
 from hvstack.sweep.sweep_store import Sweep
 
 #: What a first look at one's machine compares, in this order.
@@ -93,7 +99,7 @@ class Demo(Command):
             settings.load() or LabSettings(),
         )
         find_sweep = functools.partial(
-            sweep_store.resume_or_begin,
+            quick_sweeps.resume_or_begin,
             *(configurations, parsed_args.passes, parsed_args.size),
             tuning=profiles['tuning'],
             os_profile=profiles['os_profile'],

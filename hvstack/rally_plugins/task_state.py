@@ -37,6 +37,7 @@ from hvstack.results.workload_types import TPCX_HS, TYPES
 from hvstack.sweep import (
     capabilities,
     forecast,
+    quick_sweeps,
     recovery,
     run_order,
     sweep_store,
@@ -155,7 +156,7 @@ class TaskState:
                 f"to '{NEW}'."
             )
         if shape not in self.auto_sweeps:
-            sweep, again = sweep_store.resume_or_begin(
+            sweep, again = quick_sweeps.resume_or_begin(
                 *(shape.configurations, shape.runs, shape.size_bytes),
                 tuning=self.default_tuning,
                 os_profile=self.options.hadoop.os_profile,

@@ -352,53 +352,6 @@ def _check_time(fields: Fields, name: str) -> None:
         ) from None
 
 
-def resume_or_begin(
-    configurations: Sequence[Configuration],
-    runs: int,
-    size_bytes: int,
-    *,
-    tuning: str = sizing.DEFAULT,
-    os_profile: str = os_profiles.DEFAULT,
-    hosts: int | None = None,
-    is_saved: bool = True,
-) -> tuple[Sweep, bool]:
-    """Return the last unfinished quick sweep with these arguments, or a new.
-
-    :param configurations: configurations in order.
-    :param runs: number of runs of each configuration.
-    :param size_bytes: size of the data in bytes.
-    :param tuning: tuning profile of Hadoop.
-    :param os_profile: OS profile of the nodes.
-    :param hosts: number of hosts of resumed runs; None resumes any.
-    :param is_saved: whether to write the marker of a new sweep.
-    :raises hvstack.errors.InputError: a marker cannot be read; it may be that
-        of the sweep to resume.
-    :returns: the sweep, and whether it is resumed.
-    """
-    sweeps, reasons = load_usable('quick-')
-    if reasons:
-        raise errors.InputError(reasons[0])
-    for sweep in reversed(sweeps):
-        if (
-            not sweep.finished
-            and sweep.spec is None
-            and sweep.configurations == tuple(configurations)
-            and (sweep.runs, sweep.size_bytes) == (runs, size_bytes)
-            and (sweep.tuning, sweep.os_profile) == (tuning, os_profile)
-            and hosts in (None, read_host_count(sweep.id) or hosts)
-        ):
-            return sweep, True
-    return (
-        create_sweep(
-            *(configurations, runs, size_bytes),
-            tuning=tuning,
-            os_profile=os_profile,
-            is_saved=is_saved,
-        ),
-        False,
-    )
-
-
 def open_store(
     location: Path | str | None = None, unsigned: bool | None = None
 ) -> RunStore:

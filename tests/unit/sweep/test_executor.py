@@ -18,7 +18,13 @@ from hvstack.progress import Progress
 from hvstack.report import sweep_report, sweep_rows
 from hvstack.results import passes, record, record_data, stopping
 from hvstack.results.cloud_identity import parse_cloud
-from hvstack.sweep import executor, forecast, search_space, sweep_store
+from hvstack.sweep import (
+    executor,
+    forecast,
+    quick_sweeps,
+    search_space,
+    sweep_store,
+)
 from hvstack.sweep.executor import SweepStatus
 from hvstack.sweep.search_space import ParameterValues, Space
 from hvstack.sweep.sweep_store import Sweep, SweepSpec
@@ -992,7 +998,7 @@ class CourseTest(testtools.TestCase):
         quick = sweep_store.create_sweep([parse('i1')], 2, SIZE)
         self.assertRaises(errors.InputError, executor.load_status, quick)
         # Nor does the quick one take a strategy's for its own.
-        sweep, again = sweep_store.resume_or_begin(
+        sweep, again = quick_sweeps.resume_or_begin(
             [parse('i1'), parse('i2'), parse('i4')], 2, SIZE
         )
         self.assertIsNone(sweep.spec)

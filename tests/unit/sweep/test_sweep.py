@@ -13,13 +13,14 @@ import yaml
 from hvstack import errors, share
 from hvstack.cli import demo
 from hvstack.cli.sweep import SIZE_BYTES
+from hvstack.hadoop import site_files
 from hvstack.model.configuration import parse
 from hvstack.model.target import BARE_METAL, BareMetal, parse_target
 from hvstack.rally_plugins import contexts, output, scenario
 from hvstack.rally_plugins.workload_args import WORKLOAD_SCHEMA
 from hvstack.results.file_run_store import FileRunStore
 from hvstack.results.run_store import IndexedRun
-from hvstack.sweep import run_order, sweep_store
+from hvstack.sweep import quick_sweeps, run_order, sweep_store
 from tests.unit.call_count import count_calls
 from tests.unit.results import factory
 from tests.unit.sweep.directories import SweepDirectories
@@ -218,42 +219,66 @@ class StateTest(testtools.TestCase):
         self.records = self.top / 'records_dir'
 
     def test_an_unfinished_one_goes_on(self) -> None:
-        first, again = sweep_store.resume_or_begin([parse('i1')], 2, 1000)
+        first, again = quick_sweeps.resume_or_begin([parse('i1')], 2, 1000)
         self.assertFalse(again)
         self.assertEqual(
-            (first, True), sweep_store.resume_or_begin([parse('i1')], 2, 1000)
+            (first, True), quick_sweeps.resume_or_begin([parse('i1')], 2, 1000)
         )
-        other, again = sweep_store.resume_or_begin([parse('i1')], 3, 1000)
+        other, again = quick_sweeps.resume_or_begin([parse('i1')], 3, 1000)
         self.assertFalse(again)
         sweep_store.finish_sweep(first)
-        after, again = sweep_store.resume_or_begin([parse('i1')], 2, 1000)
+        after, again = quick_sweeps.resume_or_begin([parse('i1')], 2, 1000)
         self.assertFalse(again)
         self.assertEqual(3, len({first.id, other.id, after.id}))
 
     def test_runs_on_other_hosts_are_another_sweep(self) -> None:
-        first, _ = sweep_store.resume_or_begin([parse('i1')], 2, 1000, hosts=2)
+        first, _ = quick_sweeps.resume_or_begin(
+            [parse('i1')], 2, 1000, hosts=2
+        )
         sweep_store.open_store().append(
             factory.run('i1', 0, 50, sweep=first.id, hosts=3)
         )
         for hosts, resumed in ((3, True), (None, True), (2, False)):
-            _, again = sweep_store.resume_or_begin(
+            _, again = quick_sweeps.resume_or_begin(
                 [parse('i1')], 2, 1000, hosts=hosts
             )
             self.assertEqual(resumed, again, hosts)
 
     def test_other_profiles_are_another_sweep(self) -> None:
-        first, _ = sweep_store.resume_or_begin(
+        first, _ = quick_sweeps.resume_or_begin(
             [parse('i1')], 2, 1000, tuning='vsan'
         )
         self.assertEqual(
             'vsan', sweep_store.list_sweeps()[0].node_settings['tuning']
         )
-        _, again = sweep_store.resume_or_begin([parse('i1')], 2, 1000)
+        _, again = quick_sweeps.resume_or_begin([parse('i1')], 2, 1000)
         self.assertFalse(again)
-        resumed, again = sweep_store.resume_or_begin(
+        resumed, again = quick_sweeps.resume_or_begin(
             [parse('i1')], 2, 1000, tuning='vsan'
         )
         self.assertEqual((first, True), (resumed, again))
+
+    def test_changed_profile_is_another_sweep(self) -> None:
+        first, _ = quick_sweeps.resume_or_begin(
+            [parse('i1')], 2, 1000, tuning='lab'
+        )
+        for digest, resumed in (
+            (site_files.digest_settings('lab'), True),
+            ('0123456789ab', False),
+        ):
+            factory.save(
+                factory.run(
+                    *('i1', int(resumed), 60),
+                    sweep=first.id,
+                    tuning='lab',
+                    hadoop_profile=digest,
+                ),
+                self.records,
+            )
+            _, again = quick_sweeps.resume_or_begin(
+                [parse('i1')], 2, 1000, tuning='lab'
+            )
+            self.assertEqual(resumed, again, digest)
 
     def test_only_valid_records_count(self) -> None:
         steps = run_order.build_workload(parse('i2'), 0, [1000, 1000])
@@ -320,7 +345,7 @@ class StateTest(testtools.TestCase):
         error = self.assertRaises(
             *(
                 errors.InputError,
-                sweep_store.resume_or_begin,
+                quick_sweeps.resume_or_begin,
                 [parse('i1')],
                 2,
                 1000,
@@ -392,7 +417,7 @@ class StateTest(testtools.TestCase):
         self.assertNotIn('\n', reason)
         error = self.assertRaises(
             errors.InputError,
-            *(sweep_store.resume_or_begin, [parse('i1')], 2, 1000),
+            *(quick_sweeps.resume_or_begin, [parse('i1')], 2, 1000),
         )
         self.assertEqual(reason, str(error))
         for finished in (1, 'yes', None):
@@ -400,7 +425,7 @@ class StateTest(testtools.TestCase):
             self.assertEqual(1, len(sweep_store.load_usable()[1]))
         path.write_text(json.dumps({**old, 'finished': True}), 'utf-8')
         self.assertEqual(([], []), sweep_store.load_usable())
-        _, again = sweep_store.resume_or_begin([parse('i1')], 2, 1000)
+        _, again = quick_sweeps.resume_or_begin([parse('i1')], 2, 1000)
         self.assertFalse(again)
 
     def test_a_marker_of_a_removed_strategy(self) -> None:
@@ -425,7 +450,7 @@ class StateTest(testtools.TestCase):
         path = self.top / 'sweeps_dir' / 'sweep-20261121-054500-8f4a.json'
         path.write_text('{"finished": false}', 'utf-8')
         self.assertEqual(1, len(sweep_store.load_usable()[1]))
-        _, again = sweep_store.resume_or_begin([parse('i1')], 2, 1000)
+        _, again = quick_sweeps.resume_or_begin([parse('i1')], 2, 1000)
         self.assertTrue(again)
 
     def test_names(self) -> None:
