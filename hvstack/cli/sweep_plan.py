@@ -43,6 +43,7 @@ from hvstack.sweep.search_space import Space
 from hvstack.sweep.strategies import ModelBased, Strategy
 from hvstack.tpcxhs import deadlines
 from hvstack.tpcxhs.deadlines import Limits
+from hvstack.tpcxhs.hdfs_space import format_gb
 
 
 class _SkippedConfiguration(TypedDict):
@@ -313,6 +314,7 @@ def _clusters(
                 options.benchmark.phase_timeout,
                 options.benchmark.stall_timeout,
             ),
+            parsed_args.backend,
         ),
         area,
     )
@@ -418,6 +420,7 @@ def _cluster_lines(cluster: ClusterNeeds) -> list[str]:
         _format_waves(cluster),
         f'Java heaps of HSSort in MiB: {_join(heaps)}',
         f'deadlines: {_join(limits)}',
+        _format_space(cluster),
     ]
     if cluster.quota:
         quota = {name: n for name, n in asdict(cluster.quota).items() if n}
@@ -430,6 +433,20 @@ def _cluster_lines(cluster: ClusterNeeds) -> list[str]:
             f'large pages: {cluster.pages} of each host for its workers'
         )
     return [f'{cluster.name}:', *(f'  {line}' for line in lines)]
+
+
+def _format_space(cluster: ClusterNeeds) -> str:
+    """Return whether the data fit on the disks of a cluster."""
+    needed = f'HDFS: the data need {format_gb(cluster.hdfs_bytes)}'
+    if cluster.disk_bytes is None:
+        return f'{needed}; the size of the disks is not known'
+    if cluster.hdfs_bytes > cluster.disk_bytes:
+        return (
+            f'{needed} and do not fit: the disks have '
+            f'{format_gb(cluster.disk_bytes)}. Use a smaller --size, more '
+            'hosts or larger disks'
+        )
+    return f'{needed} of {format_gb(cluster.disk_bytes)} on the disks'
 
 
 def _format_waves(cluster: ClusterNeeds) -> str:

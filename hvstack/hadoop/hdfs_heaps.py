@@ -21,6 +21,11 @@ class HDFSCapacity:
     worker_bytes: int
     replication: int
 
+    @property
+    def total_bytes(self) -> int:
+        """Size in bytes of all data disks of the cluster."""
+        return self.workers * self.worker_bytes
+
     def count_blocks(self, block_mib: int) -> int:
         """Return the number of blocks of all files on full disks.
 

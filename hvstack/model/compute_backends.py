@@ -44,6 +44,8 @@ _UNSUPPORTED_SPECS: dict[str, tuple[tuple[str, str], ...]] = {
 BACKENDS = tuple(_UNSUPPORTED)
 #: Backend with emulated CPUs: its results are valid, its times are not.
 _EMULATED_BACKEND = 'qemu'
+#: Backend whose guests write to the file system of their host.
+_SHARED_DISK_BACKEND = 'lxc'
 #: Factor of the timeouts of emulated guests.
 _TIMEOUT_FACTOR = 6
 
@@ -51,6 +53,11 @@ _TIMEOUT_FACTOR = 6
 def is_emulated(backend: str | None) -> bool:
     """Return whether CPUs are emulated, so that results are not compared."""
     return backend == _EMULATED_BACKEND
+
+
+def has_data_disks(backend: str | None) -> bool:
+    """Return whether guests have the data disks of their flavor."""
+    return backend != _SHARED_DISK_BACKEND
 
 
 def timeout_factor(backend: str) -> int:

@@ -27,7 +27,7 @@ from hvstack.cloud import (
     stacks,
     undo,
 )
-from hvstack.cluster import launch, planner
+from hvstack.cluster import launch, node_counts, planner
 from hvstack.cluster.bare_metal import BareHosts
 from hvstack.cluster.plan import ClusterPlan, ClusterSpec
 from hvstack.cluster.stack import StackCluster
@@ -42,13 +42,16 @@ from hvstack.rally_plugins.workload_args import (
     parse_args,
 )
 from hvstack.results import record_data
+from hvstack.results.workload_types import TPCX_HS, TYPES
 from hvstack.sweep import (
     capabilities,
     kept_records,
     search_space,
     sweep_store,
 )
+from hvstack.tpcxhs import hdfs_space
 from hvstack.tpcxhs import run as tpcxhs
+from hvstack.tpcxhs.workload import Workload
 
 
 class _Context(context.Context):
@@ -394,6 +397,7 @@ def _plan_or_skip(
             stateless_security_group=bool(args.setup.stateless_security_group),
         )
         plan = planner.plan_cluster(task.admin, spec, task.options.cloud)
+        _check_disks(args, plan)
         return replace(
             plan,
             daemon_options=args.setup.hadoop.daemons,
@@ -408,6 +412,26 @@ def _plan_or_skip(
         task.skip_reason = f'{configuration.label}: {exc}'
         task.progress.say(f'skipped: {task.skip_reason}')
         return None
+
+
+def _check_disks(args: WorkloadArgs, plan: ClusterPlan) -> None:
+    """Check that the disks can hold the data, before there is a cluster.
+
+    :raises hvstack.errors.InputError: they are too small.
+    """
+    if not compute_backends.has_data_disks(plan.hosts.backend):
+        return
+    workload = Workload(
+        *(max(args.sizes), plan.nodes.replication),
+        maps=1,
+        reduces=1,
+        output_replication=args.setup.output_replication,
+        type=TYPES[args.setup.workload or TPCX_HS.name],
+    )
+    hdfs_space.check_disks(
+        workload,
+        node_counts.measure_hdfs(plan.nodes, plan.flavors.worker, plan.disks),
+    )
 
 
 def _warm_up(task: TaskState, args: WorkloadArgs, label: str) -> None:

@@ -21,6 +21,7 @@ from hvstack.hadoop.sizing import (
     has_whole_waves,
     size_node,
 )
+from hvstack.model import compute_backends
 from hvstack.model.cluster_size import ClusterSize, compute_cluster_size
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import Flavor, derive_flavor
@@ -48,6 +49,7 @@ class Hosts:
     :param size_bytes: size of the data set in bytes.
     :param tuning: tuning profile of Hadoop.
     :param limits: limits of the phases.
+    :param backend: compute backend of the hosts; None if it is unknown.
     """
 
     profile: HostProfile
@@ -55,6 +57,7 @@ class Hosts:
     size_bytes: int
     tuning: str
     limits: Limits = deadlines.DEFAULT_LIMITS
+    backend: str | None = None
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,9 @@ class ClusterNeeds:
         of :mod:`hvstack.tpcxhs.deadlines`.
     :param slots: number of tasks that run at the same time.
     :param is_filled: whether the tasks fill all containers in whole waves.
+    :param hdfs_bytes: bytes in HDFS for input, output and intermediate data.
+    :param disk_bytes: size in bytes of the data disks of all workers; None if
+        it is unknown.
     """
 
     name: str
@@ -90,6 +96,8 @@ class ClusterNeeds:
     pages: int = 0
     slots: int = 0
     is_filled: bool = True
+    hdfs_bytes: float = 0
+    disk_bytes: int | None = None
 
     def to_mapping(self) -> JsonObject:
         """Return plain data."""
@@ -198,7 +206,23 @@ def _compute(
         platform.slots.slots,
         not has_whole_waves(hosts.tuning)
         or platform.slots.is_filled_by(tasks),
+        workload.needed_bytes,
+        _measure_disks(hosts, platform),
     )
+
+
+def _measure_disks(hosts: Hosts, platform: _Platform) -> int | None:
+    """Return the bytes of all data disks of a cluster; None if unknown."""
+    if not compute_backends.has_data_disks(hosts.backend):
+        return None
+    if plan := platform.plan:
+        capacity = node_counts.measure_hdfs(
+            plan.nodes, plan.flavors.worker, plan.disks
+        )
+        return capacity.total_bytes if capacity else None
+    if disks := hosts.profile.disks:
+        return platform.size.workers * disks.count * disks.size_gb * 10**9
+    return None
 
 
 def _plan(

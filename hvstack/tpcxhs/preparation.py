@@ -9,6 +9,7 @@ from hvstack.cluster import disk_idle
 from hvstack.cluster.base import Cluster
 from hvstack.hadoop import daemon_http, job_progress, webhdfs
 from hvstack.results import comparability
+from hvstack.tpcxhs import hdfs_space
 from hvstack.tpcxhs.workload import Workload
 
 #: Directory of a run in HDFS.
@@ -86,14 +87,9 @@ def check_fit(cluster: Cluster, workload: Workload) -> None:
         time.sleep(1)
         free_bytes, used_bytes = _read_capacity(cluster)
     if needed > free_bytes:
-        verb, parts = 'write', f'{workload.replication} replicas'
-        if workload.type.sorter:
-            verb = 'sort'
-            parts = f'twice {parts}, and half a replica for the sort'
         raise errors.InputError(
-            f'Cannot {verb} {_format_gb(workload.size_bytes)}: the run needs '
-            f'{_format_gb(needed)} in HDFS ({parts}), and '
-            f'{_format_gb(free_bytes)} remain. Use a smaller size.'
+            f'{hdfs_space.describe_needs(workload)}, and '
+            f'{hdfs_space.format_gb(free_bytes)} remain. Use a smaller size.'
         )
 
 
@@ -101,12 +97,6 @@ def _read_capacity(cluster: Cluster) -> tuple[int, int]:
     """Return the free and the used bytes that the DataNodes last reported."""
     state = daemon_http.get_namenode_bean(cluster.gateway, _STATE_BEAN)
     return int(state['CapacityRemaining']), int(state.get('CapacityUsed', 0))
-
-
-def _format_gb(size: float) -> str:
-    """Return bytes as GB with three significant digits."""
-    rounded = float(f'{size / 1e9:.3g}')
-    return f'{rounded:.9g} GB'
 
 
 @dataclass(frozen=True)

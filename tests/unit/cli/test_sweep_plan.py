@@ -83,6 +83,50 @@ class DisksTest(testtools.TestCase):
         )
 
 
+class SpaceTest(testtools.TestCase):
+    def plan(self, size: str, *argv: str) -> list[str]:
+        """Return the lines on HDFS of bare metal and of two clusters."""
+        status, out, err = run_command(
+            *('sweep', 'plan', '--host', 'vsphere6', '--hosts', '5'),
+            *('--records', self.useFixture(fixtures.TempDir()).path),
+            *('--values', 'instances=1,20', '--size', size, *argv),
+        )
+        self.assertEqual(0, status, err)
+        return [line for line in out.splitlines() if 'HDFS:' in line]
+
+    def test_data_are_compared_with_the_disks(self) -> None:
+        """Four hosts, or 96 guests, have data disks."""
+        fit = '  HDFS: the data need 19500 GB of'
+        self.assertEqual(
+            [
+                f'{fit} 48000 GB on the disks',
+                f'{fit} 48000 GB on the disks',
+                f'{fit} 57600 GB on the disks',
+            ],
+            self.plan('3TB'),
+        )
+        large = '  HDFS: the data need 52000 GB'
+        self.assertEqual(
+            [
+                f'{large} and do not fit: the disks have 48000 GB. Use a '
+                'smaller --size, more hosts or larger disks'
+            ]
+            * 2
+            + [f'{large} of 57600 GB on the disks'],
+            self.plan('8TB'),
+        )
+
+    def test_containers_have_no_disks(self) -> None:
+        self.assertEqual(
+            [
+                '  HDFS: the data need 52000 GB; the size of the disks is '
+                'not known'
+            ]
+            * 3,
+            self.plan('8TB', '--backend', 'lxc'),
+        )
+
+
 class BackendTest(testtools.TestCase):
     def plan(self, *argv: str) -> tuple[str, bool]:
         """Return the backend of a plan, and whether it has bare metal."""

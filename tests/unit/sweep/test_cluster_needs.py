@@ -98,6 +98,21 @@ class PaperScaleTest(testtools.TestCase):
             / (ten.deadlines['HSSort'] - 900),
         )
 
+    def test_space(self) -> None:
+        """vsphere6, Table 1: 30 TB on 31 or 31.8 hosts with 12 TB each."""
+        needs = compute('vsphere6', 32, 30 * TB, 'instances=1,20')
+        self.assertEqual(
+            {
+                'bare-metal': (195 * TB, 372 * TB),
+                'i1': (195 * TB, 372 * TB),
+                'i20': (195 * TB, 381.6 * TB),
+            },
+            {
+                name: (need.hdfs_bytes, need.disk_bytes)
+                for name, need in needs.items()
+            },
+        )
+
     def test_vsan(self) -> None:
         """Table 6: 377 map and reduce tasks on 27 workers."""
         for size in (1, 3, 5):

@@ -4,6 +4,7 @@
 import contextlib
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,12 @@ from hvstack import conf, errors
 from hvstack.cli import report, sweep_summary
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import bare_metal, heat_environment
-from hvstack.cluster.plan import ClusterHosts, ClusterSpec, NodeCounts
+from hvstack.cluster.plan import (
+    ClusterHosts,
+    ClusterPlan,
+    ClusterSpec,
+    NodeCounts,
+)
 from hvstack.hadoop.sizing import NodeSizing
 from hvstack.lab.hosts import sizes
 from hvstack.lab.hosts.sizes import HostSize
@@ -46,6 +52,7 @@ from tests.unit.results import factory
 from tests.unit.sweep.directories import SweepDirectories
 
 SIZE = 10**11
+TB = 10**12
 
 
 def workload(**overrides: Any) -> dict[str, Any]:
@@ -205,6 +212,51 @@ class SessionTest(testtools.TestCase):
             workload_args,
             setup={'daemons': {'datanode': '-XX:+UseFooGC'}},
         )
+
+    def test_data_that_the_disks_cannot_hold(self) -> None:
+        """Two workers of vsan have 9.6 TB, and 5 TB need 22.5 TB."""
+        backend = 'kvm'
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'hvstack.cluster.planner.plan_cluster',
+                lambda _, spec, __: replace(
+                    plan := vsan_plan(spec),
+                    hosts=replace(plan.hosts, backend=backend),
+                ),
+            )
+        )
+
+        def plan(size_bytes: int, **overrides: Any) -> ClusterPlan | None:
+            return contexts._plan_or_skip(
+                self.state,
+                workload_args(
+                    configuration='i4', sizes=[SIZE, size_bytes], **overrides
+                ),
+                parse('i4'),
+            )
+
+        error = self.assertRaises(errors.InputError, plan, 5 * TB)
+        self.assertEqual(
+            'Cannot sort 5000 GB: the run needs 22500 GB in HDFS (2 replicas '
+            'of the input, 2 of the output, and half a replica for the sort), '
+            'and the disks of 2 workers have 9600 GB. Use a smaller size, '
+            'more hosts or larger disks.',
+            str(error),
+        )
+        self.assertIsNone(plan(5 * TB, skip=True))
+        self.assertIn('i4: Cannot sort 5000 GB', self.state.skip_reason)
+        self.assertIsNotNone(plan(2 * TB))
+        # Without the sort, or with a single replica of its output.
+        self.assertIsNotNone(plan(4 * TB, setup={'workload': 'testdfsio'}))
+        self.assertIsNotNone(
+            plan(25 * TB // 10, setup={'output_replication': 1})
+        )
+        self.assertRaises(errors.InputError, plan, 25 * TB // 10)
+        # Programs on the nodes write nothing to HDFS.
+        self.assertIsNotNone(plan(6 * TB, setup={'workload': 'iperf3'}))
+        # Containers write to the file system of their host.
+        backend = 'lxc'
+        self.assertIsNotNone(plan(5 * TB))
 
     def test_bare_metal_is_not_measured_alone(self) -> None:
         context = contexts.BaselineContext.__new__(contexts.BaselineContext)
