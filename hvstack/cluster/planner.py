@@ -302,6 +302,7 @@ def _check_template(plan: ClusterPlan, options: CloudOptions) -> None:
     validation.readiness(
         plan.spec.readiness, heat_environment.controllers_first(plan)
     )
+    validation.disk_size(plan)
     validation.stack(plan, options.max_resources_per_stack)
     user_data.check(heat_environment.parameters(plan))
 

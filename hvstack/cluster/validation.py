@@ -9,6 +9,7 @@ from hvstack import errors
 from hvstack.cloud.quotas import Need
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster.plan import ClusterPlan, ClusterSpec
+from hvstack.hadoop import tuning_profiles
 from hvstack.model import neutron_conf
 from hvstack.model.configuration import Configuration
 from hvstack.model.flavor import count_classes
@@ -26,6 +27,7 @@ _DISKS_RESOURCES, _VOLUME_RESOURCES = 2, 3
 _HOST_KEY_RESOURCES = 2
 #: Those of the cluster itself, no fewer.
 _CLUSTER_RESOURCES = 40
+_GIB = 2**30
 #: What a worker's wish for dedicated CPUs looks like in its flavor (Nova,
 #: "CPU topologies").
 _DEDICATED = ('hw:cpu_policy', 'dedicated')
@@ -165,6 +167,23 @@ def volumes(configuration: Configuration, requested: Volumes | None) -> None:
             f'{configuration.label}: Cannot choose the type and the number of '
             'volumes, because the workers use the disks of the hosts. Use '
             "storage 'ceph' without disk pinning."
+        )
+
+
+def disk_size(plan: ClusterPlan) -> None:
+    """Refuse volumes to which HDFS would not write a block.
+
+    :raises hvstack.errors.InputError: they are too small.
+    """
+    if not plan.nodes.workers or not any(plan.disks.types):
+        return
+    tuning = plan.spec.tuning
+    reserve = tuning_profiles.load(tuning).disk_reserve_bytes
+    if plan.disks.size_gb * _GIB <= reserve:
+        raise errors.InputError(
+            f'Cannot use volumes of {plan.disks.size_gb} GB (tuning profile '
+            f"'{tuning}'): HDFS leaves {reserve / _GIB:g} GiB of each disk "
+            f'free. Use {reserve // _GIB + 1} GB or more.'
         )
 
 

@@ -162,13 +162,35 @@ class TuningProfile:
     @property
     def sampled_keys(self) -> int:
         """Number of keys that TeraSort samples, by default 100,000."""
-        name = 'mapreduce.terasort.partitions.sample'
+        return self._get_int(
+            'mapreduce.terasort.partitions.sample', default=100_000
+        )
+
+    @property
+    def disk_reserve_bytes(self) -> int:
+        """Bytes of each disk that HDFS leaves free, by default 1 GiB.
+
+        It writes a block to a disk with more free space than these bytes and
+        those of the block.
+        """
+        return self._get_int(
+            'dfs.datanode.round-robin-volume-choosing-policy'
+            '.additional-available-space',
+            default=2**30,
+        )
+
+    def _get_int(self, name: str, *, default: int) -> int:
+        """Return the value of a property, or Hadoop's default.
+
+        :param name: name of the property.
+        :param default: value if the profile does not set the property.
+        """
         values = [
             int(row.value)
             for row in self.all_properties
             if row.name == name and row.value
         ]
-        return values[-1] if values else 100_000
+        return values[-1] if values else default
 
     @property
     def all_properties(self) -> tuple[HadoopProperty, ...]:

@@ -998,6 +998,10 @@ class EnvironmentTest(ClusterTest):
             ('--disks 0', '--hosts', '2', '--disks', '0'),
             ('--disk-gb 0', '--hosts', '2', '--disk-gb', '0'),
             (
+                *('volumes of 1 GB', '--hosts', '2', '--disk-gb', '1'),
+                *('--configuration', 'i2-ceph'),
+            ),
+            (
                 '--compute-per-host 0',
                 '--hosts',
                 '2',

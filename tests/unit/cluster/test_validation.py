@@ -10,7 +10,7 @@ import testtools
 from hvstack import errors, host_profiles
 from hvstack.cloud.volumes import Volumes
 from hvstack.cluster import node_counts, validation
-from hvstack.cluster.plan import ClusterDisks, ClusterFlavors
+from hvstack.cluster.plan import ClusterDisks, ClusterFlavors, ClusterPlan
 from hvstack.model.configuration import Configuration, parse
 from hvstack.model.flavor import Flavor, derive_flavor
 from tests.unit.cluster.test_heat_environment import (
@@ -86,6 +86,29 @@ class RefusalTest(testtools.TestCase):
         message = self.refused(validation.disks, profile, parse('i7-pinned'))
         self.assertIn(f'the {count} data disks', message)
         self.assertIn(f'1, 2, {"3, " if not count % 3 else ""}', message)
+
+    def test_volumes_without_room_for_a_block(self) -> None:
+        def plan(size_gb: int, tuning: str, *types: str) -> ClusterPlan:
+            return replace(
+                change_spec(PLAN, tuning=tuning),
+                disks=ClusterDisks((types,), size_gb),
+            )
+
+        message = self.refused(
+            validation.disk_size, plan(1, 'hvstack', 'ceph')
+        )
+        self.assertEqual(
+            "Cannot use volumes of 1 GB (tuning profile 'hvstack'): HDFS "
+            'leaves 1 GiB of each disk free. Use 2 GB or more.',
+            message,
+        )
+        validation.disk_size(plan(2, 'hvstack', 'ceph'))
+        validation.disk_size(plan(1, 'lab', 'ceph'))
+        validation.disk_size(plan(1, 'hvstack'))
+        # Compute workers on the HDFS of another stack have no volumes.
+        validation.disk_size(
+            change_nodes(plan(1, 'hvstack', 'ceph'), workers=0)
+        )
 
     def test_volumes_of_a_configuration_without_them(self) -> None:
         validation.volumes(parse('i1'), None)
