@@ -17,6 +17,12 @@ _NAMED = 6
 _CONSOLE_LINES = 8
 #: Nova's words for a server that fits no host.
 _NO_HOST = 'No valid host'
+_SERVER = 'OS::Nova::Server'
+_WAIT_CONDITION = 'OS::Heat::WaitCondition'
+#: Last part of the name of a wait condition for the host key of a node, and
+#: servers by the first part; others have its name.
+_HOST_KEY = 'host_key'
+_SERVERS = {'': 'server', 'gateway_': 'client'}
 #: A wait condition for the host key of a node got no signal.
 _HOST_KEY_TIMEOUT = re.compile(
     r'host_key \(OS::Heat::WaitCondition\).* 0 of 1 received'
@@ -97,25 +103,75 @@ def with_remedy(cause: str) -> str:
     return cause
 
 
+def get_link(item: StackResource, rel: str) -> str:
+    """Return the URL of a link of a resource.
+
+    :param rel: ``self``, ``stack`` (that contains the resource), or
+        ``nested``.
+    """
+    return next(
+        str(link['href']) for link in item['links'] if link['rel'] == rel
+    )
+
+
 def last_words(conn: Connection, stack: Stack) -> str:
-    """Return the end of the console of a failed server, if it has one."""
-    for item in list_resources(conn, stack):
-        if (
-            item['resource_type'] != 'OS::Nova::Server'
-            or not item['resource_status'].endswith('_FAILED')
-            or not (server_id := item.get('physical_resource_id'))
-        ):
+    """Return the end of the console of a failed server, if it has one.
+
+    Without a failed server, it is the console of one that did not send its
+    host key.
+    """
+    stack_resources = list_resources(conn, stack)
+    failed = [
+        item
+        for item in stack_resources
+        if item['resource_status'].endswith('_FAILED')
+    ]
+    silent = (_find_silent_server(item, stack_resources) for item in failed)
+    for server in (*(item for item in failed if _is_server(item)), *silent):
+        server_id = server.get('physical_resource_id') if server else None
+        if server is None or not server_id:
             continue
         try:
             text = conn.compute.get_server_console_output(
                 server_id, length=_CONSOLE_LINES
             )['output']
+            name = conn.compute.get_server(server_id).name
         except FAILURES:
             continue
         console = ' | '.join(line.strip() for line in text.split('\n') if line)
         if console:
-            return f'; console of {item["resource_name"]}: {console}'
+            return f'; console of {name}: {console}'
     return ''
+
+
+def _is_server(item: StackResource) -> bool:
+    return item['resource_type'] == _SERVER
+
+
+def _find_silent_server(
+    item: StackResource, stack_resources: list[StackResource]
+) -> StackResource | None:
+    """Return the server for whose host key a wait condition waits.
+
+    Its name begins with that of the server in the same stack, if there are
+    several.
+    """
+    if item['resource_type'] != _WAIT_CONDITION:
+        return None
+    prefix, matched, _ = item['resource_name'].rpartition(_HOST_KEY)
+    if not matched:
+        return None
+    name = _SERVERS.get(prefix, prefix.removesuffix('_'))
+    return next(
+        (
+            other
+            for other in stack_resources
+            if _is_server(other)
+            and other['resource_name'] == name
+            and get_link(other, 'stack') == get_link(item, 'stack')
+        ),
+        None,
+    )
 
 
 def describe_unfinished(conn: Connection, stack: Stack) -> str:

@@ -14,7 +14,11 @@ from hvstack import errors, processutils
 from hvstack.cloud import stack_lookup, stack_times, stacks
 from hvstack.cloud.connection import refused
 from hvstack.cloud.stack_outputs import StackOutputs
-from hvstack.cloud.stack_resources import StackResource, require_resources
+from hvstack.cloud.stack_resources import (
+    StackResource,
+    get_link,
+    require_resources,
+)
 from hvstack.progress import Progress
 from hvstack.results.typed_json import Json
 
@@ -114,7 +118,7 @@ def members(conn: Connection, stack: Stack, group: str) -> list[Member]:
     stack_resources = require_resources(conn, stack)
     inside: dict[str, list[StackResource]] = defaultdict(list)
     for item in stack_resources:
-        inside[_link(item, 'stack').rpartition('/')[2]].append(item)
+        inside[get_link(item, 'stack').rpartition('/')[2]].append(item)
     of_group = {
         item['resource_name']: item
         for resource in inside[stack.id]
@@ -198,19 +202,13 @@ def _read_member(
     )
 
 
-def _link(item: StackResource, rel: str) -> str:
-    return next(
-        str(link['href']) for link in item['links'] if link['rel'] == rel
-    )
-
-
 def _read_path(item: StackResource) -> str:
     """Return the path of a resource below Heat's endpoint.
 
     Heat makes its links from the request that it got. Behind a proxy, they
     can have another scheme or host, to which no token is sent.
     """
-    return f'/stacks/{_link(item, "self").partition("/stacks/")[2]}'
+    return f'/stacks/{get_link(item, "self").partition("/stacks/")[2]}'
 
 
 def mark_unhealthy(conn: Connection, member: Member, reason: str) -> None:

@@ -19,6 +19,7 @@ from hvstack.results.typed_json import Json
 from tests.unit.cloud import fake
 
 URL = f'{fake.HEAT}/stacks'
+DONE = 'CREATE_COMPLETE'
 
 
 def stack(status: str, **fields: Any) -> dict[str, Any]:
@@ -209,12 +210,15 @@ class StacksTest(testtools.TestCase):
             f'{fake.NOVA}/servers/i1/action',
             json={'output': 'Linux\n\nKernel panic\n'},
         )
+        self.http.get(
+            f'{fake.NOVA}/servers/i1', json={'server': {'name': 'hv-x-w-0'}}
+        )
         error = self.assertRaises(
             errors.CloudError, stacks.wait, self.conn, 's1', timeout=5
         )
         self.assertTrue(
             str(error).endswith(
-                '(OS::Nova::Server): x; console of server: Linux | Kernel '
+                '(OS::Nova::Server): x; console of hv-x-w-0: Linux | Kernel '
                 'panic.'
             ),
             str(error),
@@ -297,6 +301,61 @@ class StacksTest(testtools.TestCase):
             "host_key_source in hvstack.conf to 'console'", str(error)
         )
         self.assertIn('trust its certificate', str(error))
+
+    def test_console_of_a_node_without_host_key(self) -> None:
+        """Its server is complete; only its console says what it lacks."""
+
+        def member(
+            stack_name: str, name: str, kind: str, status: str, physical: str
+        ) -> dict[str, Any]:
+            return {
+                **resource(name, kind, status, 'timeout'),
+                'physical_resource_id': physical,
+                'links': [
+                    {'rel': 'self', 'href': f'http://h/{stack_name}/{name}'},
+                    {'rel': 'stack', 'href': f'http://h/{stack_name}'},
+                ],
+            }
+
+        server, condition = 'OS::Nova::Server', 'OS::Heat::WaitCondition'
+        for name in ('w0', 'w1', 'c', 'g'):
+            self.http.get(
+                f'{fake.NOVA}/servers/{name}', json={'server': {'name': name}}
+            )
+            self.http.post(
+                f'{fake.NOVA}/servers/{name}/action',
+                json={'output': f'no metadata at {name}\n'},
+            )
+        for stack_name, failed, expected in (
+            ('n1', 'host_key', 'w1'),
+            ('hv-x', 'controller_host_key', 'c'),
+            ('hv-x', 'gateway_host_key', 'g'),
+            ('n0', 'ready', ''),
+        ):
+            self.http.get(f'{URL}/s1', json=stack('CREATE_FAILED'))
+            self.http.get(
+                f'{URL}/hv-x/s1/resources',
+                json={
+                    'resources': [
+                        member('n0', 'server', server, DONE, 'w0'),
+                        member('n1', 'server', server, DONE, 'w1'),
+                        member('hv-x', 'client', server, DONE, 'g'),
+                        member('hv-x', 'controller', server, DONE, 'c'),
+                        member(
+                            stack_name, failed, condition, 'CREATE_FAILED', 'x'
+                        ),
+                    ]
+                },
+            )
+            error = self.assertRaises(
+                errors.CloudError, stacks.wait, self.conn, 's1', timeout=5
+            )
+            _, _, console = str(error).partition('; console of ')
+            self.assertEqual(
+                f'{expected}: no metadata at {expected}.' if expected else '',
+                console,
+                failed,
+            )
 
     def test_heats_limit_at_once(self) -> None:
         self.http.get(f'{URL}/hv-x', status_code=404)
