@@ -49,6 +49,8 @@ _TB_CACHE_MIB = 64
 #: For Hadoop's; and of the host for each such guest, with QEMU's own.
 _HADOOP_TB_CACHE_MIB = 512
 _EMULATED_GUEST_MIB = 768
+#: Least memory of a guest with Hadoop.
+_GUEST_MIB = 1152
 #: Most guests of a worker's host where all are emulated.
 _EMULATED_GUESTS = 2
 #: Whole disks of a worker's host: those of Ceph's that its guests can have
@@ -61,8 +63,8 @@ LOCAL_DISKS = HostDisks(
 )
 #: Of a host with volume groups, for cinder-volume with a process for each.
 _VOLUMES_MIB = 256
-#: Room for four guests of 1152 MiB, Hadoop's least, and for the agents.
-_LARGEST_MIB = 5376
+#: Room for four guests with Hadoop and for the agents.
+_LARGEST_MIB = RESERVED_MIB + 4 * _GUEST_MIB
 _SMALLEST_MIB = 1536
 _STEP_MIB = 256
 #: Share of the machine's cores for hosts, and for the controllers' one.
@@ -256,21 +258,33 @@ def plan(
         )
         sizes.append(size)
     if {size.backend for size in sizes if size.role == 'worker'} == {'qemu'}:
-        sizes = [_emulated(size) for size in sizes]
+        workers = sum(size.role == 'worker' for size in sizes)
+        spare_mib = (_control_mib(count) - _CONTROL_MIB) // 2 // workers
+        sizes = [_emulated(size, spare_mib) for size in sizes]
     if lab_settings.lvm:
         sizes = [_with_volumes(size) for size in sizes]
     return [_changed(size, lab_settings.options) for size in sizes]
 
 
-def _emulated(size: HostSize) -> HostSize:
-    """Return a host for Hadoop on emulated CPUs."""
+def _emulated(size: HostSize, spare_mib: int) -> HostSize:
+    """Return a host for Hadoop on emulated CPUs.
+
+    If that gives its guests the memory that Hadoop needs, a worker's host has
+    some of the page cache: no figure of an emulated host is compared.
+
+    :param spare_mib: page cache in MiB that a worker's host may have.
+    """
     if size.backend != 'qemu':
         return size
     guests = 1 if size.role == 'controller' else _EMULATED_GUESTS
+    reserved_mib = RESERVED_MIB + guests * _EMULATED_GUEST_MIB
+    missing_mib = reserved_mib + guests * _GUEST_MIB - size.memory_mib
+    is_helped = size.role == 'worker' and 0 < missing_mib <= spare_mib
     return dataclasses.replace(
         size,
         cpu_cap=float(size.cpus),
-        reserved_mib=RESERVED_MIB + guests * _EMULATED_GUEST_MIB,
+        memory_mib=size.memory_mib + missing_mib * is_helped,
+        reserved_mib=reserved_mib,
         tb_cache_mib=_HADOOP_TB_CACHE_MIB,
     )
 

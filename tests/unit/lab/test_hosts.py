@@ -163,6 +163,25 @@ class SizesTest(testtools.TestCase):
             self.assertEqual(64, size.tb_cache_mib)
             self.assertLess(size.cpu_cap, 1)
 
+    def test_memory_of_four_emulated_hosts(self) -> None:
+        """Page cache of the machine becomes that of two guests each."""
+        memory = 24 * GIB - 512
+        (_, *shared), (_, *emulated), (_, *many) = (
+            plan(hosts=hosts, memory=memory, compute=backend)
+            for hosts, backend in ((4, 'lxc'), (4, 'qemu'), (5, 'qemu'))
+        )
+        self.assertEqual({4352}, {size.memory_mib for size in shared})
+        for size in emulated:
+            room = size.memory_mib - size.reserved_mib
+            sizing.size_node(1, room // 2, tuning='lab')
+            self.assertRaises(
+                errors.InputError,
+                *(sizing.size_node, 1, room // 2 - 1),
+                tuning='lab',
+            )
+        # As much as is left for the page cache does not suffice for these.
+        self.assertEqual({3328}, {size.memory_mib for size in many})
+
     def test_disks_of_ceph_are_for_machines_only(self) -> None:
         for compute, ceph, count in (
             ('qemu', True, 2),
