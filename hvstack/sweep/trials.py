@@ -37,7 +37,12 @@ from hvstack.results.percentages import MAX_TRIES
 from hvstack.results.record_data import RunRecord
 from hvstack.results.run_store import iter_records
 from hvstack.results.stats import Percent
-from hvstack.sweep import kept_records, rallytask, sweep_store
+from hvstack.sweep import (
+    kept_records,
+    rallytask,
+    sweep_store,
+    tuning_check,
+)
 from hvstack.sweep.run_order import Step, build_workload
 
 TRIALS_DIR = paths.STATE / 'trials'
@@ -201,13 +206,16 @@ def run_trials(
     :param progress: receives messages.
     :param max_trials: maximum number of trials in this invocation; None runs
         all trials.
-    :raises hvstack.errors.InputError: the host profile has changed since the
-        start.
+    :raises hvstack.errors.InputError: the host profile or the tuning profile
+        has changed since the start.
     :raises hvstack.errors.RunFailedError: runs are missing.
     :raises hvstack.errors.CommandError: a command between the sides failed.
     """
     host_profiles.check_unchanged(
         trials.host, trials.host_digest, f"trials '{trials.id}'"
+    )
+    tuning_check.check_unchanged(
+        _load_records(trials), f"trials '{trials.id}'"
     )
     try:
         _run_invocation(trials, progress, max_trials)
@@ -325,6 +333,18 @@ def _list_pending(trials: Trials, trial_number: int, side: str) -> list[Step]:
     )
 
 
+def _load_records(trials: Trials) -> list[RunRecord]:
+    store = sweep_store.open_store()
+    return [
+        run_record
+        for trial_number in range(1, trials.trials + 1)
+        for side in SIDES
+        for run_record in store.load_records(
+            trials.format_sweep_name(trial_number, side)
+        )
+    ]
+
+
 def gather_trials(trials: Trials, allow: Collection[str] = ()) -> list[Trial]:
     """Return the results of all trials so far.
 
@@ -333,19 +353,10 @@ def gather_trials(trials: Trials, allow: Collection[str] = ()) -> list[Trial]:
     :raises hvstack.errors.InputError: a record of a trial is not usable.
     :raises hvstack.errors.NotComparableError: other facts differ.
     """
-    store = sweep_store.open_store()
-    sweeps = [
-        trials.format_sweep_name(trial_number, side)
-        for trial_number in range(1, trials.trials + 1)
-        for side in SIDES
-    ]
-    records = [
-        run_record
-        for sweep in sweeps
-        for run_record in store.load_records(sweep)
-    ]
+    records = _load_records(trials)
     allow = comparability.check_fact_names(
-        allow, itertools.chain(records, iter_records(store))
+        allow,
+        itertools.chain(records, iter_records(sweep_store.open_store())),
     )
     return [
         _build_trial(

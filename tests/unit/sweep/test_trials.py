@@ -176,6 +176,25 @@ class TrialsTest(testtools.TestCase):
         path.write_text(text)
         trials.run_trials(stored, Progress())
 
+    def test_tuning_profile_of_all_invocations(self) -> None:
+        """An upgrade between two trials would be part of the interval."""
+        trial_series = create_trials(('i1', 'i1'), 2, 2, SIZE)
+        self.overrides = {
+            'tuning': 'lab',
+            'hadoop_profile': '0123456789ab',
+        }
+        trials.run_trials(trial_series, Progress(), max_trials=1)
+        count = len(self.sides)
+        error = self.assertRaises(
+            errors.InputError, trials.run_trials, trial_series, Progress()
+        )
+        self.assertIn(
+            f"Cannot continue trials '{trial_series.id}': the tuning profile "
+            "'lab' has changed since the start",
+            str(error),
+        )
+        self.assertEqual(count, len(self.sides))
+
     def test_alike(self) -> None:
         trial_series = self.begin()
         trials.run_trials(trial_series, Progress())
